@@ -1,0 +1,37 @@
+"""Regard: sequence models that show where they look.
+
+    regard.load("fr-en").translate(["Je suis étudiant."])
+
+The names below are imported when they are first used, so `import regard` costs nothing and touches nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.assemble import load as load
+    from regard.inspection.capture import capture as capture
+    from regard.runs import evaluate as evaluate
+    from regard.runs import train as train
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "capture", "evaluate", "load", "train"]
+
+_HOMES = {
+    "capture": "regard.inspection.capture",
+    "evaluate": "regard.runs",
+    "load": "regard.assemble",
+    "train": "regard.runs",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'regard' has no attribute '{name}'")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,154 @@
+"""Recipe -> model, model folder -> something that translates. The only file that knows both data and models.
+
+The constructors' signatures are the schema: a key that no part takes is refused here, with the nearest one that exists.
+"""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard import registry
+from regard.config import PRESETS, Recipe, recipe_from_toml, to_toml
+from regard.data.tokenizer._base import Tokenizer
+from regard.device import pick_device
+from regard.errors import UserError, suggestion
+from regard.storage import Folder, read_folder, save_weights
+from regard.task.translate import Translator
+
+PARTS = {"stem": "tokens", "encoder": "transformer", "decoder": "transformer"}
+"""The parts a model may be made of, each a family folder, and the kind taken when a recipe names none."""
+
+SHIPPED = Path(__file__).parent / "pretrained"
+
+
+def resolve_model(tree: dict[str, Any]) -> dict[str, Any]:
+    """The `model` section made complete: presets and values stated once for all parts are written into each part."""
+    stated = dict(tree)
+    preset = stated.pop("preset", "small")
+    if preset not in PRESETS:
+        raise UserError(f"model.preset: no '{preset}'{suggestion(str(preset), PRESETS)}")
+    kind = stated.pop("kind", "seq2seq")
+    own = registry.keywords(registry.factory("model", kind, "model.kind"))
+    parts = {part: stated.pop(part, {}) for part in PARTS if part in own}
+    resolved: dict[str, Any] = {"kind": kind}
+    taken: set[str] = set()
+    for part, spec in parts.items():
+        spec = {"kind": spec} if isinstance(spec, str) else dict(spec)
+        part_kind = spec.pop("kind", PARTS[part])
+        known = registry.keywords(registry.factory(part, part_kind, f"model.{part}.kind"))
+        _refuse_unknown(spec, known, f"model.{part}")
+        values = {name: p.default for name, p in known.items() if p.default is not inspect.Parameter.empty}
+        values |= {name: value for name, value in {**PRESETS[preset], **stated}.items() if name in known}
+        values |= spec
+        _check_types(values, known, f"model.{part}")
+        resolved[part] = {"kind": part_kind, **values}
+        taken |= set(known)
+    for name in ("share",):
+        if name in own:
+            resolved[name] = stated.get(name, own[name].default)
+            taken.add(name)
+    _refuse_unknown(stated, {*taken, *PARTS, "preset", "kind"} - {"vocabulary"}, "model")
+    return resolved
+
+
+def _refuse_unknown(given: dict[str, Any], known: Any, where: str) -> None:
+    for name in given:
+        if name not in known:
+            raise UserError(f"{where}: no key '{name}'{suggestion(name, known)}")
+
+
+def _check_types(values: dict[str, Any], known: dict[str, inspect.Parameter], where: str) -> None:
+    """A default shows the type that is wanted; numbers must also be small enough to be meant."""
+    for name, value in values.items():
+        default = known[name].default
+        if isinstance(default, bool) or isinstance(value, bool):
+            fits = isinstance(default, bool) and isinstance(value, bool)
+        elif isinstance(default, int):
+            fits = isinstance(value, int) and 0 < value <= 2**20
+        elif isinstance(default, float):
+            fits = isinstance(value, (int, float)) and 0 <= value < 1e6
+        else:
+            fits = isinstance(value, (str, dict))
+        if not fits:
+            wanted = {bool: "true or false", int: "a whole number above 0", float: "a number"}.get(
+                type(default), "a name"
+            )
+            raise UserError(f"{where}.{name}: wants {wanted}, was given {value!r}")
+
+
+def build_model(tree: dict[str, Any], vocabulary: int, label_smoothing: float = 0.0) -> nn.Module:
+    """The model a (resolved or short) `model` section describes, for a vocabulary of that size."""
+    resolved = resolve_model(tree)
+    kind = resolved.pop("kind")
+    made: dict[str, Any] = {"label_smoothing": label_smoothing}
+    for name, value in resolved.items():
+        made[name] = registry.build(name, value, f"model.{name}", vocabulary=vocabulary) if name in PARTS else value
+    return registry.create("model", kind, "model", **made)
+
+
+def model_files(recipe: Recipe, tokenizer: Tokenizer, weights: dict[str, Tensor], precision: str) -> dict[str, Any]:
+    """What a model folder holds, by file name."""
+    return {
+        "recipe.toml": to_toml(recipe).encode(),
+        **tokenizer.files(),
+        "weights.safetensors": save_weights(weights, precision),
+    }
+
+
+def find_model(name: str | Path) -> Path:
+    """The folder of a shipped model's name, a model folder, or a run (its final model, else its newest checkpoint)."""
+    path = Path(name)
+    if (path / "manifest.json").is_file():
+        return path
+    if (path / "model" / "manifest.json").is_file():
+        return path / "model"
+    steps = sorted((path / "checkpoints").glob("step-*")) if path.is_dir() else []
+    if steps:
+        return steps[-1]
+    if str(name) in shipped_models():
+        return SHIPPED / str(name)
+    if path.is_dir():
+        raise UserError(f"{path}: no model in this folder (no manifest.json); give a model folder or a run")
+    raise UserError(f"no model '{name}'{suggestion(str(name), shipped_models())} (or the path of a model folder)")
+
+
+def shipped_models() -> list[str]:
+    return sorted(folder.name for folder in SHIPPED.iterdir() if (folder / "manifest.json").is_file())
+
+
+def read_model(folder: Folder) -> tuple[Recipe, Tokenizer, nn.Module]:
+    """Recipe, tokenizer and model of a verified folder, from that folder alone."""
+    recipe = recipe_from_toml(folder.read("recipe.toml").decode(), where=f"{folder.path}/recipe.toml")
+    options = dict(recipe.tokenizer)
+    kind = registry.factory("data/tokenizer", options.pop("kind", "subword"), "tokenizer.kind")
+    tokenizer = kind.from_files({name: folder.read(name) for name in folder.names if name.startswith("tokenizer")})  # type: ignore[attr-defined]
+    weights = folder.weights()
+    with torch.device("meta"):  # shapes only: nothing is allocated before the weights are known to fit
+        model = build_model(recipe.model, len(tokenizer))
+    assign_weights(model, weights, str(folder.path))
+    return recipe, tokenizer, model
+
+
+def assign_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> None:
+    """Gives the model its weights, refusing a missing, extra or misshapen one by name."""
+    wanted = dict(model.named_parameters())
+    for name in sorted(wanted.keys() ^ weights.keys()):
+        raise UserError(f"{where}: weight '{name}' is {'missing' if name in wanted else 'not part of this model'}")
+    for name, parameter in wanted.items():
+        if parameter.shape != weights[name].shape:
+            shapes = f"{tuple(weights[name].shape)} instead of {tuple(parameter.shape)}"
+            raise UserError(f"{where}: weight '{name}' has shape {shapes}")
+    shared = {id(p): name for name, p in model.named_parameters()}
+    every = model.named_parameters(remove_duplicate=False)
+    model.load_state_dict({name: weights[shared[id(p)]] for name, p in every}, assign=True)
+
+
+def load(name: str | Path = "fr-en", device: str = "auto") -> Translator:
+    """A shipped model by name, or any model folder or run by path, ready to translate."""
+    recipe, tokenizer, model = read_model(read_folder(find_model(name)))
+    return Translator(recipe, tokenizer, model, pick_device(device))

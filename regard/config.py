@@ -1,0 +1,347 @@
+"""Recipes: what to train and how, as data. TOML in, dotted overrides on top, typed sections out.
+
+A recipe is short: it names only what differs from the defaults below. What is saved beside a model is complete.
+Nothing here knows what a key is for, and nothing in a recipe is ever imported or run.
+The `model` and `tokenizer` sections are trees whose keys are checked against the constructors they name (assemble.py).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import math
+import re
+import tomllib
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from regard.errors import UserError, suggestion
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "base": {"layers": 6, "width": 512, "feed_forward": 2048, "heads": 8, "dropout": 0.1},
+    "small": {"layers": 3, "width": 256, "feed_forward": 1024, "heads": 4},
+    "tiny": {"layers": 4, "width": 128, "feed_forward": 256, "heads": 4, "dropout": 0.3},
+}
+"""What `model.preset` stands for; keys that are spelled out win over it."""
+DEFAULT_PRESET = "small"
+
+
+@dataclass
+class Data:
+    """Where the text is. A file may end in .gz, .xz or .zst; `pairs.tsv#2` means the second column of a .tsv."""
+
+    root: str = "data"
+    """Relative paths below start here."""
+    source: list[str] = field(default_factory=list)
+    target: list[str] = field(default_factory=list)
+    valid_source: list[str] = field(default_factory=list)
+    valid_target: list[str] = field(default_factory=list)
+    hold_out: list[str] = field(default_factory=list)
+    """Which of `source` the held-out pairs are taken from; all of them when empty."""
+    hold_out_valid: int = 1000
+    """Pairs held out for validation (at most a tenth of the corpus) when no valid files are named."""
+    hold_out_test: int = 0
+    """Pairs held out and written to RUN/held_out/test.source and test.target, never trained on."""
+    valid_limit: int = 2000
+    """Validation scores at most this many pairs, spread evenly."""
+    max_length: int = 128
+    """Longer pairs (in tokens) are dropped from training; when translating, longer sentences are split."""
+    max_ratio: float = 4.0
+    """Pairs whose token counts differ by more than this factor are dropped (with a grace of 5 tokens)."""
+    drop_duplicates: bool = True
+    drop_identical: bool = True
+    """Pairs whose two sides are the same text (longer than 3 words)."""
+    drop_wrong_script: bool = True
+    """Pairs a side of which is mostly in another script than that side's usual one."""
+    plain_source: bool = True
+    """Typographic apostrophes of the source become ASCII, in training and in use."""
+    window: int = 131072
+    """Pairs that are shuffled together and sorted by length into batches."""
+    workers: int = 1
+    """Threads that prepare batches ahead; they never change the order. 0 prepares in the training thread."""
+
+
+@dataclass
+class Training:
+    steps: int = 20000
+    minutes: float = 0.0
+    """Stop after this much time even if steps are left; 0 means no limit."""
+    batch_tokens: int = 4096
+    """A batch holds as many pairs as fit this many padded target tokens, and source tokens likewise."""
+    accumulate: int = 1
+    """Batches whose gradients make one step."""
+    learning_rate: float = 1e-3
+    """The peak."""
+    schedule: str = "inverse_square_root"
+    warmup: int = 1000
+    beta1: float = 0.9
+    beta2: float = 0.98
+    epsilon: float = 1e-9
+    weight_decay: float = 0.0
+    clip: float = 1.0
+    """Gradient norm above which gradients are scaled down; 0 turns it off."""
+    label_smoothing: float = 0.1
+    precision: str = "auto"
+    """auto (bf16 where the GPU has it), float32 or bfloat16."""
+    ema: float = 0.0
+    """Decay of an exponential moving average of the weights, used for validation and the final model; 0 is off."""
+    average: int = 5
+    """The final model averages the weights of this many checkpoints: the best and those just before it; 1 is off."""
+    validate_every: int = 1000
+    save_every: int = 1000
+    log_every: int = 50
+    keep: int = 5
+    """Checkpoints kept, besides the best."""
+    metric: str = "bleu"
+    """What the best is chosen by: bleu, chrf or loss."""
+    patience: int = 0
+    """Stop after this many validations without improvement; 0 never does."""
+    bad_steps: int = 10
+    """Steps with a non-finite loss or gradient are skipped; this many in a row stop the run."""
+    device: str = "auto"
+    samples: int = 3
+    """Translations shown at each validation."""
+    start_from: str = ""
+    """A model or run to fine-tune (`training.from` in a recipe): its weights and tokenizer are taken over."""
+
+
+@dataclass
+class Decoding:
+    """How a trained model is used unless the caller says otherwise."""
+
+    beam: int = 4
+    length_penalty: float = 0.6
+    """The exponent of ((5 + length) / 6) that a hypothesis' log-probability is divided by."""
+    max_length: int = 256
+    length_factor: float = 2.0
+    """An output is at most length_factor * source tokens + length_extra long, and at most max_length."""
+    length_extra: int = 20
+    batch_tokens: int = 4096
+
+
+@dataclass
+class Recipe:
+    task: str = "translate"
+    name: str = ""
+    seed: int = 1
+    source_language: str = ""
+    target_language: str = ""
+    data: Data = field(default_factory=Data)
+    tokenizer: dict[str, Any] = field(default_factory=lambda: {"kind": "subword"})
+    model: dict[str, Any] = field(default_factory=dict)
+    training: Training = field(default_factory=Training)
+    decoding: Decoding = field(default_factory=Decoding)
+
+
+KEYS = {"start_from": "from"}
+"""Fields whose key in a recipe is another word, because Python keeps that word for itself."""
+LARGEST_FILE = 1 << 20
+"""Bytes. A recipe is a page of text; anything larger is something else."""
+
+
+def shipped_recipes() -> dict[str, Path]:
+    """The recipes that come with the package (installed: beside this file; in a clone: in the repository)."""
+    here = Path(__file__).parent
+    return {path.stem: path for folder in (here.parent, here) for path in sorted(folder.glob("recipes/*.toml"))}
+
+
+def read_recipe(path_or_name: str | Path) -> Recipe:
+    """A recipe from a file, from a run or model folder, or a shipped one by its name."""
+    path = Path(path_or_name)
+    if path.is_dir() and (path / "recipe.toml").is_file():
+        path = path / "recipe.toml"
+    if not path.is_file():
+        path = _shipped(path)
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+        if len(content) > LARGEST_FILE:
+            raise UserError(f"{path}: larger than {LARGEST_FILE} bytes; that is no recipe")
+        return recipe_from_dict(tomllib.loads(content.decode("utf-8-sig")))
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UserError(f"{path}: not valid TOML: {error}") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _shipped(path: Path) -> Path:
+    shipped = shipped_recipes()
+    if path.parent == Path(".") and path.name.removesuffix(".toml") in shipped:
+        return shipped[path.name.removesuffix(".toml")]
+    beside = [str(other) for other in path.parent.glob("*.toml")] if path.parent.is_dir() else []
+    raise UserError(f"no recipe '{path}'{suggestion(str(path), {*shipped, *beside})}")
+
+
+def recipe_from_dict(tree: Mapping[str, Any]) -> Recipe:
+    """A recipe from plain values; keys that do not exist and values of a wrong type are refused."""
+    return _section(Recipe, tree, "")
+
+
+def apply_overrides(recipe: Recipe, overrides: Iterable[str]) -> Recipe:
+    """A new recipe in which `key.key=value` settings have the last word. Values are TOML, or else plain text.
+
+    A preset asked for here replaces what the recipe said about the preset's keys, but not other overrides.
+    """
+    tree = _plain(recipe)
+    settings = [_setting(text) for text in overrides]
+    settings.sort(key=lambda setting: setting[0] != ["model", "preset"])
+    for keys, value in settings:
+        if keys == ["model", "preset"]:
+            tree["model"] |= with_preset({"preset": _toml_value(value)})
+        node: Any = tree
+        for depth, key in enumerate(keys[:-1], start=1):
+            node = node.setdefault(key, {})
+            if not isinstance(node, dict):
+                raise UserError(f"{'.'.join(keys)}: '{'.'.join(keys[:depth])}' is a value and has no keys")
+        node[keys[-1]] = value
+    return recipe_from_dict(tree)
+
+
+def with_preset(model: Mapping[str, Any]) -> dict[str, Any]:
+    """The model section with its preset (small, unless it names one) spelled out; its own keys win."""
+    preset = model.get("preset", DEFAULT_PRESET)
+    if not isinstance(preset, str) or preset not in PRESETS:
+        raise UserError(f"model.preset: no preset '{preset}'{suggestion(str(preset), PRESETS)}")
+    return {**PRESETS[preset], **{key: value for key, value in model.items() if key != "preset"}}
+
+
+def to_toml(recipe: Recipe) -> str:
+    """The whole recipe, defaults and preset spelled out; `recipe_from_dict(tomllib.loads(...))` gives it back."""
+    tree = _plain(recipe_from_dict(_plain(recipe)))
+    tree["model"] = with_preset(tree["model"])
+    return "\n".join(_lines(tree, [])) + "\n"
+
+
+# From plain values to typed sections.
+
+
+class _Unparsed(str):
+    """The text of an override: what it means depends on the type its key wants."""
+
+
+def _setting(text: str) -> tuple[list[str], _Unparsed]:
+    name, equals, value = text.partition("=")
+    keys = [key.strip() for key in name.split(".")]
+    if not equals or not all(keys):
+        raise UserError(f"'{text}' is not a setting; write key=value, for example training.steps=200")
+    return keys, _Unparsed(value.strip())
+
+
+def _toml_value(text: str) -> Any:
+    """The TOML value a text spells; the text itself when it spells none."""
+    try:
+        tree = tomllib.loads(f"value = {text}")
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return str(text)
+    value = tree["value"]
+    return str(text) if len(tree) > 1 or isinstance(value, (datetime.date, datetime.time)) else value
+
+
+def _section(kind: type[Any], tree: Mapping[str, Any], where: str) -> Any:
+    names = {KEYS.get(item.name, item.name): item.name for item in dataclasses.fields(kind)}
+    types = typing.get_type_hints(kind)
+    given = {}
+    for key, value in tree.items():
+        if key not in names:
+            raise UserError(f"{where or 'recipe'}: no key '{key}'{suggestion(key, names)}")
+        given[names[key]] = _typed(types[names[key]], value, f"{where}.{key}" if where else key)
+    return kind(**given)
+
+
+WANTED = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list[str]: "a list of texts"}
+
+
+def _typed(kind: Any, value: Any, where: str) -> Any:
+    if isinstance(value, _Unparsed):
+        parsed = _toml_value(value)
+        # A name such as 2024 needs no quotes on a command line where text is wanted.
+        value = str(value) if kind in (str, list[str]) and not isinstance(parsed, (str, list)) else parsed
+    if dataclasses.is_dataclass(kind) or typing.get_origin(kind) is dict:
+        if not isinstance(value, Mapping):
+            raise UserError(f"{where}: wants a table of keys, given {_shown(value)}")
+        return _section(kind, value, where) if dataclasses.is_dataclass(kind) else _tree(value, where)
+    if kind is float and type(value) is int:
+        value = _as_float(value, where)
+    if kind == list[str] and isinstance(value, str):
+        value = [value]
+    if kind == list[str]:
+        good = isinstance(value, list) and all(isinstance(item, str) for item in value)
+    else:
+        good = type(value) is kind  # and not isinstance: True is no number here
+    if not good:
+        raise UserError(f"{where}: wants {WANTED[kind]}, given {_shown(value)}")
+    return _tree(value, where)
+
+
+def _as_float(value: int, where: str) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise UserError(f"{where}: {_shown(value)} is too large") from None
+
+
+def _tree(value: Any, where: str) -> Any:
+    """A copy of a free tree, refusing what TOML could not give back or what no setting can mean."""
+    if isinstance(value, _Unparsed):
+        value = _toml_value(value)
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str) or not key:
+                raise UserError(f"{where}: {key!r} is not a key")
+            _tree(key, where)
+        return {key: _tree(item, f"{where}.{key}") for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_tree(item, where) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UserError(f"{where}: wants a finite number, given {value}")
+    if isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
+        raise UserError(f"{where}: {value!r} is not valid Unicode text")
+    if not isinstance(value, (str, int, float, bool)):
+        raise UserError(f"{where}: {_shown(value)} is not text, a number, true, false, a list or a table")
+    return value
+
+
+def _shown(value: Any) -> str:
+    text = repr(value) if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+# From typed sections to text.
+
+
+def _plain(recipe: Recipe) -> dict[str, Any]:
+    def named(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        return {KEYS.get(key, key): value for key, value in pairs}
+
+    return dataclasses.asdict(recipe, dict_factory=named)
+
+
+def _lines(tree: Mapping[str, Any], path: list[str]) -> list[str]:
+    """A table as lines: its own values first, then the tables in it under headings, as TOML wants it."""
+    lines = [f"{_key(key)} = {_value(value)}" for key, value in tree.items() if not isinstance(value, dict)]
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            below = [*path, key]
+            lines += ["", f"[{'.'.join(map(_key, below))}]", *_lines(value, below)]
+    return lines
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _value(key)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_key(key)} = {_value(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    if isinstance(value, str):
+        # JSON's escapes are all TOML's; only DEL must be escaped here and need not be there.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return str(value).lower() if isinstance(value, bool) else repr(value)

@@ -1,0 +1,34 @@
+"""What every decoder is. A search uses `start` and `step`; a loss uses `advance` and `project`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.layers.embedding import TokenEmbedding
+from regard.types import Memory, State
+
+
+class Decoder(nn.Module, ABC):
+    """Target ids in, hidden states out, and from those the logits: by the embedding's own table when `tie` is set."""
+
+    def __init__(self, embedding: TokenEmbedding, width: int, tie: bool):
+        super().__init__()
+        self.embedding = embedding
+        self.output = None if tie else nn.Linear(width, embedding.table.num_embeddings, bias=False)
+
+    @abstractmethod
+    def start(self, memory: Memory, rows: int, capacity: int) -> State: ...
+
+    @abstractmethod
+    def advance(self, ids: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T D"], State]: ...
+
+    def project(self, hidden: Float[Tensor, "R T D"]) -> Float[Tensor, "R T V"]:
+        return F.linear(hidden, self.embedding.table.weight if self.output is None else self.output.weight)
+
+    def step(self, ids: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T V"], State]:
+        hidden, state = self.advance(ids, state)
+        return self.project(hidden), state

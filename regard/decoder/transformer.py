@@ -1,0 +1,116 @@
+"""The Transformer's decoder (Vaswani et al. 2017, 3.1): it looks back at its own words, then across at the source."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from regard.decoder._base import Decoder
+from regard.layers.attention.multi_head import MultiHead
+from regard.layers.embedding import TokenEmbedding
+from regard.layers.feed_forward import FeedForward
+from regard.layers.residual import Residual, last_norm
+from regard.types import Memory, State
+
+__all__ = ["TransformerDecoder"]
+
+Slots = dict[str, Tensor]
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention, attention to the memory, feed-forward, each inside a residual connection."""
+
+    def __init__(self, width: int, heads: int, feed_forward: int, dropout: float, norm: str, activation: str):
+        super().__init__()
+        self.attention = MultiHead(width, heads)
+        self.cross_attention = MultiHead(width, heads)
+        self.feed_forward = FeedForward(width, feed_forward, activation)
+        self.around_attention = Residual(width, dropout, norm)
+        self.around_cross_attention = Residual(width, dropout, norm)
+        self.around_feed_forward = Residual(width, dropout, norm)
+
+    def forward(
+        self,
+        x: Float[Tensor, "R T D"],
+        memory: Slots,
+        memory_mask: Bool[Tensor, "B 1 S"],
+        slots: Slots | None,
+        places: Int[Tensor, "T"],
+        visible: Bool[Tensor, "T L"] | None,
+        filled: int,
+    ) -> Float[Tensor, "R T D"]:
+        x = self.around_attention(x, lambda x: self._look_back(x, slots, places, visible, filled))
+        x = self.around_cross_attention(x, lambda x: self._look_across(x, memory, memory_mask))
+        return self.around_feed_forward(x, self.feed_forward)
+
+    def _look_back(
+        self, x: Tensor, slots: Slots | None, places: Tensor, visible: Tensor | None, filled: int
+    ) -> Tensor:
+        if slots is None:
+            return self.attention(x, x, causal=True)
+        query, key, value = self.attention.project(x)
+        slots["key"].index_copy_(1, places, key)
+        slots["value"].index_copy_(1, places, value)
+        return self.attention.look(query, slots["key"][:, :filled], slots["value"][:, :filled], visible)
+
+    def _look_across(self, x: Tensor, memory: Slots, mask: Tensor) -> Tensor:
+        # The rows of a sentence are so many queries to its one memory, which therefore is never copied.
+        query = self.cross_attention.queries(x)
+        together = query.reshape(len(mask), -1, *query.shape[2:])
+        return self.cross_attention.look(together, memory["key"], memory["value"], mask).reshape(x.shape)
+
+
+class TransformerDecoder(Decoder):
+    """A stack of decoder layers between an embedding and a projection to the vocabulary."""
+
+    def __init__(
+        self,
+        vocabulary: int,
+        width: int = 512,
+        layers: int = 6,
+        heads: int = 8,
+        feed_forward: int = 2048,
+        dropout: float = 0.1,
+        norm: str = "post",
+        activation: str = "relu",
+        position: str | dict[str, object] = "sinusoidal",
+        tie: bool = True,
+    ):
+        super().__init__(TokenEmbedding(vocabulary, width, position, dropout), width, tie)
+        self.layers = nn.ModuleList(
+            DecoderLayer(width, heads, feed_forward, dropout, norm, activation) for _ in range(layers)
+        )
+        self.norm = last_norm(width, norm)
+
+    def start(self, memory: Memory, rows: int, capacity: int) -> State:
+        """Projects the memory once for every layer and, for generation, allocates `capacity` slots a row."""
+        projected = [layer.cross_attention.keys_values(memory.states) for layer in self.layers]
+        shape = (len(memory) * rows, capacity, *projected[0][0].shape[2:])
+        return State(
+            rows=rows,
+            position=torch.zeros((), dtype=torch.long, device=memory.states.device),
+            memory={"mask": memory.mask, "layers": [{"key": key, "value": value} for key, value in projected]},
+            slots=[{name: key.new_zeros(shape) for name in ("key", "value")} for key, _ in projected]
+            if capacity
+            else [],
+        )
+
+    def advance(self, ids: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T D"], State]:
+        x = self.embedding(ids, state.position)
+        length = ids.shape[1]
+        places = state.position + torch.arange(length, device=ids.device)
+        visible, filled = None, 0
+        if state.slots:
+            capacity = state.slots[0]["key"].shape[1]
+            # On the CPU reading the position is free, so empty slots are left out; on a GPU it would wait, so they are masked.
+            filled = int(state.position) + length if ids.device.type == "cpu" else capacity
+            if length > 1 or filled == capacity:
+                visible = torch.arange(filled, device=ids.device) <= places[:, None]
+        for index, layer in enumerate(self.layers):
+            slots = state.slots[index] if state.slots else None
+            mask = state.memory["mask"][:, None, :]
+            x = layer(x, state.memory["layers"][index], mask, slots, places, visible, filled)
+        return self.norm(x), replace(state, position=state.position + length)

@@ -1,0 +1,34 @@
+"""Where tensors live: the best device there is, or the one that was asked for."""
+
+from __future__ import annotations
+
+import torch
+
+from regard.errors import UserError
+
+
+def pick_device(wanted: str = "auto") -> torch.device:
+    """`auto` takes a CUDA GPU, then Apple's MPS, then the CPU; any other name must exist on this machine."""
+    if wanted == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(wanted)
+    except RuntimeError:
+        raise UserError(f"device '{wanted}' is not known; use auto, cpu, cuda, cuda:1 or mps") from None
+    missing = (device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count()) or (
+        device.type == "mps" and not torch.backends.mps.is_available()
+    )
+    if missing or device.type not in ("cpu", "cuda", "mps"):
+        raise UserError(f"device '{wanted}' is not on this machine; use auto or cpu")
+    return device
+
+
+def mixed_precision(wanted: str, device: torch.device) -> torch.dtype | None:
+    """The autocast type for training: bf16 where the GPU has it, else None (plain float32)."""
+    if wanted == "auto":
+        return torch.bfloat16 if device.type == "cuda" and torch.cuda.is_bf16_supported() else None
+    if wanted not in ("float32", "bfloat16"):
+        raise UserError(f"training.precision: '{wanted}' is not known; use auto, float32 or bfloat16")
+    return torch.bfloat16 if wanted == "bfloat16" else None

@@ -1,0 +1,1 @@
+"""How good an output is, measured against references. Nothing here knows what made the output."""

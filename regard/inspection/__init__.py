@@ -1,0 +1,1 @@
+"""Looking inside: what a model attended to, which word came from which, and pictures of it."""

@@ -1,0 +1,53 @@
+"""softmax(Q K^T / sqrt(d)) V: the one place where attention is computed (Vaswani et al. 2017, equation 1).
+
+Two ways to the same result: the fused kernel, and the formula spelled out for those who want to see the weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def attention_weights(
+    query: Float[Tensor, "*A T K"],
+    key: Float[Tensor, "*A S K"],
+    mask: Bool[Tensor, "*M"] | None,
+    causal: bool = False,
+    scale: float | None = None,
+) -> Float[Tensor, "*A T S"]:
+    """How much each query looks at each key. What may not be seen has weight exactly 0, also where nothing may be seen."""
+    scores = query @ key.transpose(-2, -1) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    if causal:
+        past = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+        mask = past if mask is None else mask & past
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    weights = scores.float().softmax(-1).to(scores.dtype)
+    if mask is not None:
+        weights = weights.masked_fill(~mask, 0.0)  # a row of -inf only would be NaN
+    return weights
+
+
+def attend(
+    query: Float[Tensor, "B H T K"],
+    key: Float[Tensor, "B H S K"],
+    value: Float[Tensor, "B H S K"],
+    mask: Bool[Tensor, "*M"] | None = None,
+    causal: bool = False,
+    dropout: float = 0.0,
+    watcher: Callable[[str, Tensor], None] | None = None,
+) -> Float[Tensor, "B H T K"]:
+    """Mixes the values by the weights. `causal` hides from position t of as many keys as queries all that come after t."""
+    if watcher is None:
+        return F.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=causal
+        )
+    weights = attention_weights(query, key, mask, causal)
+    watcher("weights", weights)
+    return F.dropout(weights, dropout) @ value

@@ -1,0 +1,74 @@
+"""Multi-head attention: several small attentions side by side, then one projection (Vaswani et al. 2017, 3.2.2)."""
+
+from __future__ import annotations
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.errors import UserError
+from regard.layers.attend import attend
+from regard.layers.watch import Watched
+
+__all__ = ["MultiHead"]
+
+
+class MultiHead(Watched):
+    """Concat(head_1 .. head_h) W_O, where head_i attends with its own projections of query, key and value."""
+
+    def __init__(self, width: int, heads: int = 8, dropout: float = 0.0):
+        super().__init__()
+        if width % heads:
+            raise UserError(f"model: width {width} cannot be divided among {heads} heads; choose heads that divide it")
+        self.width, self.heads, self.dropout = width, heads, dropout
+        self.inward = nn.Linear(width, 3 * width)  # W_Q, W_K, W_V on top of each other: one product makes all three
+        self.outward = nn.Linear(width, width)
+        for matrix in (*self.inward.weight.chunk(3), self.outward.weight):
+            nn.init.xavier_uniform_(matrix)
+        nn.init.zeros_(self.inward.bias)
+        nn.init.zeros_(self.outward.bias)
+
+    def forward(
+        self,
+        query: Float[Tensor, "B T D"],
+        memory: Float[Tensor, "B S D"],
+        mask: Bool[Tensor, "*M"] | None = None,
+        causal: bool = False,
+    ) -> Float[Tensor, "B T D"]:
+        if query is memory:
+            return self.look(*self.project(query), mask, causal)
+        return self.look(self.queries(query), *self.keys_values(memory), mask, causal)
+
+    def project(self, x: Float[Tensor, "B T D"]) -> tuple[Float[Tensor, "B T H K"], ...]:
+        """Queries, keys and values of the same vectors: self-attention."""
+        return tuple(self._split(part) for part in self.inward(x).chunk(3, dim=-1))
+
+    def queries(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T H K"]:
+        return self._split(F.linear(x, self.inward.weight[: self.width], self.inward.bias[: self.width]))
+
+    def keys_values(self, memory: Float[Tensor, "B S D"]) -> tuple[Float[Tensor, "B S H K"], ...]:
+        """What a decoder keeps of the memory, so that it is computed once and not at every step."""
+        both = F.linear(memory, self.inward.weight[self.width :], self.inward.bias[self.width :])
+        return tuple(self._split(part) for part in both.chunk(2, dim=-1))
+
+    def look(
+        self,
+        query: Float[Tensor, "B T H K"],
+        key: Float[Tensor, "B S H K"],
+        value: Float[Tensor, "B S H K"],
+        mask: Bool[Tensor, "*M"] | None = None,
+        causal: bool = False,
+    ) -> Float[Tensor, "B T D"]:
+        mixed = attend(
+            query.transpose(1, 2),
+            key.transpose(1, 2),
+            value.transpose(1, 2),
+            mask if mask is None or mask.ndim < 3 else mask[:, None],  # the same for every head
+            causal,
+            self.dropout if self.training else 0.0,
+            self.watcher,
+        )
+        return self.outward(mixed.transpose(1, 2).flatten(2))
+
+    def _split(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T H K"]:
+        return x.unflatten(-1, (self.heads, self.width // self.heads))

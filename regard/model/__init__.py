@@ -1,0 +1,1 @@
+"""Models: parts put together into something with `.loss(batch) -> LossSum`."""

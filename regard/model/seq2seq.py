@@ -1,0 +1,39 @@
+"""Sequence to sequence: a stem and an encoder read, a decoder writes. Which ones, it does not know."""
+
+from __future__ import annotations
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from regard.decoder._base import Decoder
+from regard.layers.cross_entropy import token_loss
+from regard.types import Batch, LossSum, Memory
+
+__all__ = ["Seq2Seq"]
+
+
+class Seq2Seq(nn.Module):
+    """p(target | source). With `share` both languages, which then have one vocabulary, use the same embedding table."""
+
+    def __init__(
+        self, stem: nn.Module, encoder: nn.Module, decoder: Decoder, share: bool = True, label_smoothing: float = 0.0
+    ):
+        super().__init__()
+        self.stem, self.encoder, self.decoder = stem, encoder, decoder
+        self.label_smoothing = label_smoothing
+        if share and hasattr(stem, "embedding"):
+            decoder.embedding.table = stem.embedding.table
+
+    def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Memory:
+        return self.encoder(*self.stem(source, mask))
+
+    def forward(
+        self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], target: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B T V"]:
+        """The logits of each next token, given the true ones before it (teacher forcing)."""
+        state = self.decoder.start(self.encode(source, mask), rows=1, capacity=0)
+        return self.decoder.step(target, state)[0]
+
+    def loss(self, batch: Batch) -> LossSum:
+        logits = self(batch.source, batch.source_mask, batch.target[:, :-1])
+        return LossSum(token_loss(logits, batch.target[:, 1:], self.label_smoothing), batch.units)

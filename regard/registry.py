@@ -1,0 +1,67 @@
+"""A name in a recipe -> a file in a family folder -> the factory in it.
+
+The listing of a family is the listing of its folder, so choices are known without importing anything; a name that is
+not in the listing is refused and never joined to a path. The factory is the first name in the file's `__all__`.
+Other packages add kinds through entry points of the group `regard.FAMILY` (`regard.layers.attention`, for example).
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from regard.errors import UserError, suggestion
+
+ROOT = Path(__file__).parent
+
+
+@functools.cache
+def _elsewhere(family: str) -> dict[str, metadata.EntryPoint]:
+    return {point.name: point for point in metadata.entry_points(group=f"regard.{family.replace('/', '.')}")}
+
+
+def kinds(family: str) -> list[str]:
+    """The names a recipe may use in a family, such as `encoder` or `layers/attention`."""
+    own = [m.name for m in pkgutil.iter_modules([str(ROOT / family)]) if not m.name.startswith("_")]
+    return sorted({*own, *_elsewhere(family)})
+
+
+def factory(family: str, kind: str, where: str | None = None) -> Callable[..., Any]:
+    """The class or function a kind names; `where` is the recipe key to blame."""
+    if kind not in kinds(family):
+        raise UserError(f"{where or family}: no kind '{kind}'{suggestion(kind, kinds(family))}")
+    if kind in _elsewhere(family):
+        found = _elsewhere(family)[kind].load()
+        return found if callable(found) else getattr(found, found.__all__[0])
+    module = importlib.import_module(f"regard.{family.replace('/', '.')}.{kind}")
+    return getattr(module, module.__all__[0])
+
+
+def keywords(maker: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The parameters of a factory by name: the signature is the schema."""
+    return dict(inspect.signature(maker).parameters)
+
+
+def create(family: str, kind: str, where: str | None = None, **given: Any) -> Any:
+    """Calls the factory, refusing keywords it does not take with the nearest one it does."""
+    maker = factory(family, kind, where)
+    known = keywords(maker)
+    for name in given:
+        if name not in known:
+            title = getattr(maker, "__name__", kind)
+            raise UserError(f"{where or family}: {title} takes no '{name}'{suggestion(name, known)}")
+    return maker(**given)
+
+
+def build(family: str, spec: str | dict[str, Any], where: str | None = None, **offered: Any) -> Any:
+    """Makes what a recipe spells `"learned"` or `{kind = "learned", length = 64}`; what is offered fills what it takes."""
+    given = {"kind": spec} if isinstance(spec, str) else dict(spec)
+    kind = given.pop("kind", "")
+    known = keywords(factory(family, kind, where))
+    return create(family, kind, where, **{k: v for k, v in offered.items() if k in known}, **given)

@@ -1,0 +1,239 @@
+"""Translation: text in, text out, with scores, tokens and alignments for those who ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from regard.config import Recipe
+from regard.data.batching import pad, sorted_batches
+from regard.data.normalise import plain
+from regard.data.tokenizer._base import Tokenizer
+from regard.decoding.beam import beam as beam_search
+from regard.decoding.greedy import greedy
+from regard.decoding.rules import Forbid, NoLoops, Rule, longest_runs
+from regard.errors import UserError
+from regard.inspection.alignment import average, links, word_matrix
+from regard.inspection.capture import capture
+from regard.model.seq2seq import Seq2Seq
+from regard.task.splitting import split_long
+from regard.types import BEGIN, END, PAD, UNKNOWN, Hypothesis
+
+__all__ = ["Translator"]
+
+Warn = Callable[[str], None]
+Progress = Callable[[int], None]
+
+
+@dataclass
+class Translation:
+    """One translation; `str()` of it is its text."""
+
+    source: str
+    text: str
+    score: float = 0.0
+    """Log-probability after the length penalty: what translations of one sentence are ranked by."""
+    log_probability: float = 0.0
+    tokens: list[str] = field(default_factory=list)
+    alignment: list[tuple[int, int]] | None = None
+    """(source word, target word) pairs, counted from 0 over the words between spaces; None when not asked for."""
+    finished: bool = True
+    """False when the length limit cut it off."""
+    alternatives: list[Translation] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Translator:
+    """A model with its tokenizer and recipe: everything needed to translate."""
+
+    def __init__(self, recipe: Recipe, tokenizer: Tokenizer, model: nn.Module, device: torch.device):
+        self.recipe, self.tokenizer, self.device = recipe, tokenizer, device
+        self.model = cast(Seq2Seq, model.to(device).eval())
+
+    def translate(
+        self,
+        texts: str | Sequence[str],
+        *,
+        beam: int | None = None,
+        n_best: int = 1,
+        length_penalty: float | None = None,
+        max_length: int | None = None,
+        batch_tokens: int | None = None,
+        alignment: bool = False,
+        warn: Warn | None = None,
+        progress: Progress | None = None,
+    ) -> list[Translation]:
+        """Translates each text, in order. An empty one stays empty; one too long for the model is split, with a warning.
+
+        `progress` is told how many texts (or parts of long ones) were finished since the last call.
+        """
+        texts = [texts] if isinstance(texts, str) else list(texts)
+        settings = self.recipe.decoding
+        width = settings.beam if beam is None else beam
+        self._check(width, n_best, length_penalty, max_length, batch_tokens)
+        parts = [self._parts(text, number, warn) for number, text in enumerate(texts, 1)]
+        flat = [part for row in parts for part in row]
+        sources = [self.encode(part) for part in flat]
+        budget = settings.batch_tokens if batch_tokens is None else batch_tokens
+        found = self.search(
+            sources,
+            beam=width,
+            n_best=n_best,
+            length_penalty=settings.length_penalty if length_penalty is None else length_penalty,
+            max_length=settings.max_length if max_length is None else max_length,
+            batch_tokens=budget,
+            progress=progress,
+        )
+        aligned = self._align(sources, found, budget) if alignment else [None] * len(flat)
+        done = iter(zip(flat, found, aligned, strict=True))
+        return [self._joined(text, [self._translation(*next(done)) for _ in row]) for text, row in zip(texts, parts)]
+
+    def encode(self, text: str) -> list[int]:
+        """The source side's ids, as the model was trained on them."""
+        return self.tokenizer.encode(plain(text) if self.recipe.data.plain_source else text)
+
+    def search(
+        self,
+        sources: Sequence[list[int]],
+        *,
+        beam: int,
+        n_best: int = 1,
+        length_penalty: float = 0.6,
+        max_length: int = 256,
+        batch_tokens: int = 4096,
+        progress: Progress | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The best hypotheses for each source, best first; batched by length, answered in order."""
+        found: list[list[Hypothesis]] = [[] for _ in sources]
+        for indexes in sorted_batches([[*ids, END] for ids in sources], batch_tokens):
+            chosen = [[*sources[i], END] for i in indexes]
+            results = self._search_batch(chosen, beam, n_best, length_penalty, max_length)
+            for index, hypotheses in zip(indexes, results, strict=True):
+                found[index] = hypotheses
+            if progress:
+                progress(len(indexes))
+        return found
+
+    @torch.inference_mode()
+    def _search_batch(
+        self, sources: list[list[int]], width: int, n_best: int, length_penalty: float, max_length: int
+    ) -> list[list[Hypothesis]]:
+        settings = self.recipe.decoding
+        ids, mask = (tensor.to(self.device) for tensor in pad(sources))
+        memory = self.model.encode(ids, mask)
+        lengths = mask.sum(1)
+        limits = (lengths * settings.length_factor + settings.length_extra).long().clamp(max=max_length)
+        rows = 1 if width == 1 and n_best == 1 else max(width, n_best)
+        rules: list[Rule] = [Forbid([PAD, UNKNOWN, BEGIN]), NoLoops(longest_runs(sources).to(self.device), rows)]
+        if rows == 1:
+            return [[h] for h in greedy(self.model.decoder, memory, max_lengths=limits, rules=rules)]
+        return beam_search(
+            self.model.decoder,
+            memory,
+            max_lengths=limits,
+            width=rows,
+            n_best=n_best,
+            length_penalty=length_penalty,
+            rules=rules,
+        )
+
+    @torch.inference_mode()
+    def attention(self, pairs: Sequence[tuple[list[int], list[int]]], batch_tokens: int = 4096) -> list[Tensor]:
+        """Where the decoder looked when it wrote each target from its source: (T + 1, S + 1), the mean of layers and heads.
+
+        Row t is the step that wrote target token t, END last. A forward pass over the finished text: it shows the
+        chosen hypothesis whatever the search did to get there.
+        """
+        found: list[Tensor] = [torch.empty(0)] * len(pairs)
+        for indexes in sorted_batches([source for source, _ in pairs], batch_tokens):
+            ids, mask = (tensor.to(self.device) for tensor in pad([[*pairs[i][0], END] for i in indexes]))
+            target, _ = pad([[BEGIN, *pairs[i][1]] for i in indexes])
+            with capture(self.model.decoder) as seen:
+                self.model(ids, mask, target.to(self.device))
+            weights = average([calls[0] for name, calls in seen.items() if "cross_attention" in name]).cpu()
+            for row, index in enumerate(indexes):
+                source, written = pairs[index]
+                found[index] = weights[row, : len(written) + 1, : len(source) + 1]
+        return found
+
+    def _parts(self, text: str, number: int, warn: Warn | None) -> list[str]:
+        if not text.strip():
+            return []
+        limit = self.recipe.data.max_length - 1
+        parts = split_long(text, lambda part: len(self.encode(part)) <= limit)
+        if len(parts) > 1 and warn:
+            warn(f"text {number} is longer than the model's {limit} tokens and was split into {len(parts)} parts")
+        return parts
+
+    def _align(
+        self, sources: list[list[int]], found: list[list[Hypothesis]], batch_tokens: int
+    ) -> list[list[list[tuple[int, int]]]]:
+        """The word alignment of every hypothesis of every source."""
+        pairs = [(source, h.ids) for source, hypotheses in zip(sources, found, strict=True) for h in hypotheses]
+        word = self.tokenizer.word_index
+        linked = (
+            links(word_matrix(weights, word(target), word(source)))
+            for (source, target), weights in zip(pairs, self.attention(pairs, batch_tokens), strict=True)
+        )
+        return [[next(linked) for _ in hypotheses] for hypotheses in found]
+
+    def _translation(
+        self, source: str, hypotheses: list[Hypothesis], alignments: list[list[tuple[int, int]]] | None
+    ) -> Translation:
+        made = [
+            Translation(
+                source,
+                self.tokenizer.decode(h.ids).strip(),
+                h.score,
+                h.log_probability,
+                self.tokenizer.pieces(h.ids),
+                alignments[i] if alignments else None,
+                h.finished,
+            )
+            for i, h in enumerate(hypotheses)
+        ]
+        return replace(made[0], alternatives=made[1:])
+
+    @staticmethod
+    def _joined(source: str, parts: list[Translation]) -> Translation:
+        """One translation of a text that was split; its alternatives pair the parts' first with first, second with second."""
+        if not parts:
+            return Translation(source, "")
+        if len(parts) == 1:
+            return replace(parts[0], source=source)
+        return Translation(
+            source,
+            " ".join(part.text for part in parts),
+            sum(part.score for part in parts),
+            sum(part.log_probability for part in parts),
+            [token for part in parts for token in part.tokens],
+            list(_shifted(parts)) if parts[0].alignment is not None else None,
+            all(part.finished for part in parts),
+            [Translator._joined(source, list(row)) for row in zip(*(part.alternatives for part in parts))],
+        )
+
+    @staticmethod
+    def _check(
+        width: int, n_best: int, length_penalty: float | None, max_length: int | None, batch_tokens: int | None
+    ) -> None:
+        if not 1 <= width <= 1000 or not 1 <= n_best <= 1000:
+            raise UserError(f"beam and n-best must lie between 1 and 1000, not {width} and {n_best}")
+        if length_penalty is not None and not 0 <= length_penalty <= 10:
+            raise UserError(f"length penalty must lie between 0 and 10, not {length_penalty}")
+        if max_length is not None and not 1 <= max_length <= 10000:
+            raise UserError(f"max-length must lie between 1 and 10000, not {max_length}")
+        if batch_tokens is not None and batch_tokens < 1:
+            raise UserError(f"batch-tokens must be at least 1, not {batch_tokens}")
+
+
+def _shifted(parts: list[Translation]) -> Iterator[tuple[int, int]]:
+    source = target = 0
+    for part in parts:
+        yield from ((s + source, t + target) for s, t in part.alignment or [])
+        source, target = source + len(part.source.split()), target + len(part.text.split())

@@ -1,0 +1,177 @@
+"""The values that travel between the rooms, and the one legend of shapes.
+
+    B  sentences in a batch         R  rows being decoded, R = B * rows-per-sentence
+    S  source positions             T  target positions
+    D  model width                  H  heads         V  vocabulary
+
+Batch comes first everywhere. Masks are boolean and True means "may be attended" (a real position).
+Nothing here imports anything of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Protocol
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+Tree = Any
+"""Tensors in dicts, lists and tuples, nested as a layer likes."""
+
+PAD, UNKNOWN, BEGIN, END = 0, 1, 2, 3
+"""The four ids every tokenizer begins with."""
+
+
+def map_tree(function: Callable[[Tensor], Tensor], tree: Tree) -> Tree:
+    if isinstance(tree, Tensor):
+        return function(tree)
+    if isinstance(tree, dict):
+        return {key: map_tree(function, value) for key, value in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(map_tree(function, value) for value in tree)
+    return tree
+
+
+@dataclass
+class Batch:
+    """Padded pairs. `target` holds BEGIN, the text, END: what is fed is `target[:, :-1]`, what is wanted `target[:, 1:]`."""
+
+    source: Int[Tensor, "B S"]
+    source_mask: Bool[Tensor, "B S"]
+    target: Int[Tensor, "B T"]
+    target_mask: Bool[Tensor, "B T"]
+    units: int
+    """Wanted target tokens: what a loss is averaged over. Counted on the host, so that nobody waits for the GPU."""
+
+    def __len__(self) -> int:
+        return self.source.shape[0]
+
+    def to(self, device: torch.device | str) -> Batch:
+        moved = {f.name: getattr(self, f.name).to(device, non_blocking=True) for f in fields(self) if f.name != "units"}
+        return replace(self, **moved)
+
+    def pin(self) -> Batch:
+        return replace(self, **{f.name: getattr(self, f.name).pin_memory() for f in fields(self) if f.name != "units"})
+
+    def split(self) -> list[Batch]:
+        """Two halves, for a batch that did not fit in memory."""
+        half = len(self) // 2
+        parts = [slice(0, half), slice(half, None)]
+        return [self._rows(part) for part in parts]
+
+    def _rows(self, part: slice) -> Batch:
+        target_mask = self.target_mask[part]
+        return Batch(
+            self.source[part], self.source_mask[part], self.target[part], target_mask, int(target_mask[:, 1:].sum())
+        )
+
+
+@dataclass
+class Memory:
+    """What an encoder leaves for a decoder to look at, one entry a sentence."""
+
+    states: Float[Tensor, "B S D"]
+    mask: Bool[Tensor, "B S"]
+    final: Tree = None
+    """The last state of a recurrent encoder, batch first."""
+
+    def __len__(self) -> int:
+        return self.states.shape[0]
+
+
+@dataclass
+class State:
+    """Where a decoder is. Row r belongs to sentence r // rows, so what is per sentence is never tiled."""
+
+    rows: int
+    """Rows a sentence: 1 for greedy, the beam's width for a beam."""
+    position: Int[Tensor, ""]
+    """How many tokens were consumed: a tensor, so that a recorded graph can be replayed."""
+    memory: Tree = field(default_factory=dict)
+    """Per sentence, (B, ...): never reordered within a search."""
+    slots: Tree = field(default_factory=dict)
+    """Per row and position, (R, capacity, ...): filled one position at a time. Empty when capacity is 0."""
+    carry: Tree = field(default_factory=dict)
+    """Per row, (R, ...): the state of a recurrent decoder."""
+
+
+def select_(state: State, index: Int[Tensor, "R"], filled: int | None = None) -> State:
+    """Row r continues what row `index[r]` was, in place. Only the first `filled` slots are moved when that is known."""
+
+    def slots(buffer: Tensor) -> Tensor:
+        part = buffer[:, :filled]
+        part.copy_(part.index_select(0, index))
+        return buffer
+
+    def carry(buffer: Tensor) -> Tensor:
+        return buffer.copy_(buffer.index_select(0, index))
+
+    map_tree(slots, state.slots)
+    map_tree(carry, state.carry)
+    return state
+
+
+def fork(state: State) -> State:
+    """A copy that lives its own life; the memory, which nobody writes, is shared."""
+    return replace(
+        state,
+        position=state.position.clone(),
+        slots=map_tree(Tensor.clone, state.slots),
+        carry=map_tree(Tensor.clone, state.carry),
+    )
+
+
+def narrow(state: State, sentences: Int[Tensor, "N"]) -> State:
+    """The state of some of the sentences only: what a search keeps when the others are done."""
+    offsets = torch.arange(state.rows, device=sentences.device)
+    rows = (sentences[:, None] * state.rows + offsets).flatten()
+    return replace(
+        state,
+        memory=map_tree(lambda t: t.index_select(0, sentences), state.memory),
+        slots=map_tree(lambda t: t.index_select(0, rows), state.slots),
+        carry=map_tree(lambda t: t.index_select(0, rows), state.carry),
+    )
+
+
+class Steps(Protocol):
+    """All that a search knows of a model."""
+
+    def start(self, memory: Memory, rows: int, capacity: int) -> State: ...
+
+    def step(self, ids: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T V"], State]: ...
+
+
+@dataclass
+class LossSum:
+    """A loss summed over its units (target tokens, positions, examples), so that batches add up exactly."""
+
+    total: Float[Tensor, ""]
+    units: int
+
+
+class BatchStream(Protocol):
+    """Batches for ever, in a seeded order, with a cursor that says which comes next."""
+
+    def __iter__(self) -> Iterator[Batch]: ...
+
+    def cursor(self) -> dict[str, int]:
+        """Where the batch after the last one handed out is; plain numbers, to be saved."""
+        ...
+
+    def seek(self, cursor: dict[str, int]) -> None: ...
+
+
+@dataclass
+class Hypothesis:
+    """One finished output of a search, without BEGIN and END."""
+
+    ids: list[int]
+    log_probability: float
+    """Sum over the tokens, END included when it was reached."""
+    score: float
+    """What the search ranks by: the log-probability after the length penalty."""
+    finished: bool = True
+    """False when the length limit ended it rather than END."""
