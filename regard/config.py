@@ -26,8 +26,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "small": {"layers": 3, "width": 256, "feed_forward": 1024, "heads": 4},
     "tiny": {"layers": 4, "width": 128, "feed_forward": 256, "heads": 4, "dropout": 0.3},
 }
-"""What `model.preset` stands for; keys that are spelled out win over it."""
-DEFAULT_PRESET = "small"
+"""What `model.preset` stands for; keys that are spelled out win over it. Without a preset it is small."""
 
 
 @dataclass
@@ -42,8 +41,8 @@ class Data:
     valid_target: list[str] = field(default_factory=list)
     hold_out: list[str] = field(default_factory=list)
     """Which of `source` the held-out pairs are taken from; all of them when empty."""
-    hold_out_valid: int = 1000
-    """Pairs held out for validation (at most a tenth of the corpus) when no valid files are named."""
+    hold_out_valid: int = -1
+    """Pairs held out for validation, besides the valid files; -1 means 1,000 when no such files are named, else none."""
     hold_out_test: int = 0
     """Pairs held out and written to RUN/held_out/test.source and test.target, never trained on."""
     valid_limit: int = 2000
@@ -139,8 +138,10 @@ class Recipe:
 
 KEYS = {"start_from": "from"}
 """Fields whose key in a recipe is another word, because Python keeps that word for itself."""
-LARGEST_FILE = 1 << 20
-"""Bytes. A recipe is a page of text; anything larger is something else."""
+LONGEST_TEXT = 1 << 17
+MOST_DOTS = 100
+"""A recipe is a page of text with a few dots a line; more would only keep the TOML reader busy, whose time for a key
+grows with the square of its parts."""
 
 
 def shipped_recipes() -> dict[str, Path]:
@@ -158,16 +159,13 @@ def read_recipe(path_or_name: str | Path) -> Recipe:
         path = _shipped(path)
     try:
         with path.open("rb") as file:
-            content = file.read(LARGEST_FILE + 1)
-        if len(content) > LARGEST_FILE:
-            raise UserError(f"{path}: larger than {LARGEST_FILE} bytes; that is no recipe")
-        return recipe_from_dict(tomllib.loads(content.decode("utf-8-sig")))
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UserError(f"{path}: not valid TOML: {error}") from None
+            content = file.read(LONGEST_TEXT + 1)
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 text: {error}") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    return recipe_from_toml(text, where=str(path))
 
 
 def _shipped(path: Path) -> Path:
@@ -178,22 +176,31 @@ def _shipped(path: Path) -> Path:
     raise UserError(f"no recipe '{path}'{suggestion(str(path), {*shipped, *beside})}")
 
 
+def recipe_from_toml(text: str, where: str = "recipe") -> Recipe:
+    """A recipe from the text of one; `where` is the file to blame."""
+    if len(text) > LONGEST_TEXT:
+        raise UserError(f"{where}: longer than {LONGEST_TEXT} characters; that is no recipe")
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.count(".") > MOST_DOTS:
+            raise UserError(f"{where}: more than {MOST_DOTS} dots in line {number}; write long lists one item a line")
+    try:
+        return recipe_from_dict(tomllib.loads(text))
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
+    except (ValueError, RecursionError) as error:  # ValueError: also a number too long to be one
+        raise UserError(f"{where}: not valid TOML: {error}") from None
+
+
 def recipe_from_dict(tree: Mapping[str, Any]) -> Recipe:
     """A recipe from plain values; keys that do not exist and values of a wrong type are refused."""
     return _section(Recipe, tree, "")
 
 
 def apply_overrides(recipe: Recipe, overrides: Iterable[str]) -> Recipe:
-    """A new recipe in which `key.key=value` settings have the last word. Values are TOML, or else plain text.
-
-    A preset asked for here replaces what the recipe said about the preset's keys, but not other overrides.
-    """
+    """A new recipe in which `key.key=value` settings have the last word. Values are TOML, or else plain text."""
     tree = _plain(recipe)
-    settings = [_setting(text) for text in overrides]
-    settings.sort(key=lambda setting: setting[0] != ["model", "preset"])
-    for keys, value in settings:
-        if keys == ["model", "preset"]:
-            tree["model"] |= with_preset({"preset": _toml_value(value)})
+    for text in overrides:
+        keys, value = _setting(text)
         node: Any = tree
         for depth, key in enumerate(keys[:-1], start=1):
             node = node.setdefault(key, {})
@@ -203,18 +210,9 @@ def apply_overrides(recipe: Recipe, overrides: Iterable[str]) -> Recipe:
     return recipe_from_dict(tree)
 
 
-def with_preset(model: Mapping[str, Any]) -> dict[str, Any]:
-    """The model section with its preset (small, unless it names one) spelled out; its own keys win."""
-    preset = model.get("preset", DEFAULT_PRESET)
-    if not isinstance(preset, str) or preset not in PRESETS:
-        raise UserError(f"model.preset: no preset '{preset}'{suggestion(str(preset), PRESETS)}")
-    return {**PRESETS[preset], **{key: value for key, value in model.items() if key != "preset"}}
-
-
 def to_toml(recipe: Recipe) -> str:
-    """The whole recipe, defaults and preset spelled out; `recipe_from_dict(tomllib.loads(...))` gives it back."""
+    """Every key of the recipe with its value; `recipe_from_toml` gives the same recipe back."""
     tree = _plain(recipe_from_dict(_plain(recipe)))
-    tree["model"] = with_preset(tree["model"])
     return "\n".join(_lines(tree, [])) + "\n"
 
 
@@ -237,7 +235,7 @@ def _toml_value(text: str) -> Any:
     """The TOML value a text spells; the text itself when it spells none."""
     try:
         tree = tomllib.loads(f"value = {text}")
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return str(text)
     value = tree["value"]
     return str(text) if len(tree) > 1 or isinstance(value, (datetime.date, datetime.time)) else value
@@ -266,24 +264,17 @@ def _typed(kind: Any, value: Any, where: str) -> Any:
         if not isinstance(value, Mapping):
             raise UserError(f"{where}: wants a table of keys, given {_shown(value)}")
         return _section(kind, value, where) if dataclasses.is_dataclass(kind) else _tree(value, where)
+    value = _tree(value, where)
     if kind is float and type(value) is int:
-        value = _as_float(value, where)
-    if kind == list[str] and isinstance(value, str):
-        value = [value]
+        value = float(value)
     if kind == list[str]:
+        value = [value] if isinstance(value, str) else value
         good = isinstance(value, list) and all(isinstance(item, str) for item in value)
     else:
         good = type(value) is kind  # and not isinstance: True is no number here
     if not good:
         raise UserError(f"{where}: wants {WANTED[kind]}, given {_shown(value)}")
-    return _tree(value, where)
-
-
-def _as_float(value: int, where: str) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        raise UserError(f"{where}: {_shown(value)} is too large") from None
+    return value
 
 
 def _tree(value: Any, where: str) -> Any:
@@ -298,6 +289,8 @@ def _tree(value: Any, where: str) -> Any:
         return {key: _tree(item, f"{where}.{key}") for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_tree(item, where) for item in value]
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise UserError(f"{where}: a whole number of {value.bit_length()} bits is too large")
     if isinstance(value, float) and not math.isfinite(value):
         raise UserError(f"{where}: wants a finite number, given {value}")
     if isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
@@ -340,7 +333,8 @@ def _value(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_key(key)} = {_value(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(map(_value, value)) + "]"
+        one_line = "[" + ", ".join(map(_value, value)) + "]"
+        return one_line if len(one_line) < 100 else "[\n" + "".join(f"    {_value(item)},\n" for item in value) + "]"
     if isinstance(value, str):
         # JSON's escapes are all TOML's; only DEL must be escaped here and need not be there.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

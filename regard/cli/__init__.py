@@ -1,0 +1,52 @@
+"""The command line. Each command is a file here; what is heavy is imported inside functions, so help comes at once."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from regard import __version__
+from regard.cli.doctor import doctor
+from regard.cli.evaluate import evaluate
+from regard.cli.models import models
+from regard.cli.terminal import say
+from regard.cli.train import train
+from regard.cli.translate import translate
+from regard.errors import UserError
+
+app = typer.Typer(
+    name="regard",
+    help="Sequence models that show where they look. Start with: regard translate 'Je suis étudiant.'",
+    no_args_is_help=True,
+    rich_markup_mode=None,  # plain help is three times as fast as decorated help
+    pretty_exceptions_enable=False,  # a bug keeps its whole traceback
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (translate, train, evaluate, models, doctor):
+    app.command()(command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"regard {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Runs the command line: a user's mistake is one line on stderr and exit code 2, a bug is a traceback."""
+    try:
+        app(prog_name="regard")
+    except UserError as error:
+        say(str(error))
+        sys.exit(2)

@@ -15,7 +15,7 @@ from sacrebleu.metrics.base import Metric
 from regard.errors import UserError, suggestion
 
 TOKENIZERS = ("13a", "intl", "char", "zh", "none")
-"""Those of sacrebleu's that need neither a download nor another package. `none` is for text that is already tokenised."""
+"""Those of sacrebleu's that need no download and no other package; `none` is for text that is already tokenised."""
 
 
 @dataclass(frozen=True)

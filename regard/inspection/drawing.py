@@ -5,11 +5,10 @@ The source is on top, the target at the left, and the darker a cell, the greater
 
 from __future__ import annotations
 
-import math
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 Weights = Float[Tensor, "T S"] | Sequence[Sequence[float]]
 
-CELL, GAP, FONT, MARGIN = 34, 3, 14, 22
+CELL, GAP, FONT, MARGIN = 34, 3, 14, 22.0
 SLANT = 0.71
 """What a label that leans by 45 degrees needs of its length, across and up."""
 LONGEST = 24
@@ -43,9 +42,10 @@ STYLE = (
 def matrix_svg(
     weights: Weights, columns: Sequence[str], rows: Sequence[str], title: str = "", scale: float | None = None
 ) -> str:
-    """A self-contained SVG whose tooltips hold the exact weights. `scale` is the weight drawn darkest: the greatest."""
+    """A self-contained SVG whose tooltips hold the exact weights. `scale`: the weight drawn darkest, else the greatest."""
     values, darkest = _checked(weights, columns, rows, scale)
-    above, beside = [_shortened(text) for text in columns], [_shortened(text) for text in rows]
+    title = _shortened(title, 4 * LONGEST)
+    above, beside = [_label(text) for text in columns], [_label(text) for text in rows]
     lengths = [_length(text) for text in above]
     slanted = any(length > CELL - GAP for length in lengths)
 
@@ -53,13 +53,13 @@ def matrix_svg(
     top = MARGIN + (2 * FONT if title else 0) + 12 + (SLANT * max(lengths) if slanted else FONT)
     right, bottom = left + len(above) * CELL, top + len(beside) * CELL
     ends = [left + (i + 0.6) * CELL + SLANT * length for i, length in enumerate(lengths) if slanted]
-    width = round(max([right, left + 6 * FONT, MARGIN + 1.15 * _length(title), *ends]) + MARGIN)
+    width = round(max([right, left + 9 * FONT, MARGIN + 1.15 * _length(title), *ends]) + MARGIN)
     height = round(bottom + 14 + FONT + MARGIN)
 
     def text(words: str, x: float, y: float, more: str = "") -> str:
         return f'<text x="{x:.1f}" y="{y:.1f}"{more}>{_safe(words)}</text>'
 
-    labels = [text(title, MARGIN, MARGIN + FONT, ' font-weight="600" font-size="15"')] if title else []
+    labels = [text(title, MARGIN, MARGIN + FONT, ' font-weight="600"')] if title else []
     for i, word in enumerate(above):
         x, y = left + (i + 0.5) * CELL, top - 8
         turn = f' transform="rotate(-45 {x:.1f} {y:.1f})"' if slanted else ' text-anchor="middle"'
@@ -67,25 +67,25 @@ def matrix_svg(
     labels += [text(word, left - 10, top + (j + 0.64) * CELL, ' text-anchor="end"') for j, word in enumerate(beside)]
 
     tiles, inks = [], []
-    for j, row in enumerate(values):
-        for i, value in enumerate(row):
-            cell = f'x="{left + i * CELL + GAP / 2:.1f}" y="{top + j * CELL + GAP / 2:.1f}" ' + _square(CELL - GAP)
-            tooltip = _safe(f"{_isolated(columns[i])} → {_isolated(rows[j])}: {value}")
-            tiles.append(f"<rect {cell}/>")
-            inks.append(f'<rect {cell} fill-opacity="{_share(value, darkest):.3f}"><title>{tooltip}</title></rect>')
 
-    swatch, legend = FONT - 2, bottom + 14
+    def cell(x: float, y: float, side: int, share: float, tooltip: str = "") -> None:
+        square = f'<rect x="{x:.1f}" y="{y:.1f}" width="{side}" height="{side}" rx="{side / 6:.1f}"'
+        tiles.append(f"{square}/>")
+        inks.append(f'{square} fill-opacity="{share:.3f}">{tooltip}</rect>')
+
+    shares = np.nan_to_num(values / darkest, nan=0.0, posinf=0.0, neginf=0.0).clip(0, 1)
+    for (j, i), value in np.ndenumerate(values):
+        words = _safe(f"{_isolated(columns[i])} → {_isolated(rows[j])}")
+        x, y = left + i * CELL + GAP / 2, top + j * CELL + GAP / 2
+        cell(x, y, CELL - GAP, float(shares[j, i]), f"<title>{words}: {value!s}</title>")
+
+    legend = bottom + 14
     for i in range(5):
-        cell = f'x="{left + 14 + i * (swatch + 2):.1f}" y="{legend:.1f}" ' + _square(swatch)
-        tiles.append(f"<rect {cell}/>")
-        inks.append(f'<rect {cell} fill-opacity="{i / 4}"/>')
+        cell(left + 14 + 14 * i, legend, 12, i / 4)
     small = ' font-size="12"'
-    ends_of_scale = [
-        text("0", left + 2, legend + 10, small),
-        text(f"{darkest:.2g}", left + 14 + 5 * (swatch + 2) + 4, legend + 10, small),
-    ]
+    scale_ends = [text("0", left + 2, legend + 10, small), text(f"{darkest:.2g}", left + 88, legend + 10, small)]
 
-    groups = {"tile": tiles, "ink": inks, "text": labels, "faint": ends_of_scale}
+    groups = {"tile": tiles, "ink": inks, "text": labels, "faint": scale_ends}
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" class="regard-matrix" width="{width}" height="{height}" '
@@ -94,7 +94,10 @@ def matrix_svg(
             f"<style>{STYLE}</style>",
             f'<rect class="paper" fill="{LIGHT["paper"]}" stroke="{RIM}" stroke-opacity=".35" x=".5" y=".5" '
             f'width="{width - 1}" height="{height - 1}" rx="12"/>',
-            *(f'<g class="{name}" fill="{LIGHT[name]}">\n' + "\n".join(group) + "\n</g>" for name, group in groups.items()),
+            *(
+                f'<g class="{name}" fill="{LIGHT[name]}">\n' + "\n".join(group) + "\n</g>"
+                for name, group in groups.items()
+            ),
             "</svg>\n",
         ]
     )
@@ -103,26 +106,27 @@ def matrix_svg(
 def matrix_figure(
     weights: Weights, columns: Sequence[str], rows: Sequence[str], title: str = "", scale: float | None = None
 ) -> Figure:
-    """The same picture as a matplotlib figure: `matrix_figure(...).savefig("attention.png", bbox_inches="tight")`."""
+    """The same picture as a matplotlib figure: `matrix_figure(...).savefig("attention.png", dpi=200)`."""
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.figure import Figure
 
     values, darkest = _checked(weights, columns, rows, scale)
-    figure = Figure(figsize=(1.5 + 0.45 * len(columns), 1.5 + 0.45 * len(rows)), dpi=150, layout="constrained")
+    above, beside = ([_printable(_shortened(text)) for text in words] for words in (columns, rows))
+    aside = max(map(len, [*above, *beside]), default=0) / 10
+    figure = Figure(figsize=(1.5 + aside + 0.45 * len(columns), 1 + aside + 0.45 * len(rows)), layout="constrained")
     axes = figure.add_subplot()
     colours = LinearSegmentedColormap.from_list("regard", [LIGHT["tile"], LIGHT["ink"]])
-    # pcolormesh and not imshow: it takes a matrix of any size, and its edges stay sharp in PDF.
     mesh = axes.pcolormesh(values, cmap=colours, vmin=0, vmax=darkest, edgecolors=LIGHT["paper"], linewidth=1.5)
     axes.set_aspect("equal")
     axes.invert_yaxis()
     axes.xaxis.tick_top()
-    plain = {"parse_math": False, "color": LIGHT["text"]}
-    axes.set_xticks(np.arange(len(columns)) + 0.5, [_printable(text) for text in columns], rotation=45, ha="left", **plain)
-    axes.set_yticks(np.arange(len(rows)) + 0.5, [_printable(text) for text in rows], **plain)
+    plain: dict[str, Any] = {"parse_math": False, "color": LIGHT["text"]}
+    axes.set_xticks(np.arange(len(columns)) + 0.5, above, rotation=45, ha="left", **plain)
+    axes.set_yticks(np.arange(len(rows)) + 0.5, beside, **plain)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     if title:
-        axes.set_title(_printable(title), loc="left", **plain)
+        axes.set_title(_printable(_shortened(title, 4 * LONGEST)), loc="left", **plain)
     figure.colorbar(mesh, ax=axes, shrink=0.6).outline.set_visible(False)
     return figure
 
@@ -136,16 +140,8 @@ def _checked(
         values = values.reshape(len(rows), len(columns))
     if values.shape != (len(rows), len(columns)):
         raise ValueError(f"a matrix of {values.shape} does not fit {len(rows)} rows and {len(columns)} columns")
-    greatest = max((float(value) for value in values.flat if math.isfinite(value)), default=0.0)
-    return values, scale or (greatest if greatest > 0 else 1.0)
-
-
-def _share(value: float, darkest: float) -> float:
-    return min(max(value / darkest, 0.0), 1.0) if math.isfinite(value) else 0.0
-
-
-def _square(side: float) -> str:
-    return f'width="{side}" height="{side}" rx="{side / 6:.1f}"'
+    greatest = float(values[np.isfinite(values)].max(initial=0.0))
+    return values, scale or greatest or 1.0
 
 
 def _printable(text: str) -> str:
@@ -157,8 +153,12 @@ def _safe(text: str) -> str:
     return escape(_printable(text), {'"': "&quot;"})
 
 
-def _shortened(text: str) -> str:
-    return _isolated(text if len(text) <= LONGEST else text[: LONGEST - 1] + "…")
+def _label(text: str) -> str:
+    return _isolated(_shortened(text))
+
+
+def _shortened(text: str, longest: int = LONGEST) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def _isolated(text: str) -> str:

@@ -15,13 +15,14 @@ from regard.data.normalise import plain
 from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.beam import beam as beam_search
 from regard.decoding.greedy import greedy
-from regard.decoding.rules import Forbid, NoLoops, Rule, longest_runs
+from regard.decoding.rules import Forbid, NoLoops, Rule, loops_allowed
 from regard.errors import UserError
 from regard.inspection.alignment import average, links, word_matrix
 from regard.inspection.capture import capture
+from regard.layers.cross_entropy import token_loss
 from regard.model.seq2seq import Seq2Seq
 from regard.task.splitting import split_long
-from regard.types import BEGIN, END, PAD, UNKNOWN, Hypothesis
+from regard.types import BEGIN, END, Hypothesis
 
 __all__ = ["Translator"]
 
@@ -130,7 +131,7 @@ class Translator:
         lengths = mask.sum(1)
         limits = (lengths * settings.length_factor + settings.length_extra).long().clamp(max=max_length)
         rows = 1 if width == 1 and n_best == 1 else max(width, n_best)
-        rules: list[Rule] = [Forbid([PAD, UNKNOWN, BEGIN]), NoLoops(longest_runs(sources).to(self.device), rows)]
+        rules: list[Rule] = [Forbid(), NoLoops(loops_allowed(ids, mask), rows)]
         if rows == 1:
             return [[h] for h in greedy(self.model.decoder, memory, max_lengths=limits, rules=rules)]
         return beam_search(
@@ -142,6 +143,19 @@ class Translator:
             length_penalty=length_penalty,
             rules=rules,
         )
+
+    @torch.inference_mode()
+    def loss(self, pairs: Sequence[tuple[str, str]], batch_tokens: int = 4096) -> float:
+        """The mean of -log p a target token (END included), without label smoothing."""
+        sources = [[*self.encode(source), END] for source, _ in pairs]
+        targets = [[BEGIN, *ids, END] for ids in self.tokenizer.encode_many([target for _, target in pairs])]
+        total, units = 0.0, 0
+        for indexes in sorted_batches([max(sources[i], targets[i], key=len) for i in range(len(pairs))], batch_tokens):
+            source, mask = (tensor.to(self.device) for tensor in pad([sources[i] for i in indexes]))
+            target = pad([targets[i] for i in indexes])[0].to(self.device)
+            total += token_loss(self.model(source, mask, target[:, :-1]), target[:, 1:]).item()
+            units += sum(len(targets[i]) - 1 for i in indexes)
+        return total / max(1, units)
 
     @torch.inference_mode()
     def attention(self, pairs: Sequence[tuple[list[int], list[int]]], batch_tokens: int = 4096) -> list[Tensor]:

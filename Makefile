@@ -1,0 +1,50 @@
+# Everything happens in .venv. A second run finds it ready: each stamp is newer than what it was made from.
+PYTHON ?= python3
+PIP_ARGS ?=   # for example: make run PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu"
+BIN := .venv/bin
+
+.PHONY: run test test-all check bench wheel clean
+
+run: .venv/installed-run
+	@$(BIN)/regard translate \
+		"Je suis étudiant." "Où est la gare, s'il vous plaît ?" "Elle a lu ce livre deux fois parce qu'il est court."
+	@echo
+	@echo "Try next:"
+	@echo "  $(BIN)/regard translate \"...\"           a sentence of your own; --alignment shows which word came from which"
+	@echo "  $(BIN)/regard translate < fr.txt        a whole file, line by line"
+	@echo "  $(BIN)/regard train --help              a translator of your own from two text files"
+	@echo "  make test                              see every test pass"
+
+test: .venv/installed-test
+	$(BIN)/python -m pytest -q
+
+test-all: .venv/installed-test
+	$(BIN)/python -m pytest -q -m ""
+
+check: .venv/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/installed-test
+	$(BIN)/python bench/train.py
+	$(BIN)/python bench/decode.py
+
+wheel: .venv/installed-test
+	$(BIN)/python -m build --wheel --outdir dist .
+
+clean:
+	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -not -path './data/*' -prune -exec rm -rf {} +
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/installed-run: pyproject.toml constraints.txt setup.py | .venv/bin/python
+	$(BIN)/pip install --quiet $(PIP_ARGS) -c constraints.txt -e .
+	@touch $@
+
+.venv/installed-%: pyproject.toml constraints.txt setup.py | .venv/bin/python
+	$(BIN)/pip install --quiet $(PIP_ARGS) -c constraints.txt -e ".[$*]"
+	@touch $@ .venv/installed-run

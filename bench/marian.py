@@ -1,0 +1,75 @@
+"""The peer: transformers' Marian model with the weights of one of our Transformers, so that both compute the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers import MarianConfig, MarianMTModel
+
+from regard.types import BEGIN, END, PAD
+
+POSITIONS = 1024
+
+
+def marian_like(model: Any, activation: str = "relu") -> MarianMTModel:
+    """A Marian model that computes what `model` (a post-norm, sinusoidal, tied Transformer) computes."""
+    vocabulary, width = model.stem.embedding.table.weight.shape
+    encoder, decoder = model.encoder.layers, model.decoder.layers
+    config = MarianConfig(
+        vocab_size=vocabulary,
+        d_model=width,
+        encoder_layers=len(encoder),
+        decoder_layers=len(decoder),
+        encoder_attention_heads=encoder[0].attention.heads,
+        decoder_attention_heads=decoder[0].attention.heads,
+        encoder_ffn_dim=encoder[0].feed_forward.inward.out_features,
+        decoder_ffn_dim=decoder[0].feed_forward.inward.out_features,
+        activation_function=activation,
+        dropout=0.1,
+        attention_dropout=0.0,
+        activation_dropout=0.0,
+        max_position_embeddings=POSITIONS,
+        scale_embedding=True,
+        static_position_embeddings=True,
+        pad_token_id=PAD,
+        eos_token_id=END,
+        bos_token_id=BEGIN,
+        decoder_start_token_id=BEGIN,
+        forced_eos_token_id=None,
+        share_encoder_decoder_embeddings=True,
+        attn_implementation="sdpa",
+    )
+    marian = MarianMTModel(config).eval()
+    with torch.no_grad():
+        marian.model.shared.weight.copy_(model.stem.embedding.table.weight)
+        marian.tie_weights()
+        marian.final_logits_bias.zero_()
+        # Marian lays out all sines, then all cosines; ours alternate as the paper does. Give Marian our table.
+        table = model.stem.embedding.position(torch.arange(POSITIONS))
+        marian.model.encoder.embed_positions.weight.copy_(table)
+        marian.model.decoder.embed_positions.weight.copy_(table)
+        for ours, theirs in zip(encoder, marian.model.encoder.layers):
+            _copy_layer(ours, theirs)
+        for ours, theirs in zip(decoder, marian.model.decoder.layers):
+            _copy_layer(ours, theirs)
+            _copy_attention(ours.cross_attention, theirs.encoder_attn)
+            theirs.encoder_attn_layer_norm.load_state_dict(ours.around_cross_attention.norm.state_dict())
+    return marian
+
+
+def _copy_layer(ours: Any, theirs: Any) -> None:
+    _copy_attention(ours.attention, theirs.self_attn)
+    theirs.self_attn_layer_norm.load_state_dict(ours.around_attention.norm.state_dict())
+    theirs.fc1.load_state_dict(ours.feed_forward.inward.state_dict())
+    theirs.fc2.load_state_dict(ours.feed_forward.outward.state_dict())
+    theirs.final_layer_norm.load_state_dict(ours.around_feed_forward.norm.state_dict())
+
+
+def _copy_attention(ours: Any, theirs: Any) -> None:
+    for projection, weight, bias in zip(
+        (theirs.q_proj, theirs.k_proj, theirs.v_proj), ours.inward.weight.chunk(3), ours.inward.bias.chunk(3)
+    ):
+        projection.weight.copy_(weight)
+        projection.bias.copy_(bias)
+    theirs.out_proj.load_state_dict(ours.outward.state_dict())

@@ -1,0 +1,64 @@
+"""`regard doctor`: what is installed and what it runs on, for a bug report."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import typer
+
+import regard
+from regard import __version__
+from regard.cli.terminal import harmless
+
+PACKAGES = [
+    "torch",
+    "numpy",
+    "sentencepiece",
+    "safetensors",
+    "sacrebleu",
+    "typer",
+    "rich",
+    "jaxtyping",
+    "matplotlib",
+    "zstandard",
+    "tensorboard",
+]
+
+
+def doctor() -> None:
+    """Show versions, devices, threads and models."""
+    from regard.pretrained import shipped_models
+
+    found = [("regard", f"{__version__} ({Path(regard.__file__).parent})")]
+    found += [("python", f"{platform.python_version()} ({sys.executable})"), ("system", platform.platform())]
+    found += [(name, _version(name)) for name in PACKAGES]
+    found += [("device", device) for device in _devices()]
+    found += [("model", f"{name} ({folder})") for name, folder in shipped_models().items()] or [("model", "none shipped")]
+    found += [("run", str(manifest.parent.parent)) for manifest in sorted(Path().glob("runs/*/model/manifest.json"))]
+    for name, value in found:
+        typer.echo(harmless(f"{name:14}{value}"))
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _devices() -> list[str]:
+    try:
+        import torch
+    except Exception as error:  # this command must work where torch does not: that is when it is needed
+        return [f"torch cannot be imported: {error}"]
+    lines = [f"cpu: {os.cpu_count()} cores, {torch.get_num_threads()} threads"]
+    for index in range(torch.cuda.device_count()):
+        found = torch.cuda.get_device_properties(index)
+        lines.append(f"cuda:{index}: {found.name}, {found.total_memory / 2**30:.0f} GiB")
+    if torch.backends.mps.is_available():
+        lines.append("mps")
+    return lines

@@ -1,0 +1,77 @@
+"""Lines in, as many lines out, at once: whatever whole lines have arrived are answered together before more are read.
+
+So a program that writes one line and waits gets its answer, and a big file is answered in big batches.
+Knows nothing of models: anything that turns texts into as many texts will do.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
+
+PIECE = 1 << 16
+CHUNK = 1 << 18
+"""Bytes after which no more is collected before answering: some thousand lines."""
+PATIENCE = 0.02
+"""Seconds to wait for more when a lot came at once: whoever filled the pipe is probably about to fill it again."""
+
+
+def answer_lines(
+    stdin: int,
+    stdout: BinaryIO,
+    answer: Callable[[list[str], int], list[str]],
+    warn: Callable[[str], None] = lambda message: None,
+) -> int:
+    """Writes `answer(texts, number of the first line)` for every batch of lines read; returns how many lines there were."""
+    count = 0
+    for lines in arriving_lines(stdin):
+        texts = [decode_line(line, number, warn) for number, line in enumerate(lines, count + 1)]
+        outputs = answer(texts, count + 1)
+        if len(outputs) != len(texts):
+            raise RuntimeError(f"{len(texts)} lines came in but {len(outputs)} would go out")
+        stdout.write("".join(f"{output}\n" for output in outputs).encode("utf-8", "replace"))
+        stdout.flush()
+        count += len(lines)
+    return count
+
+
+def arriving_lines(stdin: int) -> Iterator[list[bytes]]:
+    """Lines without their ends (`\\n` alone ends one), as many at a time as have arrived; the last may lack its end."""
+    pieces: list[bytes] = []
+    size = 0
+    whole = False
+    while True:
+        piece = os.read(stdin, PIECE)
+        pieces.append(piece)
+        size += len(piece)
+        whole = whole or b"\n" in piece
+        if piece and (not whole or (size < CHUNK and _more_waits(stdin, PATIENCE if size >= PIECE // 2 else 0))):
+            continue
+        *lines, rest = b"".join(pieces).split(b"\n")
+        if rest and not piece:
+            lines.append(rest)
+        if lines:
+            yield lines
+        if not piece:
+            return
+        pieces, size, whole = [rest], len(rest), False
+
+
+def _more_waits(stdin: int, seconds: float) -> bool:
+    if os.name == "nt":  # select knows only sockets there; one read already took all that was in the pipe
+        return False
+    return bool(select.select([stdin], [], [], seconds)[0])
+
+
+def decode_line(line: bytes, number: int, warn: Callable[[str], None]) -> str:
+    """The text of a line: CRLF's `\\r` and a leading byte order mark dropped, invalid UTF-8 replaced and warned about."""
+    line = line.removesuffix(b"\r")
+    if number == 1:
+        line = line.removeprefix(b"\xef\xbb\xbf")
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        warn(f"line {number} is not valid UTF-8; what could not be read was replaced by U+FFFD")
+        return line.decode("utf-8", "replace")

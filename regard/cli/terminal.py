@@ -1,0 +1,43 @@
+"""What may be written where a person reads: one line stays one line, and text cannot steer the terminal."""
+
+from __future__ import annotations
+
+import enum
+import json
+import re
+import sys
+from typing import Any
+
+BREAKS = re.compile("[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
+"""Whatever some program takes for the end of a line, and the tab, which separates our columns."""
+CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
+"""Characters a terminal may obey instead of showing: among them ESC and CSI."""
+UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""What JSON leaves as it is although it ends lines, steers terminals or is not valid in UTF-8."""
+
+
+def one_line(text: str) -> str:
+    return BREAKS.sub(" ", text)
+
+
+def harmless(text: str) -> str:
+    """The text with control characters spelled out, `\\x1b` for ESC."""
+    return CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def say(message: str) -> None:
+    """One line on stderr under our name. File names and texts in it may be anybody's, so it is made harmless."""
+    line = harmless(one_line(f"regard: {message}"))
+    encoding = sys.stderr.encoding or "utf-8"
+    print(line.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
+
+
+class Format(enum.StrEnum):
+    text = "text"
+    json = "json"
+
+
+def as_json(value: Any) -> str:
+    """One line of JSON without a character that ends lines or steers terminals: those are written as `\\uXXXX`."""
+    written = json.dumps(value, ensure_ascii=False)
+    return UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", written)

@@ -1,0 +1,83 @@
+"""`regard train`: a recipe or two text files in, a model out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.models import model_names
+from regard.errors import UserError
+
+
+def _recipe_names() -> list[str]:
+    from regard.config import shipped_recipes
+
+    return list(shipped_recipes())
+
+
+def train(
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="RECIPE KEY=VALUE",
+            help="A recipe (file or name), and settings that win over it, such as training.steps=200 model.layers=4.",
+            autocompletion=_recipe_names,
+        ),
+    ] = None,
+    task: Annotated[str | None, typer.Option(help="What the model is for: translate.")] = None,
+    source: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="Text to translate from: plain, .gz, .xz, .zst or a .tsv. May be repeated.")
+    ] = None,
+    target: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Its translation, line by line. May be repeated.")] = None,
+    valid_source: Annotated[list[str] | None, typer.Option(metavar="FILE", help="To validate on; else some pairs are held out.")] = None,
+    valid_target: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Its translation.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where the run is kept.")] = None,
+    resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")] = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="MODEL", help="Fine-tune this model.", autocompletion=model_names)
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="The same as training.steps=N.")] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No live display.")] = False,
+) -> None:
+    """Train a model from a recipe or two text files.
+
+    Each line of the target file is the translation of that line of the source file.
+    Ctrl-C saves and exits; --resume goes on from there.
+    """
+    recipe, overrides = recipe_and_overrides(arguments or [])
+    named = {
+        "task": task,
+        "data.valid_source": valid_source,
+        "data.valid_target": valid_target,
+        "training.from": from_,
+        "training.steps": steps,
+        "training.device": device,
+    }
+    # JSON's texts, numbers and lists are TOML's too.
+    overrides += [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in named.items() if value is not None]
+    if resume and (recipe or source or target or out or from_):
+        raise UserError("--resume goes on with a run as it is; it takes no recipe, --source, --target, --out or --from")
+    if not resume and not recipe and not (source or any(text.startswith("data.source=") for text in overrides)):
+        raise UserError("nothing to train on; give a recipe, or --source FILE and --target FILE")
+
+    import regard
+
+    run = regard.train(
+        recipe, *overrides, source=source, target=target, folder=resume or out, resume=resume is not None, quiet=quiet
+    )
+    scores = ", ".join(f"{name} {value:.2f}" for name, value in run.scores.items())
+    typer.echo(f"model: {run.folder / 'model'}" + (f" ({scores})" if scores else ""))
+    typer.echo(f"try:   regard translate --model {run.folder} '...'")
+
+
+def recipe_and_overrides(arguments: list[str]) -> tuple[str | None, list[str]]:
+    """What has an `=` (and is no file) is a setting, what has none is the recipe; there can be only one."""
+    settings = [text for text in arguments if "=" in text and not Path(text).is_file()]
+    recipes = [text for text in arguments if text not in settings]
+    if len(recipes) > 1:
+        raise UserError(f"one recipe at a time, not {' and '.join(recipes)}; settings are written key=value")
+    return (recipes[0] if recipes else None), settings

@@ -1,0 +1,147 @@
+"""`regard translate`: arguments or standard input, line by line."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.cli.models import model_names
+from regard.cli.pipes import answer_lines, decode_line
+from regard.cli.progress import progress_bar
+from regard.cli.terminal import Format, as_json, harmless, one_line, say
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.task.translate import Translation
+
+BROKEN_PIPE = 141
+"""The exit code of a program that wrote to a pipe nobody reads any more: 128 + SIGPIPE."""
+
+
+def translate(
+    texts: Annotated[
+        list[str] | None, typer.Argument(metavar="TEXT", help="What to translate; without it, standard input.")
+    ] = None,
+    model: Annotated[
+        str, typer.Option("--model", "-m", help="A shipped model, a model folder or a run.", autocompletion=model_names)
+    ] = "fr-en",
+    beam: Annotated[int | None, typer.Option(help="Hypotheses kept while searching; 1 is greedy.")] = None,
+    n_best: Annotated[int, typer.Option(help="Translations of each line, best first, each on a line of its own.")] = 1,
+    length_penalty: Annotated[float | None, typer.Option(help="0 favours short output, 1 long output.")] = None,
+    max_length: Annotated[int | None, typer.Option(help="Most tokens of an output.")] = None,
+    batch_tokens: Annotated[int | None, typer.Option(help="Tokens translated together.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    scores: Annotated[bool, typer.Option("--scores", help="Add a column with the score.")] = False,
+    alignment: Annotated[
+        bool, typer.Option("--alignment", help="Add a column with the word alignment (0-0 1-2: source-target).")
+    ] = False,
+    format: Annotated[Format, typer.Option(help="Plain text, or one JSON object a line.")] = Format.text,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, hints or warnings.")] = False,
+) -> None:
+    """Translate text, or standard input line by line.
+
+    As many lines come out as went in; an empty line stays empty.
+    Columns are separated by tabs: the line's number (with --n-best), text, score, alignment.
+    """
+    import regard
+
+    if not texts and sys.stdin is None:
+        raise UserError("no text was given and standard input is closed; write: regard translate 'Je suis étudiant.'")
+    translator = regard.load(model, device=device)
+    warn = (lambda message: None) if quiet else say
+
+    def answer(batch: list[str], first: int) -> list[str]:
+        found = translator.translate(
+            batch,
+            beam=beam,
+            n_best=n_best,
+            length_penalty=length_penalty,
+            max_length=max_length,
+            batch_tokens=batch_tokens,
+            alignment=alignment,
+            warn=lambda message: warn(_with_line_number(message, first)),
+            progress=advance,
+        )
+        if format is Format.json:
+            return [as_json(_tree(translation, alignment, n_best > 1)) for translation in found]
+        safe = harmless if sys.stdout.isatty() else str
+        return [
+            safe("\n".join(_columns(each, number if n_best > 1 else None, scores, alignment) for each in _ranked(t)))
+            for number, t in enumerate(found, first)
+        ]
+
+    # No bar where a person types the input or reads the output.
+    bar = not texts and not quiet and not sys.stdin.isatty() and not sys.stdout.isatty()
+    total = _lines_waiting(sys.stdin.fileno()) if bar else None
+    with _broken_pipe_is_quiet(), progress_bar(total, wanted=bar) as advance:
+        if texts:
+            lines = [line for text in texts for line in os.fsencode(text).split(b"\n")]
+            for output in answer([decode_line(line, n, warn) for n, line in enumerate(lines, 1)], 1):
+                sys.stdout.buffer.write(output.encode("utf-8", "replace") + b"\n")
+            sys.stdout.buffer.flush()
+        else:
+            if sys.stdin.isatty() and not quiet:
+                say(f"{model} is ready: one sentence a line, Ctrl-D ends")
+            answer_lines(sys.stdin.fileno(), sys.stdout.buffer, answer, warn)
+
+
+def _ranked(translation: Translation) -> list[Translation]:
+    return [translation, *translation.alternatives]
+
+
+def _columns(translation: Translation, number: int | None, scores: bool, alignment: bool) -> str:
+    columns = [] if number is None else [str(number)]
+    columns.append(one_line(translation.text))
+    if scores:
+        columns.append(f"{translation.score:.4f}")
+    if alignment:
+        columns.append(" ".join(f"{source}-{target}" for source, target in translation.alignment or []))
+    return "\t".join(columns)
+
+
+def _tree(translation: Translation, alignment: bool, alternatives: bool) -> dict[str, Any]:
+    tree = {
+        "source": translation.source,
+        "text": translation.text,
+        "score": translation.score,
+        "log_probability": translation.log_probability,
+        "tokens": translation.tokens,
+        "finished": translation.finished,
+    }
+    if alignment:
+        tree["alignment"] = translation.alignment or []
+    if alternatives:
+        tree["alternatives"] = [_tree(other, alignment, False) for other in translation.alternatives]
+    return tree
+
+
+def _with_line_number(message: str, first: int) -> str:
+    """The translator counts the texts it is given; the reader counts lines from the beginning."""
+    return re.sub(r"^text (\d+)", lambda found: f"line {first - 1 + int(found[1])}", message)
+
+
+@contextmanager
+def _broken_pipe_is_quiet() -> Iterator[None]:
+    """`regard translate | head -1`: when nobody reads any more, stop without a word, as other programs do."""
+    try:
+        yield
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered goes nowhere
+        sys.exit(BROKEN_PIPE)
+
+
+def _lines_waiting(stdin: int) -> int | None:
+    """How many lines a file on standard input has; None for a pipe, which does not say."""
+    if not stat.S_ISREG(os.fstat(stdin).st_mode) or not hasattr(os, "pread"):
+        return None
+    count, position = 0, os.lseek(stdin, 0, os.SEEK_CUR)
+    while piece := os.pread(stdin, 1 << 20, position):
+        count, position = count + piece.count(b"\n"), position + len(piece)
+    return count

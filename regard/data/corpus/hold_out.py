@@ -1,0 +1,71 @@
+"""Pairs that are kept out of training to judge it: chosen by their text alone, so that every run chooses the same.
+
+A target side's hash decides. Pairs that share a target side stay together, and training (`HeldOut.has`) avoids every
+pair that shares either side with a held-out one, up to case and normalisation: nothing that is tested was ever seen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections.abc import Iterable, Sequence
+
+from regard.data.corpus.reading import Pair
+from regard.data.normalise import normalise
+
+
+class HeldOut:
+    """The sides of held-out pairs, to be avoided in training."""
+
+    def __init__(self, pairs: Iterable[Pair]) -> None:
+        self._sources: set[int] = set()
+        self._targets: set[int] = set()
+        for source, target in pairs:
+            self._sources.add(text_hash(source))
+            self._targets.add(text_hash(target))
+
+    def has(self, source: str, target: str) -> bool:
+        return text_hash(target) in self._targets or text_hash(source) in self._sources
+
+
+def choose(pairs: Iterable[Pair], counts: Sequence[int]) -> list[list[Pair]]:
+    """Sets of `counts` pairs (each at most a tenth of all pairs), no target side in two of them; reads `pairs` once.
+
+    Groups of pairs with the same target side come by their hash, smallest first. A set is cut at its count; what is
+    left of its last group goes nowhere, as `HeldOut` bars it from training.
+    """
+    # A group may lose pairs where a set is cut, so no fewer than `wanted` groups are kept: enough for any cut.
+    wanted = sum(counts)
+    groups: dict[int, list[Pair]] = {}
+    largest: list[int] = []  # a heap of negated hashes
+    seen = 0
+    for source, target in pairs:
+        pair = normalise(source), normalise(target)
+        if not (pair[0] and pair[1]):
+            continue
+        seen += 1
+        hash_ = text_hash(target)
+        if hash_ in groups:
+            # One group never gives more than the largest set, so the memory stays bounded for "Yes." a million times.
+            if len(groups[hash_]) < max(counts) and pair not in groups[hash_]:
+                groups[hash_].append(pair)
+        elif len(groups) < wanted:
+            groups[hash_] = [pair]
+            heapq.heappush(largest, -hash_)
+        elif wanted and hash_ < -largest[0]:
+            del groups[-heapq.heappushpop(largest, -hash_)]
+            groups[hash_] = [pair]
+    ordered = iter(sorted(groups))
+    sets: list[list[Pair]] = []
+    for count in counts:
+        limit = min(count, seen // 10)
+        chosen: list[Pair] = []
+        while len(chosen) < limit and (hash_ := next(ordered, -1)) >= 0:
+            chosen += sorted(groups[hash_])[: limit - len(chosen)]
+        sets.append(chosen)
+    return sets
+
+
+def text_hash(text: str) -> int:
+    """64 bits that depend on nothing but the text, up to case and normalisation."""
+    return int.from_bytes(hashlib.blake2b(normalise(text).lower().encode(), digest_size=8).digest(), "big")

@@ -1,0 +1,55 @@
+"""The one normalisation that every tokenizer applies before it encodes, and nothing more.
+
+What it does, in this order:
+  - lone surrogates become U+FFFD, U+2581 (the mark subword pieces use for a space) becomes "_";
+  - control characters (NUL and terminal escapes too), soft hyphens, zero-width spaces and byte order marks are dropped;
+  - Unicode's canonical composition, NFC;
+  - every run of white space (tabs, no-break and thin spaces, line and paragraph separators) becomes one space, and none
+    is left at the ends.
+Case, quotes, ligatures, joiners and emoji stay as they are. `normalise(normalise(x)) == normalise(x)`.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+
+_DROPPED = [*range(0x09), *range(0x0E, 0x1C), *range(0x7F, 0x85), *range(0x86, 0xA0), 0xAD, 0x200B, 0xFEFF]
+_REPLACED: dict[int, str | None] = {
+    **dict.fromkeys(_DROPPED),
+    **dict.fromkeys(range(0xD800, 0xE000), "\ufffd"),
+    0x2581: "_",
+}
+_ODD = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u200b\u2581\ufeff\ud800-\udfff]")
+_APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u201b\u02bc\uff07", "'"))
+_LONG = 256
+
+
+def normalise(text: str) -> str:
+    """The text as a tokenizer sees it; what decoding gives back."""
+    if _ODD.search(text):
+        text = text.translate(_REPLACED)
+    if not text.isascii():
+        if len(text) > _LONG:
+            text = _many_marks().sub(_ordered, text)
+        text = unicodedata.normalize("NFC", text)
+    return " ".join(text.split())
+
+
+def plain(text: str) -> str:
+    """Typographic apostrophes become ASCII ones, since people type either."""
+    return text if text.isascii() else text.translate(_APOSTROPHES)
+
+
+@functools.cache
+def _many_marks() -> re.Pattern[str]:
+    # Python orders combining marks by insertion, in quadratic time: a megabyte of them would take minutes. Long runs
+    # are therefore put in their canonical order first, which changes nothing in what NFC makes of them.
+    marks = "".join(map(chr, filter(lambda code: unicodedata.combining(chr(code)), range(0x300, 0x20000))))
+    return re.compile(f"[{marks}]{{32,}}")
+
+
+def _ordered(run: re.Match[str]) -> str:
+    marks = "".join(unicodedata.normalize("NFD", mark) for mark in run[0])
+    return "".join(sorted(marks, key=unicodedata.combining))

@@ -1,0 +1,1 @@
+"""Tokenizers: a kind in a recipe is a file here."""

@@ -1,0 +1,86 @@
+"""Characters, with bytes for those that the vocabulary does not hold, so that any text comes back exactly."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from regard.data.normalise import normalise
+from regard.data.tokenizer._base import SPACE, SPECIALS, Tokenizer, byte_piece, spell
+from regard.errors import UserError
+
+__all__ = ["Character"]
+
+_FILE = "tokenizer.json"
+
+
+class Character(Tokenizer):
+    """One token a character; after the four specials come the 256 bytes, then the characters by frequency."""
+
+    kind: ClassVar[str] = "character"
+
+    def __init__(self, characters: Sequence[str]) -> None:
+        self._characters = list(characters)
+        self._parts: list[str | int] = [*("" for _ in SPECIALS), *range(256), *characters]
+        self._first_byte = len(SPECIALS)
+        self._ids = {character: i + self._first_byte + 256 for i, character in enumerate(characters)}
+
+    @classmethod
+    def train(cls, lines: Iterable[str], *, seed: int, size: int = 4000, min_count: int = 1) -> Character:
+        """The most frequent characters, `size` ids at most with specials and bytes; `seed` changes nothing."""
+        counts: Counter[str] = Counter()
+        for line in lines:
+            counts.update(normalise(line))
+        if not counts:
+            raise UserError("tokenizer: no text to learn characters from; the corpus is empty")
+        room = size - len(SPECIALS) - 256
+        if room < 1:
+            raise UserError(f"tokenizer.size={size} leaves no room for characters; 261 is the least")
+        frequent = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:room]
+        return cls([character for character, count in frequent if count >= min_count])
+
+    @classmethod
+    def from_files(cls, files: Mapping[str, bytes], **options: Any) -> Character:
+        return cls(json.loads(files[_FILE])["characters"])
+
+    def files(self) -> dict[str, bytes]:
+        saved = {"kind": self.kind, "characters": self._characters}
+        return {_FILE: json.dumps(saved, ensure_ascii=False, indent=0).encode()}
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def encode(self, text: str) -> list[int]:
+        ids: list[int] = []
+        for character in normalise(text):
+            known = self._ids.get(character)
+            if known is not None:
+                ids.append(known)
+            else:
+                ids += [self._first_byte + byte for byte in character.encode()]
+        return ids
+
+    def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
+        return [self.encode(text) for text in texts]
+
+    def resample(self, ids: Sequence[int], random: np.random.Generator, alpha: float) -> list[int]:
+        return [int(i) for i in ids]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return "".join(self.surfaces(ids))
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        return [SPECIALS[i] if i < len(SPECIALS) else _shown(self._parts[i]) for i in ids]
+
+    def surfaces(self, ids: Sequence[int]) -> list[str]:
+        return spell(self._parts[i] for i in ids)
+
+
+def _shown(part: str | int) -> str:
+    if isinstance(part, int):
+        return byte_piece(part)
+    return SPACE if part == " " else part

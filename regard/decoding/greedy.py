@@ -1,0 +1,27 @@
+"""Greedy decoding: the likeliest token, every time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jaxtyping import Int
+from torch import Tensor
+
+from regard.decoding.rules import Rule
+from regard.decoding.walk import walk
+from regard.types import Hypothesis, Memory, Steps
+
+
+def greedy(
+    decoder: Steps,
+    memory: Memory,
+    *,
+    max_lengths: Int[Tensor, "B"],
+    rules: Sequence[Rule] = (),
+    prefix: Int[Tensor, "B P"] | None = None,
+) -> list[Hypothesis]:
+    """One hypothesis a sentence, of at most `max_lengths` tokens (prefix and END included); its score is its
+    log-probability. A prefix is given, not chosen: it opens `ids`, but its probability is not counted."""
+    return walk(
+        decoder, memory, lambda log_probs, _: log_probs.argmax(-1), max_lengths=max_lengths, rules=rules, prefix=prefix
+    )

@@ -1,0 +1,28 @@
+"""What every search does alike: the first tokens it feeds, its length limits, and what a step allows next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.decoding.rules import Rule
+from regard.types import BEGIN
+
+
+def first_ids(sentences: int, prefix: Int[Tensor, "B P"] | None, device: torch.device) -> Int[Tensor, "B N"]:
+    """BEGIN and the forced tokens, fed together in one step."""
+    begin = torch.full((sentences, 1), BEGIN, device=device)
+    return begin if prefix is None else torch.cat([begin, prefix.to(device)], 1)
+
+
+def next_log_probs(
+    logits: Float[Tensor, "R T V"], history: Int[Tensor, "R N"], rules: Sequence[Rule]
+) -> Float[Tensor, "R V"]:
+    """Of the token after the last one fed; what the rules forbid is -inf, the rest stays what the model said."""
+    log_probs = logits[:, -1].log_softmax(-1, dtype=torch.float32)
+    for rule in rules:
+        rule(history, log_probs)
+    return log_probs

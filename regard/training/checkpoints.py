@@ -1,0 +1,171 @@
+"""The checkpoints of a run: which there are, which to keep, which to go on from, which to average.
+
+    RUN/checkpoints/step-00001000         a regular one
+    RUN/checkpoints/step-00002000-best    validation was better than ever before
+    RUN/checkpoints/step-00002345-stop    saved because the run was interrupted
+
+The name says all, so that it is true the moment the folder appears. Each is a model folder (storage.py) that also holds
+the optimizer; what is in it is the trainer's business.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import torch
+from torch import Tensor
+
+from regard.errors import UserError
+from regard.storage import Folder, clean_leftovers, read_folder, write_folder
+
+_NAME = re.compile(r"step-(\d{8,})(|-best|-stop)")
+
+
+@dataclass(frozen=True, order=True)
+class Saved:
+    """A checkpoint by its name only."""
+
+    step: int
+    kind: str
+    path: Path
+
+    @property
+    def regular(self) -> bool:
+        """False for one that an interruption left: an uninterrupted run would not have it."""
+        return self.kind != "-stop"
+
+
+class Checkpoints:
+    """The folder RUN/checkpoints. Keeps the newest, the best and those just before the best."""
+
+    def __init__(self, run: Path, keep: int = 5, average: int = 1, warn: Callable[[str], None] = print) -> None:
+        self.run = Path(run)
+        self.folder = self.run / "checkpoints"
+        self.keep = max(1, keep)
+        self.average = max(1, average)
+        self.warn = warn
+
+    def all(self) -> list[Saved]:
+        """From the oldest to the newest; at the same step a regular one comes last."""
+        names = sorted(p for p in self.folder.iterdir()) if self.folder.is_dir() else []
+        matches = [(path, _NAME.fullmatch(path.name)) for path in names]
+        found = [Saved(int(match[1]), match[2], path) for path, match in matches if match]
+        return sorted(found, key=lambda saved: (saved.step, saved.regular))
+
+    def save(
+        self,
+        step: int,
+        files: Mapping[str, bytes | Callable[[Path], None]],
+        best: bool = False,
+        interrupted: bool = False,
+    ) -> Path:
+        kind = "-best" if best else "-stop" if interrupted else ""
+        path = self.folder / f"step-{step:08d}{kind}"
+        write_folder(path, files)
+        self._prune(path)
+        return path
+
+    def newest_valid(self) -> tuple[Saved, Folder] | None:
+        """The newest one that is whole; broken ones after it are reported and renamed, so that they never count again.
+
+        Only for the trainer that holds the lock. When there are checkpoints and none is whole, that is an error: going
+        on from step 0 in silence would be worse.
+        """
+        found = self.all()
+        for saved in reversed(found):
+            try:
+                folder = read_folder(saved.path)
+            except UserError as error:
+                self.warn(f"stepping back over a broken checkpoint: {error}")
+                continue
+            for broken in found[found.index(saved) + 1 :]:
+                os.replace(broken.path, broken.path.parent / f"broken-{broken.path.name}")
+            return saved, folder
+        if found:
+            raise UserError(f"{self.folder}: none of {len(found)} checkpoints is whole; start anew in another folder")
+        return None
+
+    def best(self) -> Saved | None:
+        """The newest of those marked best: each was better than all before it."""
+        marked = [saved for saved in self.all() if saved.kind == "-best"]
+        return marked[-1] if marked else None
+
+    def to_average(self) -> list[Saved]:
+        """The best (the newest, when none was ever marked) and the regular ones just before it, oldest first."""
+        regular = [saved for saved in self.all() if saved.regular]
+        last = self.best() or (regular[-1] if regular else None)
+        return [saved for saved in regular if last and saved.step <= last.step][-self.average :]
+
+    def _prune(self, newest: Path) -> None:
+        found = self.all()
+        regular = [saved for saved in found if saved.regular]
+        wanted = {newest, *(s.path for s in regular[-self.keep :]), *(s.path for s in self.to_average())}
+        step = next(saved.step for saved in found if saved.path == newest)
+        for saved in found:
+            if saved.path not in wanted or (saved.step == step and saved.path != newest):
+                _set_aside(saved.path)
+        clean_leftovers(self.folder)
+
+
+def average(folders: Iterable[Folder]) -> dict[str, Tensor]:
+    """The mean of the weights of several model folders, summed in float64; integers are taken from the last."""
+    total: dict[str, Tensor] = {}
+    count = 0
+    for folder in folders:
+        weights = folder.weights()
+        if total and weights.keys() != total.keys():
+            raise UserError(f"{folder.path}: holds other weights than the checkpoints it is to be averaged with")
+        for name, tensor in weights.items():
+            total[name] = total.get(name, 0) + tensor.double() if tensor.is_floating_point() else tensor
+        count += 1
+    return {name: (t / count).float() if t.dtype == torch.float64 else t for name, t in total.items()}
+
+
+class Lock:
+    """Held by the one trainer of a run; the system drops it when the process ends, however it ends."""
+
+    def __init__(self, run: Path) -> None:
+        path = Path(run) / "lock"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file: IO[str] = path.open("a+", encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"cannot write in {run}: {error.strerror or error}; choose another folder") from None
+        try:
+            _lock(self._file)
+        except OSError:
+            self._file.seek(0)
+            owner = self._file.read(20).strip()
+            self._file.close()
+            raise UserError(
+                f"{run}: process {owner or '?'} is training here; wait for it or use another folder"
+            ) from None
+        self._file.truncate(0)
+        self._file.write(f"{os.getpid()}\n")
+        self._file.flush()
+
+    def release(self) -> None:
+        self._file.close()
+
+
+def _lock(file: IO[str]) -> None:
+    if os.name == "nt":
+        import msvcrt
+
+        file.seek(2**20)  # beyond the text: a locked region cannot be read there
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined, unused-ignore]
+        file.seek(0)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _set_aside(path: Path) -> None:
+    """One rename, so that no half-removed folder ever carries a checkpoint's name; `clean_leftovers` does the rest."""
+    os.replace(path, path.parent / f".{path.name}.{os.getpid()}.old.tmp")

@@ -1,0 +1,161 @@
+"""The laws of models that read and write. Every combination of encoder and decoder kinds is held to them."""
+
+import itertools
+
+import pytest
+import torch
+
+from regard import registry
+from regard.assemble import build_model
+from regard.decoding.beam import beam
+from regard.decoding.greedy import greedy
+from regard.inspection.capture import capture
+from regard.types import BEGIN, END, PAD, Batch, fork, narrow, select_
+
+VOCABULARY, WIDTH = 23, 16
+COMBINATIONS = [
+    dict(encoder=encoder, decoder=decoder, norm=norm, position=position)
+    for encoder, decoder, norm, position in itertools.product(
+        registry.kinds("encoder"), registry.kinds("decoder"), ["pre", "post"], ["sinusoidal", "learned"]
+    )
+]
+
+
+@pytest.fixture(scope="module", params=COMBINATIONS, ids=lambda c: "-".join(c.values()))
+def model(request):
+    torch.manual_seed(0)
+    made = build_model(
+        dict(width=WIDTH, heads=4, feed_forward=32, layers=2, dropout=0.1, **request.param), VOCABULARY
+    ).eval()
+    for parameter in made.parameters():
+        if parameter.ndim > 1:
+            torch.nn.init.normal_(parameter, std=0.3)
+    return made
+
+
+@pytest.fixture(scope="module")
+def batch() -> Batch:
+    torch.manual_seed(3)
+    source, target = torch.randint(4, VOCABULARY, (4, 7)), torch.randint(4, VOCABULARY, (4, 6))
+    for row, length in enumerate([7, 5, 1, 6]):
+        source[row, length - 1], source[row, length:] = END, PAD
+    target[:, 0] = BEGIN
+    target[1, 4:] = PAD
+    mask = target != PAD
+    return Batch(source, source != PAD, target, mask, int(mask[:, 1:].sum()))
+
+
+def close(a, b):
+    torch.testing.assert_close(a, b, atol=2e-5, rtol=1e-4)
+
+
+@torch.no_grad()
+def test_a_cached_step_equals_the_full_forward_at_every_position(model, batch):
+    full = model(batch.source, batch.source_mask, batch.target)
+    for chunks in ([1] * 6, [4, 2], [2, 1, 3], [6]):
+        state = model.decoder.start(model.encode(batch.source, batch.source_mask), rows=1, capacity=8)
+        at, parts = 0, []
+        for size in chunks:
+            logits, state = model.decoder.step(batch.target[:, at : at + size], state)
+            parts.append(logits)
+            at += size
+        close(torch.cat(parts, 1), full)
+
+
+@torch.no_grad()
+def test_padding_and_neighbours_do_not_matter(model, batch):
+    full = model(batch.source, batch.source_mask, batch.target)
+    for row in range(4):
+        real = batch.source_mask[row]
+        alone = model(batch.source[row : row + 1, real], real[real][None], batch.target[row : row + 1])
+        close(full[row : row + 1], alone)
+
+
+@torch.no_grad()
+def test_the_future_cannot_matter(model, batch):
+    changed = batch.target.clone()
+    changed[:, 3:] = (changed[:, 3:] + 5) % (VOCABULARY - 4) + 4
+    memory = model.encode(batch.source, batch.source_mask)
+    before = model.decoder.step(batch.target, model.decoder.start(memory, 1, 0))[0]
+    after = model.decoder.step(changed, model.decoder.start(memory, 1, 0))[0]
+    close(before[:, :3], after[:, :3])
+    assert not torch.allclose(before[:, 3:], after[:, 3:], atol=1e-3)
+
+
+@torch.no_grad()
+def test_rows_of_a_sentence_can_be_selected_forked_and_narrowed(model, batch):
+    memory = model.encode(batch.source, batch.source_mask)
+    rows, ids = 3, torch.randint(4, VOCABULARY, (12, 4))
+    state = model.decoder.start(memory, rows, capacity=6)
+    _, state = model.decoder.step(ids[:, :3], state)
+    copy = fork(state)
+    index = torch.tensor([1, 0, 0, 5, 4, 3, 6, 7, 8, 11, 9, 10])
+    state = select_(state, index, filled=3)
+    keep = torch.tensor([0, 2, 3])
+    kept = (keep[:, None] * rows + torch.arange(rows)).flatten()
+    narrowed = narrow(state, keep)
+    logits, _ = model.decoder.step(ids[kept, 3:], narrowed)
+    for row, (at, origin) in enumerate(zip(kept.tolist(), index[kept].tolist())):
+        sentence = at // rows
+        history = torch.cat([ids[origin, :3], ids[at, 3:]])[None]
+        alone = model.encode(
+            batch.source[sentence : sentence + 1], batch.source_mask[sentence : sentence + 1]
+        )
+        expected = model.decoder.step(history, model.decoder.start(alone, 1, 0))[0][:, -1:]
+        close(logits[row : row + 1], expected)
+    unmoved, _ = model.decoder.step(ids[:, 3:], copy)
+    full = model.decoder.step(ids, model.decoder.start(memory, rows, 0))[0][:, -1:]
+    close(unmoved, full)
+
+
+@torch.no_grad()
+def test_watched_equals_unwatched(model, batch):
+    plain = model(batch.source, batch.source_mask, batch.target)
+    with capture(model) as seen:
+        spelled = model(batch.source, batch.source_mask, batch.target)
+    close(spelled, plain)
+    for name, (weights,) in seen.items():
+        if name.endswith("weights"):
+            close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+            if name.startswith("decoder") and "cross" not in name:
+                assert (weights.triu(1) == 0).all()
+            else:
+                hidden = ~batch.source_mask[:, None, None, :].expand_as(weights)
+                assert (weights[hidden] == 0).all()
+
+
+@torch.no_grad()
+def test_the_searched_score_is_the_teacher_forced_score_in_any_batch(model, batch):
+    memory = model.encode(batch.source, batch.source_mask)
+    limits = torch.tensor([9, 9, 5, 9])
+    found = beam(model.decoder, memory, max_lengths=limits, width=3, n_best=3)
+    found = [[*hypotheses, one] for hypotheses, one in zip(found, greedy(model.decoder, memory, max_lengths=limits))]
+    for row, hypotheses in enumerate(found):
+        one = slice(row, row + 1)
+        alone = model.encode(batch.source[one], batch.source_mask[one])
+        again = beam(model.decoder, alone, max_lengths=limits[one], width=3, n_best=3)[0]
+        assert [h.ids for h in again] == [h.ids for h in hypotheses[:3]]
+        for hypothesis in hypotheses:
+            wanted = torch.tensor([*hypothesis.ids, *([END] if hypothesis.finished else [])])
+            fed = torch.tensor([[BEGIN, *wanted[:-1].tolist()]])
+            logits = model(batch.source[one], batch.source_mask[one], fed)[0]
+            forced = logits.log_softmax(-1)[torch.arange(len(wanted)), wanted].sum().item()
+            assert hypothesis.log_probability == pytest.approx(forced, abs=1e-3)
+
+
+def test_loss_is_the_sum_over_real_tokens_and_halves_add_up(model, batch):
+    whole = model.loss(batch)
+    logits = model(batch.source, batch.source_mask, batch.target[:, :-1])
+    wanted = batch.target[:, 1:]
+    by_hand = -logits.log_softmax(-1).gather(-1, wanted[..., None])[..., 0][batch.target_mask[:, 1:]].sum()
+    close(whole.total, by_hand)
+    halves = [model.loss(half) for half in batch.split()]
+    close(sum(half.total for half in halves), whole.total)
+    assert sum(half.units for half in halves) == whole.units == int((wanted != PAD).sum())
+
+
+def test_every_parameter_learns(model, batch):
+    model.zero_grad()
+    model.loss(batch).total.backward()
+    silent = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
+    assert not silent

@@ -1,0 +1,98 @@
+"""Layers against formulas spelled out by hand."""
+
+import math
+
+import pytest
+import torch
+
+from regard.assemble import build_model
+from regard.layers.attention.dot import Dot
+from regard.layers.attention.multi_head import MultiHead
+from regard.layers.cross_entropy import token_loss
+from regard.layers.embedding import TokenEmbedding
+from regard.layers.feed_forward import FeedForward
+from regard.layers.position.sinusoidal import Sinusoidal
+from regard.layers.residual import Residual
+from regard.types import PAD
+
+
+def softmax(numbers):
+    powers = [math.exp(x) for x in numbers]
+    return [p / sum(powers) for p in powers]
+
+
+def test_attention_without_parameters_by_hand():
+    x = [[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]]
+    expected = []
+    for query in x:
+        weights = softmax([query[0] * key[0] + query[1] * key[1] for key in x])
+        expected.append([sum(w * value[i] for w, value in zip(weights, x)) for i in (0, 1)])
+    memory = torch.tensor([x])
+    torch.testing.assert_close(Dot(2)(memory, memory), torch.tensor([expected]))
+
+
+def test_multi_head_is_each_head_alone_then_one_projection():
+    torch.manual_seed(0)
+    attention = MultiHead(12, heads=3).eval()
+    query, memory = torch.randn(2, 4, 12), torch.randn(2, 5, 12)
+    wq, wk, wv = attention.inward.weight.chunk(3)
+    heads = []
+    for h in range(3):
+        part = slice(4 * h, 4 * h + 4)
+        q, k, v = query @ wq[part].T, memory @ wk[part].T, memory @ wv[part].T
+        heads.append((q @ k.mT / 2.0).softmax(-1) @ v)
+    expected = torch.cat(heads, -1) @ attention.outward.weight.T
+    torch.testing.assert_close(attention(query, memory), expected, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("width", [8, 512])
+def test_sinusoids_are_the_papers(width):
+    table = Sinusoidal(width)(torch.arange(40))
+    for position, i in [(0, 0), (1, 0), (3, 1), (17, width // 2 - 1), (39, 2)]:
+        angle = position / 10000 ** (2 * i / width)
+        assert table[position, 2 * i].item() == pytest.approx(math.sin(angle), abs=1e-5)
+        assert table[position, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-5)
+
+
+def test_embedding_is_the_scaled_row_plus_the_position():
+    embedding = TokenEmbedding(9, 4, dropout=0.0)
+    ids = torch.tensor([[5, 7]])
+    expected = embedding.table.weight[[5, 7]] * 2 + Sinusoidal(4)(torch.tensor([3, 4]))
+    torch.testing.assert_close(embedding(ids, torch.tensor(3))[0], expected)
+
+
+@pytest.mark.parametrize("name, f", [("relu", lambda x: max(0, x)), ("elu", lambda x: x if x > 0 else math.expm1(x)),
+                                     ("gelu", lambda x: x * 0.5 * (1 + math.erf(x / math.sqrt(2))))])
+def test_feed_forward_by_hand(name, f):
+    layer = FeedForward(1, 2, name)
+    w1, b1 = layer.inward.weight[:, 0].tolist(), layer.inward.bias.tolist()
+    w2, b2 = layer.outward.weight[0].tolist(), layer.outward.bias.item()
+    for x in (-1.5, 0.3, 2.0):
+        expected = sum(w * f(a * x + b) for a, b, w in zip(w1, b1, w2)) + b2
+        assert layer(torch.tensor([[[x]]])).item() == pytest.approx(expected, abs=1e-5)
+
+
+def test_add_and_norm_in_both_orders():
+    x = torch.tensor([[[1.0, 2.0, 6.0]]])
+    mean, deviation = 3.0 * 2, None
+    doubled = [2.0, 4.0, 12.0]  # x + f(x) with f the identity
+    deviation = math.sqrt(sum((v - mean) ** 2 for v in doubled) / 3 + 1e-5)
+    post = Residual(3, 0.0, "post")(x, lambda x: x)
+    torch.testing.assert_close(post[0, 0], torch.tensor([(v - mean) / deviation for v in doubled]))
+    normed = [(v - 3.0) / math.sqrt(14 / 3 + 1e-5) for v in (1.0, 2.0, 6.0)]
+    pre = Residual(3, 0.0, "pre")(x, lambda x: x)
+    torch.testing.assert_close(pre[0, 0], x[0, 0] + torch.tensor(normed))
+
+
+def test_label_smoothing_by_hand():
+    logits = torch.tensor([[[1.0, 2.0, 0.5, 0.0, -1.0], [0.0, 0.0, 0.0, 0.0, 9.0]]])
+    log_p = [math.log(p) for p in softmax(logits[0, 0].tolist())]
+    expected = -(0.9 * log_p[4] + 0.1 * sum(log_p) / 5)
+    wanted = torch.tensor([[4, PAD]])
+    assert token_loss(logits, wanted, 0.1).item() == pytest.approx(expected, abs=1e-5)
+
+
+def test_base_has_the_papers_parameters():
+    with torch.device("meta"):
+        model = build_model({"preset": "base"}, 37000)
+    assert sum(p.numel() for p in model.parameters()) == 63_082_496
