@@ -16,7 +16,7 @@ def marian_like(model: Any, activation: str = "relu") -> MarianMTModel:
     """A Marian model that computes what `model` (a post-norm, sinusoidal, tied Transformer) computes."""
     vocabulary, width = model.stem.embedding.table.weight.shape
     encoder, decoder = model.encoder.layers, model.decoder.layers
-    config = MarianConfig(
+    config = MarianConfig(  # type: ignore[call-arg]
         vocab_size=vocabulary,
         d_model=width,
         encoder_layers=len(encoder),
@@ -31,7 +31,6 @@ def marian_like(model: Any, activation: str = "relu") -> MarianMTModel:
         activation_dropout=0.0,
         max_position_embeddings=POSITIONS,
         scale_embedding=True,
-        static_position_embeddings=True,
         pad_token_id=PAD,
         eos_token_id=END,
         bos_token_id=BEGIN,

@@ -173,7 +173,7 @@ def _fit(
         workers=recipe.data.workers,
         sample=(resample, resample) if alpha else None,
     )
-    saved = replace(recipe, data=_without_paths(recipe), training=replace(settings, start_from=""))
+    saved = _without_paths(recipe)
     trainer = Trainer(
         model,
         batches,
@@ -324,8 +324,12 @@ def _tokenizer(recipe: Recipe, place: Path, held: HeldOut, note: Callable[[str],
     return tokenizer
 
 
-def _without_paths(recipe: Recipe) -> Any:
+def _without_paths(recipe: Recipe) -> Recipe:
     """What is saved with a model names no files of the machine it was trained on."""
+    empty: dict[str, Any] = {n: [] for n in ("source", "target", "valid_source", "valid_target", "hold_out")}
     return replace(
-        recipe.data, root="data", source=[], target=[], valid_source=[], valid_target=[], hold_out=[]
+        recipe,
+        data=replace(recipe.data, root="data", **empty),
+        tokenizer={name: value for name, value in recipe.tokenizer.items() if name != "path"},
+        training=replace(recipe.training, start_from=""),
     )

@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 
 from regard.cli.models import model_names
+from regard.cli.terminal import harmless, say
+from regard.config import Recipe, apply_overrides, read_recipe, shipped_recipes
 from regard.errors import UserError
 
 
 def _recipe_names() -> list[str]:
-    from regard.config import shipped_recipes
-
     return list(shipped_recipes())
 
 
@@ -61,17 +61,25 @@ def train(
     overrides += [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in named.items() if value is not None]
     if resume and (recipe or source or target or out or from_):
         raise UserError("--resume goes on with a run as it is; it takes no recipe, --source, --target, --out or --from")
-    if not resume and not recipe and not (source or any(text.startswith("data.source=") for text in overrides)):
+    if not resume and not recipe and not source and not any(text.startswith("data.source") for text in overrides):
         raise UserError("nothing to train on; give a recipe, or --source FILE and --target FILE")
+
+    if resume:
+        given: Recipe | None = None
+    else:  # mistakes in a recipe are found before anything heavy is imported
+        given, overrides = apply_overrides(read_recipe(recipe) if recipe else Recipe(), overrides), []
 
     import regard
 
     run = regard.train(
-        recipe, *overrides, source=source, target=target, folder=resume or out, resume=resume is not None, quiet=quiet
+        given, *overrides, source=source, target=target, folder=resume or out, resume=resume is not None, quiet=quiet
     )
+    if run.reason == "interrupted":
+        say(f"stopped and saved; go on with: regard train --resume {run.folder}")
+        raise typer.Exit(130)
     scores = ", ".join(f"{name} {value:.2f}" for name, value in run.scores.items())
-    typer.echo(f"model: {run.folder / 'model'}" + (f" ({scores})" if scores else ""))
-    typer.echo(f"try:   regard translate --model {run.folder} '...'")
+    typer.echo(harmless(f"model: {run.folder / 'model'}" + (f" ({scores})" if scores else "")))
+    typer.echo(harmless(f"try:   regard translate --model {run.folder} '...'"))
 
 
 def recipe_and_overrides(arguments: list[str]) -> tuple[str | None, list[str]]:

@@ -21,19 +21,21 @@ _REPLACED: dict[int, str | None] = {
     **dict.fromkeys(range(0xD800, 0xE000), "\ufffd"),
     0x2581: "_",
 }
-_ODD = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u200b\u2581\ufeff\ud800-\udfff]")
 _APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u201b\u02bc\uff07", "'"))
 _LONG = 256
 
 
 def normalise(text: str) -> str:
     """The text as a tokenizer sees it; what decoding gives back."""
-    if _ODD.search(text):
+    ordinary = text.isprintable() and "\u2581" not in text  # true of most lines, which the slow steps then leave alone
+    if not ordinary:
         text = text.translate(_REPLACED)
     if not text.isascii():
         if len(text) > _LONG:
             text = _many_marks().sub(_ordered, text)
         text = unicodedata.normalize("NFC", text)
+    if ordinary and "  " not in text and text == text.strip():
+        return text
     return " ".join(text.split())
 
 
@@ -46,10 +48,15 @@ def plain(text: str) -> str:
 def _many_marks() -> re.Pattern[str]:
     # Python orders combining marks by insertion, in quadratic time: a megabyte of them would take minutes. Long runs
     # are therefore put in their canonical order first, which changes nothing in what NFC makes of them.
-    marks = "".join(map(chr, filter(lambda code: unicodedata.combining(chr(code)), range(0x300, 0x20000))))
-    return re.compile(f"[{marks}]{{32,}}")
+    # (Beyond the basic plane every character counts as a mark: a list of the few that are makes the search slow.)
+    marks = "".join(chr(code) for code in range(0x300, 0x10000) if unicodedata.combining(chr(code)))
+    return re.compile(f"[{marks}\U00010000-\U0001ffff]{{32,}}")
 
 
 def _ordered(run: re.Match[str]) -> str:
-    marks = "".join(unicodedata.normalize("NFD", mark) for mark in run[0])
-    return "".join(sorted(marks, key=unicodedata.combining))
+    keyed, base = [], 0
+    for character in "".join(unicodedata.normalize("NFD", character) for character in run[0]):
+        order = unicodedata.combining(character)
+        base += order == 0
+        keyed.append((base, order, character))
+    return "".join(character for _, _, character in sorted(keyed, key=lambda entry: entry[:2]))

@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.decoding.best import best
 from regard.decoding.opening import first_ids, next_log_probs
 from regard.decoding.rules import Rule
 from regard.errors import UserError
@@ -67,7 +68,8 @@ def beam(
     totals[:, 0] = 0.0
     top_penalty = torch.tensor([penalty(limit - given, length_penalty) for limit in limits.tolist()], device=device)
     numbers = torch.arange(sentences, device=device)[:, None]
-    first_row, first_entry = numbers * width, numbers * (n_best + width)
+    first_row = numbers * width
+    first_entry = numbers * (n_best + width) + torch.tensor([0] * n_best + [n_best] * width, device=device)
     order = torch.arange(sentences)
     found: list[list[Hypothesis]] = [[] for _ in range(sentences)]
 
@@ -78,16 +80,16 @@ def beam(
 
         now = penalty(length - given, length_penalty)
         ends = totals + _no_nan(log_probs[:, END]).view(count, width)
-        pool, kept = torch.cat([pool, ends / now], 1).topk(n_best)
+        pool, kept = best(torch.cat([pool, ends / now], 1), n_best)
 
         log_probs[:, END] = -torch.inf
-        gains, tokens = log_probs.topk(min(width, log_probs.shape[1]))
+        gains, tokens = best(log_probs, min(width, log_probs.shape[1]))
         sums = totals[:, :, None] + _no_nan(gains).view(count, width, -1)
-        totals, chosen = sums.flatten(1).topk(width)
+        totals, chosen = best(sums.flatten(1), width)
         parents = chosen // gains.shape[1]
         tokens = tokens.view(count, -1).gather(1, chosen)
 
-        entries = torch.cat([kept, parents + n_best], 1) + first_entry[:count]
+        entries = torch.cat([kept, parents], 1) + first_entry[:count]
         table = table.flatten(0, 1).index_select(0, entries.flatten()).view_as(table)
         table[:, n_best:, length - 1] = tokens
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.decoding.best import best
 from regard.decoding.rules import Rule
 from regard.decoding.walk import walk
 from regard.types import Hypothesis, Memory, Steps
@@ -22,6 +23,8 @@ def greedy(
 ) -> list[Hypothesis]:
     """One hypothesis a sentence, of at most `max_lengths` tokens (prefix and END included); its score is its
     log-probability. A prefix is given, not chosen: it opens `ids`, but its probability is not counted."""
-    return walk(
-        decoder, memory, lambda log_probs, _: log_probs.argmax(-1), max_lengths=max_lengths, rules=rules, prefix=prefix
-    )
+
+    def choose(log_probs: Float[Tensor, "B V"], _: Float[Tensor, "B"]) -> Int[Tensor, "B"]:
+        return best(log_probs, 1)[1][:, 0]
+
+    return walk(decoder, memory, choose, max_lengths=max_lengths, rules=rules, prefix=prefix)

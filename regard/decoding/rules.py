@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import copy
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -70,13 +71,14 @@ class NoLoops(Rule):
         # How many repeats complete a loop, for n-grams of longest, ..., 2, 1 tokens.
         lengths = torch.arange(longest, 0, -1, device=allowed.device)
         needed = allowed[:, None] * lengths - 1
-        self.span = max(1, int(needed.max())) if needed.numel() else 1
+        self.span = max(1, int(needed.max()))
+        self.shortest = int(allowed.min())
         newest_first = torch.arange(self.span - 1, -1, -1, device=allowed.device)
         self._irrelevant: Bool[Tensor, "B longest span"] = newest_first >= needed[:, :, None]
 
     def __call__(self, history: Int[Tensor, "R T"], log_probs: Float[Tensor, "R V"]) -> None:
         length, window = history.shape[1], self.span + self.longest
-        if length == 0:
+        if length < max(1, self.shortest):
             return
         if self._irrelevant.device != history.device:
             self._irrelevant = self._irrelevant.to(history.device)
@@ -92,8 +94,7 @@ class NoLoops(Rule):
         log_probs.scatter_add_(1, recent[:, -self.longest :].clamp(min=0), cost)
 
     def narrow(self, sentences: Int[Tensor, "N"]) -> NoLoops:
-        other = object.__new__(NoLoops)
-        other.rows, other.longest, other.span = self.rows, self.longest, self.span
+        other = copy(self)
         other._irrelevant = self._irrelevant.index_select(0, sentences.to(self._irrelevant.device))
         return other
 

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.decoding.best import best
 from regard.decoding.rules import Rule
 from regard.decoding.walk import walk
 from regard.errors import UserError
@@ -60,9 +61,10 @@ def distribution(
     `top_p` keeps the fewest likeliest tokens that hold that much of the probability. A row of -inf becomes uniform.
     """
     tokens = None
-    if top_k or top_p < 1:
-        size = log_probs.shape[-1]
-        log_probs, tokens = log_probs.topk(min(top_k or size, size))
+    if top_k:
+        log_probs, tokens = best(log_probs, min(top_k, log_probs.shape[1]))
+    elif top_p < 1:
+        log_probs, tokens = log_probs.sort(descending=True)
     # The likeliest is 0 before the division, so that no temperature overflows.
     centred = log_probs - log_probs.amax(-1, keepdim=True)
     probs = (centred / temperature).nan_to_num_(nan=0.0, neginf=-torch.inf).softmax(-1)
@@ -76,6 +78,7 @@ def distribution(
 def draw(probs: Float[Tensor, "R C"], number: Float[Tensor, "R"]) -> Int[Tensor, "R"]:
     """The place in each row where the running sum of its probabilities passes `number` (0 <= number < 1)."""
     below = probs.cumsum(-1)
-    # A hair less than the whole: rounding must not carry a number past the last token that has any probability.
+    # A running sum done in parallel rises and falls by a rounding error: what has no probability must not gain from
+    # it, and a hair less than the whole keeps a number from passing the last token that has any.
     mark = (number * (1 - 2**-20))[:, None] * below[:, -1:]
-    return (below <= mark).sum(-1).clamp(max=probs.shape[-1] - 1)
+    return ((below > mark) & (probs > 0)).int().argmax(-1)

@@ -42,7 +42,7 @@ STYLE = (
 def matrix_svg(
     weights: Weights, columns: Sequence[str], rows: Sequence[str], title: str = "", scale: float | None = None
 ) -> str:
-    """A self-contained SVG whose tooltips hold the exact weights. `scale`: the weight drawn darkest, else the greatest."""
+    """A self-contained SVG whose tooltips hold the exact weights. `scale` is drawn darkest, by default the greatest."""
     values, darkest = _checked(weights, columns, rows, scale)
     title = _shortened(title, 4 * LONGEST)
     above, beside = [_label(text) for text in columns], [_label(text) for text in rows]

@@ -340,7 +340,7 @@ class Trainer:
         return bool(ending) or self._every(self.settings.validate_every)
 
     def _validated(self, smooth: bool = True) -> Validation:
-        """Validates without a trace: mode, random numbers and weights are as before, even when a signal breaks it off."""
+        """Validates without a trace: mode, random numbers and weights are as before, even when a signal ends it."""
         assert self.validate is not None
         devices = [self.device] if self.device.type == "cuda" else []
         began = time.monotonic()

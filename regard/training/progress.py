@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, runtime_checkable
 
 from regard.storage import write_file
 from regard.training.events import EventFile
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Controls, line breaks, changes of writing direction and halves of characters."""
 
 
 @dataclass
@@ -46,6 +51,7 @@ class Log:
     units_per_second: float
 
 
+@runtime_checkable
 class Listener(Protocol):
     """What a trainer tells about itself."""
 
@@ -126,7 +132,9 @@ class Reporter:
             finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
             self._metrics.write(json.dumps({"step": step, "time": round(time.time(), 3), **finite}) + "\n")
             self._metrics.flush()
-            self._events.scalars(step, {f"{group}/{name.removeprefix('valid_')}": v for name, v in values.items()})
+            self._events.scalars(
+                step, {f"{group}/{name.removeprefix('valid_')}": float(value) for name, value in values.items()}
+            )
 
 
 class Lines:
@@ -266,8 +274,8 @@ class Clock:
 
 
 def visible(text: str) -> str:
-    """Text that cannot move a terminal's cursor: control characters become a replacement sign."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    """Text that cannot steer a terminal or leave its line: control characters and the like become a sign."""
+    return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def scores_line(scores: dict[str, float]) -> str:

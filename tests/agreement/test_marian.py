@@ -3,10 +3,10 @@
 import pytest
 import torch
 
+from bench.marian import marian_like
 from regard.assemble import build_model
 from regard.decoding.greedy import greedy
 from regard.types import BEGIN, END, PAD, Batch
-from tests.agreement.marian import marian_like
 
 VOCABULARY = 60
 

@@ -33,7 +33,7 @@ def ends_in_too_many_copies(tokens: list[int], allowed: int, longest: int) -> bo
     return False
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     size=st.integers(0, 30),
     period=st.integers(1, 5),
@@ -71,7 +71,7 @@ def test_no_loops_keeps_minus_infinity_and_narrows() -> None:
     assert (scores[1] == -torch.inf).nonzero().flatten().tolist() == [8]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(sentences=st.lists(few_tokens, min_size=1, max_size=4), longest=st.integers(1, 4), at_least=st.integers(1, 3))
 def test_loops_allowed(sentences: list[list[int]], longest: int, at_least: int) -> None:
     width = max(1, *map(len, sentences)) + 2

@@ -88,6 +88,7 @@ def test_pharaoh_is_source_first() -> None:
     assert pharaoh(links(reversed_order)) == "0-2 1-1 2-0"
     one_to_many = torch.tensor([[0.0, 1.0], [0.0, 1.0]])
     assert pharaoh(links(one_to_many)) == "1-0 1-1"
+    assert pharaoh([(2, 0), (0, 10), (0, 9)]) == "0-9 0-10 2-0"
 
 
 def test_nothing_to_align() -> None:

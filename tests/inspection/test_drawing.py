@@ -137,12 +137,12 @@ def test_shape_must_fit_the_labels() -> None:
 
 def test_figure_shows_the_same_matrix_and_takes_any_text() -> None:
     weights = torch.rand(2, 3)
-    figure = matrix_figure(weights, ["$x^2$", "a_b", "\x00\ud800"], ["</script>", "y" * 1000], title="50 $ and $")
+    figure = matrix_figure(weights, ["$x^$", "a_b", "\x00\ud800"], ["</script>", "$_$"], title="$^$")
     axes = figure.axes[0]
     np.testing.assert_array_equal(np.asarray(axes.collections[0].get_array()).reshape(2, 3), weights.numpy())
     low, high = axes.get_ylim()
     assert low > high  # the first target word is on top
-    assert [label.get_text() for label in axes.get_xticklabels()][:2] == ["$x^2$", "a_b"]
+    assert [label.get_text() for label in axes.get_xticklabels()][:2] == ["$x^$", "a_b"]  # not mathematics
     file = io.BytesIO()
     figure.savefig(file, dpi=50)
     assert file.getvalue().startswith(b"\x89PNG")

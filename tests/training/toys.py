@@ -24,8 +24,8 @@ VOCABULARY, WIDTH = 24, 16
 POISON = VOCABULARY - 1
 """A source token that makes a toy's loss NaN."""
 SETTINGS = Training(
-    steps=24, warmup=6, learning_rate=1e-2, validate_every=8, save_every=4, log_every=1, keep=2, average=3, metric="loss",
-    device="cpu", batch_tokens=64, weight_decay=0.01,
+    steps=24, warmup=6, learning_rate=1e-2, validate_every=8, save_every=4, log_every=1, keep=2, average=3,
+    metric="loss", device="cpu", batch_tokens=64, weight_decay=0.01,
 )  # fmt: skip
 
 
@@ -59,14 +59,16 @@ class Toy(nn.Module):
         logits = self.output(self.dropout(x) + self.embedding(batch.source).mean(1, keepdim=True))
         wanted = batch.target[:, 1:]
         total = nn.functional.cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=PAD, reduction="sum")
-        total = torch.where((batch.source == POISON).any(), total * torch.nan, total)
-        return LossSum(total, batch.units)
+        poisoned = (batch.source == POISON).any()
+        return LossSum(total * torch.where(poisoned, torch.nan, 1.0), batch.units)
 
 
 class Stream:
     """Epochs of a few batches in an order that each epoch draws anew; `poison` names (epoch, batch) cursors."""
 
-    def __init__(self, seed: int = 3, batches: int = 7, rows: int = 4, poison: set[tuple[int, int]] | None = None) -> None:
+    def __init__(
+        self, seed: int = 3, batches: int = 7, rows: int = 4, poison: set[tuple[int, int]] | None = None
+    ) -> None:
         self.seed, self.batches, self.rows = seed, batches, rows
         self.poison = poison or set()
         self.seek({"epoch": 0, "batch": 0})
@@ -119,7 +121,14 @@ def maker(kind: str = "lstm", *, dropout: float = 0.2, stream: dict[str, Any] | 
         torch.manual_seed(5)
         model, settings = Toy(kind, dropout), replace(SETTINGS, **changes)
         return Trainer(
-            model, Stream(**(stream or {})), folder, settings, seed=7, model_files=files, validate=validate, report=report
+            model,
+            Stream(**(stream or {})),
+            folder,
+            settings,
+            seed=7,
+            model_files=files,
+            validate=validate,
+            report=report,
         )
 
     return make
@@ -177,7 +186,12 @@ def die_in_save(save: int, event: int) -> None:
 
 
 def train_in_child(
-    folder: str, kind: str = "lstm", die_at: int = 0, save: int = -1, event: int = -1, changes: dict[str, Any] | None = None
+    folder: str,
+    kind: str = "lstm",
+    die_at: int = 0,
+    save: int = -1,
+    event: int = -1,
+    changes: dict[str, Any] | None = None,
 ) -> None:
     """What a child process runs: begins, or goes on from what is there."""
     torch.set_num_threads(1)
@@ -189,7 +203,7 @@ def train_in_child(
 
 
 _PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload(["torch", "safetensors.torch", "regard.training.loop"])
+_PROCESSES.set_forkserver_preload(["torch", "torch._dynamo", "safetensors.torch", "regard.training.loop"])
 
 
 def child(target: Callable[..., None], *arguments: Any) -> Any:

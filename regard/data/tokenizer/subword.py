@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import random as python_random
+from bisect import bisect
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -53,7 +54,7 @@ class Subword(Tokenizer):
         ]
         self._parts[: len(SPECIALS)] = [""] * len(SPECIALS)
         self._starts_word = [piece.startswith(SPACE) for piece in self._pieces]
-        self._cuts: dict[tuple[int, ...], tuple[list[list[int]], np.ndarray]] = {}
+        self._cuts: dict[tuple[float, tuple[int, ...]], tuple[list[list[int]], list[float]]] = {}
 
     @classmethod
     def train(
@@ -64,7 +65,7 @@ class Subword(Tokenizer):
         size: int = 8000,
         sampling: float = 0.0,
         coverage: float = 0.9998,
-        sample_lines: int = 500_000,
+        sample_lines: int = 200_000,
     ) -> Subword:
         """Learns `size` pieces (fewer when the text does not hold as many) from at most `sample_lines` lines.
 
@@ -127,26 +128,23 @@ class Subword(Tokenizer):
         words = [tuple(ids[start:stop]) for start, stop in pairwise(starts)]
         result: list[int] = []
         for word, draw in zip(words, random.random(len(words)).tolist(), strict=True):
-            ways, log_probabilities = self._ways(word)
-            if len(ways) == 1:
-                result += ways[0]
-                continue
-            weights = np.exp(alpha * log_probabilities).cumsum()
-            result += ways[int(np.searchsorted(weights, draw * weights[-1], side="right"))]
+            ways, upto = self._ways(word, alpha)
+            result += ways[bisect(upto, draw)]
         return result
 
-    def _ways(self, word: tuple[int, ...]) -> tuple[list[list[int]], np.ndarray]:
-        """The likeliest cuts of a word and their log-probabilities, the best at 0; remembered, as words come again."""
-        known = self._cuts.get(word)
+    def _ways(self, word: tuple[int, ...], alpha: float) -> tuple[list[list[int]], list[float]]:
+        """The likeliest cuts of a word and their probabilities summed up; remembered, since words come again."""
+        known = self._cuts.get((alpha, word))
         if known is None:
-            known = [list(word)], np.zeros(1)
+            ways = [list(word)]
             if len(word) <= _LONGEST_WORD and self._starts_word[word[0]] and not any(map(self._model.is_byte, word)):
                 ways = self._model.nbest_encode(self.decode(word), nbest_size=_CANDIDATES)
-                scores = np.array([sum(self._scores[i] for i in way) for way in ways])
-                known = ways, scores - scores.max()
+            scores = np.array([sum(self._scores[i] for i in way) for way in ways])
+            weights = np.exp(alpha * (scores - scores.max())).cumsum()
+            known = ways, (weights / weights[-1]).tolist()[:-1]  # without the last, which is 1: nothing lies beyond it
             if len(self._cuts) >= _REMEMBERED:
                 self._cuts.clear()
-            self._cuts[word] = known
+            self._cuts[alpha, word] = known
         return known
 
     def decode(self, ids: Sequence[int]) -> str:

@@ -1,0 +1,45 @@
+"""A model small enough to be made for every test run: random weights, real everything else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LINES = ["je suis étudiant.", "où est la gare ?", "elle a lu ce livre deux fois.", "Oui, bien sûr !"]
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory) -> str:
+    import torch
+
+    from regard.assemble import build_model, model_files, resolve_model
+    from regard.config import Decoding, Recipe
+    from regard.data.tokenizer.word import Word
+    from regard.storage import write_folder
+
+    torch.manual_seed(10)
+    shape = resolve_model({"layers": 1, "width": 16, "feed_forward": 32, "heads": 2})
+    recipe = Recipe(model=shape, tokenizer={"kind": "word"}, decoding=Decoding(beam=2, max_length=30))
+    tokenizer = Word.train(LINES, seed=1)
+    # Three times the usual size: fresh weights would answer every sentence alike.
+    weights = {n: 3 * w.detach() for n, w in build_model(shape, len(tokenizer)).named_parameters()}
+    folder = tmp_path_factory.mktemp("models") / "random"
+    write_folder(folder, model_files(recipe, tokenizer, weights, "float32"))
+    return str(folder)
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "regard", *arguments]
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **more}
+
+
+def regard(*arguments: str, **options) -> subprocess.CompletedProcess:
+    return subprocess.run(command(*arguments), env=environment(), capture_output=True, **options)

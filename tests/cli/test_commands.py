@@ -1,0 +1,129 @@
+"""The commands as a user meets them: help at once, one line for a mistake, the right exit code."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from regard import __version__
+from regard.cli import main
+from regard.cli.terminal import as_json, harmless, one_line
+from regard.cli.train import recipe_and_overrides
+from regard.errors import UserError
+
+from .conftest import environment, regard
+
+
+def test_help_comes_at_once_and_without_torch():
+    code = "import sys; sys.argv = ['regard', '--help']\ntry:\n    import regard.cli; regard.cli.main()\n"
+    code += "except SystemExit:\n    print(sorted({'torch', 'numpy', 'rich', 'sacrebleu'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+    for name in ("translate", "train", "evaluate", "models", "doctor"):
+        assert f"  {name} " in done.stdout
+
+
+def test_help_takes_less_than_a_third_of_a_second():
+    regard("--help")  # compiles
+
+    def seconds() -> float:
+        """Processor time: what it takes on a machine that has nothing else to do."""
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
+    times = []
+    for _ in range(5):
+        begin = seconds()
+        assert regard("--help").returncode == 0
+        times.append(seconds() - begin)
+    assert min(times) < 0.3
+
+
+def test_version():
+    assert regard("--version", text=True).stdout == f"regard {__version__}\n"
+
+
+def test_shell_completion_knows_commands_options_and_recipes():
+    done = regard("--show-completion", "bash", text=True)
+    assert "_REGARD_COMPLETE" in done.stdout or done.returncode == 0
+    for line, wanted in (("regard tr", "translate"), ("regard translate --be", "--beam")):
+        words = str(len(line.split()) - 1)
+        more = {"_REGARD_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": words}
+        found = subprocess.run(
+            [sys.executable, "-m", "regard"], env=environment(**more), capture_output=True, text=True
+        ).stdout
+        assert wanted in found.split()
+
+
+def test_models_and_doctor():
+    assert regard("models").returncode == 0
+    told = regard("doctor", text=True).stdout
+    for word in (f"regard        {__version__}", "python", "torch", "sentencepiece", "cpu", "threads"):
+        assert word in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["translate", "--model", "fr-em", "x"], "no model 'fr-em'"),
+        (["translate", "--model", "MODEL", "--device", "cdua", "x"], "device 'cdua' is not known"),
+        (["translate", "--model", "MODEL", "--beam", "0", "x"], "beam and n-best must lie between 1 and 1000"),
+        (["train"], "nothing to train on; give a recipe, or --source FILE and --target FILE"),
+        (["train", "fr-em"], "no recipe 'fr-em'"),
+        (["train", "--source", "a.fr", "--target", "a.en", "training.step=3"], "training: no key 'step'; did you mean 'steps'?"),
+        (["train", "--source", "a.fr", "--target", "a.en", "--task", "sing"], "sing"),
+        (["train", "--source", "no.fr", "--target", "no.en", "--out", "run"], "no.fr does not exist"),
+        (["train", "a.toml", "b.toml"], "one recipe at a time, not a.toml and b.toml"),
+        (["train", "--resume", "nowhere"], "nowhere: no run to resume"),
+        (["train", "--resume", "run", "--source", "x"], "--resume goes on with a run as it is"),
+        (["evaluate", "MODEL", "--source", "no\x1b[2J.fr", "--target", "no.en"], "no\\x1b[2J.fr does not exist"),
+    ],
+    ids=lambda value: " ".join(value).replace("\x1b", "ESC") if isinstance(value, list) else "",
+)  # fmt: skip
+def test_a_mistake_is_one_line_and_exit_code_two(arguments, message, model, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["regard", *(model if word == "MODEL" else word for word in arguments)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    out, err = capfd.readouterr()
+    assert ended.value.code == 2 and out == ""
+    assert err.startswith("regard: ") and message in err and err.count("\n") == 1
+    assert not list(tmp_path.iterdir()), "nothing half-written"
+
+
+def test_a_mistake_has_its_exit_code_outside_too():
+    done = regard("train", "fr-em", text=True)
+    assert done.returncode == 2 and done.stderr.startswith("regard: no recipe 'fr-em'")
+
+
+def test_a_wrong_option_is_explained():
+    done = regard("translate", "--beem", "3", text=True)
+    assert done.returncode == 2 and "--beam" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_bug_keeps_its_traceback():
+    code = "import regard, regard.cli, sys; regard.load = lambda *a, **k: 1 / 0; sys.argv = ['regard', 'translate', 'x']"
+    done = subprocess.run(
+        [sys.executable, "-c", code + "; regard.cli.main()"], env=environment(), capture_output=True, text=True
+    )
+    assert done.returncode == 1 and "ZeroDivisionError" in done.stderr and "Traceback" in done.stderr
+
+
+def test_what_is_a_recipe_and_what_a_setting(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert recipe_and_overrides(["fr-en", "a.b=1", "c=2"]) == ("fr-en", ["a.b=1", "c=2"])
+    assert recipe_and_overrides(["a.b=1"]) == (None, ["a.b=1"])
+    Path("x=1.toml").touch()
+    assert recipe_and_overrides(["x=1.toml", "a=2"]) == ("x=1.toml", ["a=2"])
+    with pytest.raises(UserError, match="one recipe at a time"):
+        recipe_and_overrides(["one", "two"])
+
+
+def test_text_cannot_steer_a_terminal_or_break_a_line():
+    assert harmless("a\x1b[31mb\x9b2Jc\x07\u200dé") == "a\\x1b[31mb\\x9b2Jc\\x07\u200dé"
+    assert one_line("a\tb\r\nc\u2028d\x85e") == "a b c d e"
+    assert as_json({"é": "\x1b\x9b\u2028\ud800"}) == '{"é": "\\u001b\\u009b\\u2028\\ud800"}'

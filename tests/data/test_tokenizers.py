@@ -1,0 +1,205 @@
+"""The laws of every tokenizer; a new file in the family runs them by itself."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from regard.data.normalise import normalise
+from regard.data.tokenizer._base import SPECIALS, Tokenizer, spell
+from regard.data.tokenizer.character import Character
+from regard.data.tokenizer.subword import Subword
+from regard.data.tokenizer.word import Word
+from regard.errors import UserError
+from regard.registry import factory, kinds
+from regard.types import END
+
+KINDS = kinds("data/tokenizer")
+SIZES = {"subword": 500}
+fixture_is_fine = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+any_text = st.text(st.characters())
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def tokenizer(request: pytest.FixtureRequest, text: list[str]) -> Tokenizer:
+    options = {"size": SIZES[request.param]} if request.param in SIZES else {}
+    return factory("data/tokenizer", request.param).train(iter(text), seed=1, **options)
+
+
+def test_the_family() -> None:
+    assert KINDS == ["character", "subword", "word"]
+
+
+def test_known_text_comes_back(tokenizer: Tokenizer, text: list[str]) -> None:
+    for line in text[:200]:
+        assert tokenizer.decode(tokenizer.encode(line)) == line
+    assert tokenizer.encode_many(text) == [tokenizer.encode(line) for line in text]
+
+
+def test_ids(tokenizer: Tokenizer, text: list[str]) -> None:
+    ids = [i for line in text for i in tokenizer.encode(line)]
+    assert min(ids) > END and max(ids) < len(tokenizer)
+    assert tokenizer.pieces(range(4)) == SPECIALS
+    assert tokenizer.encode("") == [] == tokenizer.encode(" \n") and tokenizer.decode([]) == ""
+    line = tokenizer.encode(text[0])
+    assert tokenizer.decode([2, 0, *line[:3], 1, *line[3:], 3, 0]) == text[0]
+    assert all(tokenizer.pieces(range(len(tokenizer))))
+
+
+def test_files(tokenizer: Tokenizer, text: list[str]) -> None:
+    again = type(tokenizer).from_files(tokenizer.files())
+    assert again.files() == tokenizer.files() and len(again) == len(tokenizer)
+    assert again.encode_many(text[:100]) == tokenizer.encode_many(text[:100])
+
+
+def test_training_is_repeatable(tokenizer: Tokenizer, text: list[str]) -> None:
+    options = {"size": SIZES[tokenizer.kind]} if tokenizer.kind in SIZES else {}
+    assert type(tokenizer).train(text, seed=1, **options).files() == tokenizer.files()
+
+
+def test_empty_corpus(tokenizer: Tokenizer) -> None:
+    with pytest.raises(UserError, match="empty"):
+        type(tokenizer).train(["", " "], seed=1)
+
+
+@fixture_is_fine
+@given(
+    words=st.lists(st.sampled_from(["ba", "!", "lé.mi", "日本", "(un)", "a😀", "\u0301", "_"]), max_size=8),
+    data=st.data(),
+)
+def test_word_index(tokenizer: Tokenizer, words: list[str], data: st.DataObject) -> None:
+    ids = tokenizer.encode(" ".join(words))
+    for place in data.draw(st.lists(st.integers(0, len(ids)), max_size=3)):
+        ids.insert(place, data.draw(st.integers(0, len(tokenizer) - 1)))  # what a bad model may say
+    index, split = tokenizer.word_index(ids), tokenizer.decode(ids).split()
+    assert len(index) == len(ids) and index == sorted(index)
+    assert set(index) == set(range(len(split))) or not split
+    if 1 not in ids:  # a word's tokens, decoded alone, hold all that is visible of the word
+        for number, word in enumerate(split):
+            own = tokenizer.decode([i for i, n in zip(ids, index, strict=True) if n == number])
+            assert own.strip() == word or "\ufffd" in word or "\ufffd" in own or " " in own.strip()
+
+
+@pytest.mark.parametrize(
+    "unit", ["a", "\u0301", "e\u0323\u0301", "([{", "中", "😀", "\x00", "ba lé ", "'", "\u0f71\u0323"]
+)
+def test_time_is_linear(tokenizer: Tokenizer, unit: str) -> None:
+    text = unit * (1_000_000 // len(unit.encode()))
+    started = time.process_time()
+    ids = tokenizer.encode(text)
+    decoded = tokenizer.decode(ids)
+    assert time.process_time() - started < 4
+    if tokenizer.kind != "word":
+        assert decoded == normalise(text)
+
+
+@pytest.mark.parametrize("tokenizer", ["subword", "character"], indirect=True)
+@fixture_is_fine
+@given(raw=any_text | st.text("<0x4E>s/unkpad \u2581\n\u2028\u00a0"))
+def test_any_text_comes_back(tokenizer: Tokenizer, raw: str) -> None:
+    ids = tokenizer.encode(raw)
+    assert tokenizer.decode(ids) == normalise(raw)
+    assert "".join(tokenizer.surfaces(ids)).removeprefix(" ") == normalise(raw)
+    assert 1 not in ids
+
+
+@given(st.lists(st.text(max_size=3) | st.binary(max_size=5), max_size=6))
+def test_spelling_bytes(parts: list[str | bytes]) -> None:
+    flat: list[str | int] = [x for part in parts for x in (part if isinstance(part, bytes) else [part])]
+    joined = b"".join(part if isinstance(part, bytes) else part.encode() for part in parts)
+    texts = spell(flat)
+    assert len(texts) == len(flat)
+    try:
+        assert "".join(texts) == joined.decode()
+    except UnicodeDecodeError:
+        assert "\ufffd" in "".join(texts)
+
+
+def test_subword_size(text: list[str]) -> None:
+    assert len(Subword.train(text, seed=1, size=450)) == 450
+    tiny = Subword.train(["one two three"], seed=1, size=8000)
+    assert 260 < len(tiny) < 300 and tiny.decode(tiny.encode("four 日")) == "four 日"
+    with pytest.raises(UserError, match=r"tokenizer\.size=40 "):
+        Subword.train(text, seed=1, size=40)
+
+
+def test_subword_control_names_in_the_text_are_text() -> None:
+    lines = ["<s> and </s> <pad> <unk> <0x41> are here"] * 50 + ["plain words are there"] * 50
+    tokenizer = Subword.train(lines, seed=1, size=330)
+    assert all(tokenizer.decode(tokenizer.encode(line)) == line for line in lines)
+    assert min(tokenizer.encode(lines[0])) > END
+
+
+def test_subword_learns_from_a_fair_sample() -> None:
+    lines = ["aaaa bbbb"] * 5000 + ["cccc dddd"] * 5000
+    tokenizer = Subword.train(iter(lines), seed=1, size=300, sample_lines=500)
+    assert len(tokenizer.encode("aaaa")) == len(tokenizer.encode("cccc")) < 4
+
+
+def test_subword_is_quiet(text: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    Subword.train(text[:500], seed=1, size=400)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_subword_refuses_what_is_no_model() -> None:
+    for content in (b"", b"not a model", b"\x00" * 100):
+        with pytest.raises(UserError, match=r"tokenizer\.model"):
+            Subword(content)
+
+
+def test_subword_sampling_follows_the_unigram_model(subword: Subword) -> None:
+    word, alpha, draws = "torrisven", 0.5, 20_000
+    ways = subword._model.nbest_encode(word, nbest_size=32)
+    log_p = np.array([sum(subword._model.get_score(i) for i in way) for way in ways])
+    wanted = np.exp(alpha * log_p) / np.exp(alpha * log_p).sum()
+    random = np.random.default_rng(0)
+    counts = Counter(tuple(subword.sample(word, random, alpha)) for _ in range(draws))
+    assert set(counts) <= {tuple(way) for way in ways} and len(counts) > 5
+    for way, probability in zip(ways, wanted, strict=True):
+        spread = (probability * (1 - probability) / draws) ** 0.5
+        assert abs(counts[tuple(way)] / draws - probability) < 5 * spread + 1e-4
+
+
+@fixture_is_fine
+@given(raw=any_text, seed=st.integers(0, 1000))
+def test_sampling_keeps_the_text(tokenizer: Tokenizer, raw: str, seed: int) -> None:
+    first, again = (tokenizer.sample(raw, np.random.default_rng(seed), 0.3) for _ in range(2))
+    assert first == again
+    assert tokenizer.decode(first) == tokenizer.decode(tokenizer.encode(raw))
+    assert tokenizer.sample(raw, np.random.default_rng(seed), 0.0) == tokenizer.encode(raw)
+
+
+def test_words_of_three_sentences() -> None:
+    lines = ["I like deep learning.", "I like NLP.", "I enjoy flying."]
+    tokenizer = Word.train(lines, seed=0)
+    assert tokenizer.pieces(range(4, len(tokenizer))) == [
+        ".",
+        "▁I",
+        "▁like",
+        "▁NLP",
+        "▁deep",
+        "▁enjoy",
+        "▁flying",
+        "▁learning",
+    ]
+    assert tokenizer.pieces(tokenizer.encode("I like flying, NLP")) == ["▁I", "▁like", "▁flying", "<unk>", "▁NLP"]
+    assert tokenizer.decode(tokenizer.encode("I enjoy skiing.")) == "I enjoy."
+    assert (
+        Word.train(lines, seed=0, lowercase=True).decode(Word.train(lines, seed=0, lowercase=True).encode("I LIKE NLP"))
+        == "i like nlp"
+    )
+    assert len(Word.train(lines, seed=0, size=7)) == 7 and len(Word.train(lines, seed=0, min_count=2)) == 7
+
+
+def test_characters_by_frequency() -> None:
+    tokenizer = Character.train(["aab"], seed=0)
+    assert tokenizer.pieces(tokenizer.encode("a bé")) == ["a", "<0x20>", "b", "<0xC3>", "<0xA9>"]
+    assert tokenizer.word_index(tokenizer.encode("a bé")) == [0, 1, 1, 1, 1]
+    assert tokenizer.encode("ab") == [260, 261] and len(tokenizer) == 262
+    with pytest.raises(UserError, match="261"):
+        Character.train(["a"], seed=0, size=260)

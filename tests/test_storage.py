@@ -1,0 +1,442 @@
+"""The model folder arrives whole or not at all (R5, R9), and hostile files are refused quickly (S1, S3)."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import pickle
+import random
+import re
+import resource
+import shutil
+import struct
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load as library_load
+from safetensors.torch import save as library_save
+
+import regard
+from regard.errors import UserError
+from regard.storage import (
+    Folder,
+    check_header,
+    clean_leftovers,
+    load_tensors,
+    load_weights,
+    read_folder,
+    save_tensors,
+    save_weights,
+    write_folder,
+)
+from tests.training.toys import run_child
+
+FULL = bool(os.environ.get("REGARD_FULL"))
+WEIGHTS = {"a.weight": torch.linspace(-2, 3, 12).reshape(3, 4), "a.bias": torch.tensor([0.1, -7.0, 1e-9])}
+FILES: dict[str, Any] = {
+    "recipe.toml": b'task = "translate"\n',
+    "weights.safetensors": save_weights(WEIGHTS),
+    "tokenizer.txt": b"one\ntwo\nthree\n",
+}
+
+# ------------------------------------------------------------------------------------------------------------- folders
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    write_folder(tmp_path / "model", {**FILES, "made.bin": lambda path: path.write_bytes(b"by a function")})
+    folder = read_folder(tmp_path / "model")
+    assert set(folder.names) == {*FILES, "made.bin"}
+    assert folder.read("recipe.toml") == FILES["recipe.toml"] and folder.read("made.bin") == b"by a function"
+    assert all(torch.equal(folder.weights()[name], tensor) for name, tensor in WEIGHTS.items())
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]
+    with pytest.raises(UserError, match=r"there is no other\.txt"):
+        folder.read("other.txt")
+
+
+def test_a_folder_moves_and_its_hash_speaks_for_all_files(tmp_path: Path) -> None:
+    write_folder(tmp_path / "a", FILES)
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    write_folder(tmp_path / "c", {**FILES, "tokenizer.txt": b"two\none\nthree\n"})
+    a, b, c = (read_folder(tmp_path / name).hash for name in "abc")
+    assert a == b != c
+
+
+def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    write_folder(tmp_path / "model", {**FILES, "old.txt": b"old"})
+    write_folder(tmp_path / "model", FILES)
+    assert sorted(p.name for p in (tmp_path / "model").iterdir()) == sorted([*FILES, "manifest.json"])
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
+    write_folder(tmp_path / "model", FILES)
+
+    def fails(path: Path) -> None:
+        path.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(UserError, match=r"cannot write .*model: No space left on device"):
+        write_folder(tmp_path / "model", {"recipe.toml": b"new", "weights.safetensors": fails})
+    assert read_folder(tmp_path / "model").read("recipe.toml") == FILES["recipe.toml"]
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]
+
+
+def test_leftovers_are_cleaned_and_nothing_else(tmp_path: Path) -> None:
+    write_folder(tmp_path / "model", FILES)
+    (tmp_path / ".model.123.tmp").mkdir()
+    (tmp_path / ".model.123.tmp" / "weights.safetensors").write_bytes(b"half")
+    (tmp_path / ".hidden").touch()
+    clean_leftovers(tmp_path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".hidden", "model"]
+
+
+@pytest.mark.parametrize("name", ["../out", "a/b", "", ".hidden", "manifest.json", "a\0b", "a\\b", "/etc/passwd"])
+def test_only_plain_names_are_files_of_a_folder(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="cannot be a file"):
+        write_folder(tmp_path / "model", {name: b"x"})
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_manifest_cannot_point_outside(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"secret")
+    write_folder(tmp_path / "model", FILES)
+    from regard.storage import _manifest, _sha256
+
+    entry = {"size": 6, "sha256": _sha256(tmp_path / "secret")}
+    (tmp_path / "model" / "manifest.json").write_bytes(_manifest({"../secret": entry}))
+    with pytest.raises(UserError, match=r"manifest\.json is damaged"):
+        read_folder(tmp_path / "model")
+
+
+@pytest.mark.parametrize("version", [0, 2, 99, "1", None])
+def test_other_format_versions_are_refused_by_number(version: Any, tmp_path: Path) -> None:
+    write_folder(tmp_path / "model", FILES)
+    path = tmp_path / "model" / "manifest.json"
+    path.write_text(path.read_text().replace('"format": 1', f'"format": {json.dumps(version)}'))
+    with pytest.raises(UserError, match=f"format version {version}.*reads 1"):
+        read_folder(tmp_path / "model")
+
+
+def test_what_is_not_a_model_folder_says_so(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "nothing"):
+        with pytest.raises(UserError, match="not a model folder"):
+            read_folder(path)
+
+
+def mutations(folder: Path, other: Path, count: int) -> list[tuple[str, str]]:
+    """Changes one file of a folder in one random way at a time; yields nothing, checks each and mends it."""
+    chance, names, silent = random.Random(0), [*FILES, "manifest.json"], []
+    for _ in range(count):
+        name = chance.choice(names)
+        path, before = folder / name, (folder / name).read_bytes()
+        content, kind = bytearray(before), chance.choice(["bit", "cut", "grow", "swap", "gone", "lines"])
+        if kind == "bit":
+            content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+        elif kind == "cut":
+            content = content[:-1]
+        elif kind == "grow":
+            content += b"\n"
+        elif kind == "swap":
+            content = bytearray((other / name).read_bytes())
+        elif kind == "lines" and name == "tokenizer.txt":
+            content = bytearray(b"two\none\nthree\n")
+        path.unlink() if kind == "gone" else path.write_bytes(content)
+        if kind == "gone" or bytes(content) != before:
+            try:
+                read_folder(folder)
+                silent.append((name, kind))
+            except UserError as error:
+                if name not in str(error) and not (name == "manifest.json" and kind == "swap"):
+                    silent.append((name, kind))
+        path.write_bytes(before)
+    read_folder(folder)
+    return silent
+
+
+def test_two_hundred_mutations_and_no_silent_load(tmp_path: Path) -> None:
+    write_folder(tmp_path / "model", FILES)
+    another = {name: content + b" " for name, content in FILES.items()}
+    write_folder(tmp_path / "other", another)
+    assert mutations(tmp_path / "model", tmp_path / "other", 200) == []
+
+
+# ------------------------------------------------------------------------------------------------------------- tensors
+
+
+def test_float32_and_bfloat16_round_as_torch_does() -> None:
+    kept = load_weights(save_weights(WEIGHTS))
+    assert all(torch.equal(kept[name], tensor) for name, tensor in WEIGHTS.items())
+    rounded = load_weights(save_weights(WEIGHTS, "bfloat16"))
+    for name, tensor in WEIGHTS.items():
+        assert rounded[name].dtype == torch.float32
+        assert torch.equal(rounded[name], tensor.bfloat16().float())
+
+
+@given(st.integers(1, 5), st.integers(1, 9), st.integers(0, 2**31), st.floats(-12, 12))
+def test_int8_is_within_half_a_step_of_every_row(rows: int, columns: int, seed: int, magnitude: float) -> None:
+    weight = torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed)) * 10**magnitude
+    weight[0] = 0.0
+    found = load_weights(save_weights({"w": weight, "b": weight[:, 0]}, "int8"))
+    step = weight.abs().amax(1, keepdim=True) / 127
+    assert ((found["w"] - weight).abs() <= step * 0.5001).all()
+    assert torch.equal(found["b"], weight[:, 0]), "one-dimensional tensors are not rounded"
+    assert found.keys() == {"w", "b"}
+
+
+def test_int8_is_a_quarter_of_the_size() -> None:
+    weight = {"w": torch.randn(256, 256)}
+    assert len(save_weights(weight, "int8")) < 0.27 * len(save_weights(weight))
+
+
+def test_tensors_of_every_type_come_back_and_the_library_agrees() -> None:
+    types = [torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int8, torch.uint8, torch.bool]
+    tensors = {str(t): torch.arange(6).reshape(2, 3).to(t) for t in types} | {"empty": torch.zeros(0, 3)}
+    stored = save_tensors(tensors)
+    for found in (load_tensors(stored), library_load(stored)):
+        assert found.keys() == tensors.keys()
+        assert all(torch.equal(found[name], t) and found[name].dtype == t.dtype for name, t in tensors.items())
+
+
+def test_the_same_tensors_give_the_same_bytes() -> None:
+    assert len({save_weights(dict(reversed(WEIGHTS.items())), "int8") for _ in range(5)} | {
+        save_weights(WEIGHTS, "int8")
+    }) == 1  # fmt: skip
+
+
+def test_files_of_the_library_are_read() -> None:
+    assert torch.equal(load_weights(library_save(WEIGHTS, {"format": "pt"}))["a.weight"], WEIGHTS["a.weight"])
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+def test_values_that_are_not_finite_are_neither_saved_nor_loaded(value: float, dtype: torch.dtype) -> None:
+    bad = {"good": torch.ones(2), "bad": torch.tensor([1.0, value, 2.0], dtype=dtype)}
+    for attempt in (save_tensors, save_weights, lambda t: load_weights(library_save(t))):
+        with pytest.raises(UserError, match="'bad' holds values that are not finite"):
+            attempt(bad)
+
+
+def test_scales_are_checked() -> None:
+    whole = {"w": torch.ones(2, 3, dtype=torch.int8), "w.scale": torch.ones(2)}
+    notes = {"regard": json.dumps({"precision": "int8", "scaled": ["w"]})}
+    assert torch.equal(load_weights(library_save(whole, notes))["w"], torch.ones(2, 3))
+    for change in (
+        {"w.scale": torch.ones(3)}, {"w.scale": torch.ones(2, 1)}, {"w.scale": torch.ones(2).double()},
+        {"w": torch.ones(2, 3)}, {"w": torch.ones(2, dtype=torch.int8)},
+    ):  # fmt: skip
+        with pytest.raises(UserError):
+            load_weights(library_save({**whole, **change}, notes))
+    with pytest.raises(UserError, match="no usable scale"):
+        load_weights(library_save({"w": whole["w"]}, notes))
+    with pytest.raises(UserError, match="not finite"):
+        load_weights(library_save({**whole, "w": whole["w"] * 100, "w.scale": torch.full((2,), 3e38)}, notes))
+    for odd in ('{"scaled": 3}', '{"scaled": [3, null, {}]}', "[]", "{", '{"scaled": "ww"}'):
+        try:
+            load_weights(library_save(whole, {"regard": odd}))
+        except UserError:
+            continue
+
+
+# ------------------------------------------------------------------------------------------------- S3: hostile headers
+
+
+def packed(header: Any, data: bytes = b"", length: int | None = None) -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text) if length is None else length) + text + data
+
+
+def entry(shape: list[Any], begin: Any, end: Any, dtype: Any = "F32") -> dict[str, Any]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+GOOD = {"a": entry([2], 0, 8), "b": entry([1], 8, 12)}
+HOSTILE = {
+    "nothing": b"",
+    "short": b"\x01\x02",
+    "length 2^63": packed(GOOD, bytes(12), 2**63),
+    "length -1": packed(GOOD, bytes(12), 2**64 - 1),
+    "length 0": packed(b"", bytes(12), 0),
+    "longer than the file": packed(GOOD, bytes(12), 10**6),
+    "larger than 16 MB": packed(b" " * 17_000_000),
+    "overlap": packed({"a": entry([2], 0, 8), "b": entry([1], 4, 8)}, bytes(8)),
+    "the same twice": packed({"a": entry([2], 0, 8), "b": entry([2], 0, 8)}, bytes(8)),
+    "gap": packed({"a": entry([2], 0, 8), "b": entry([1], 12, 16)}, bytes(16)),
+    "not from the start": packed({"a": entry([2], 4, 12)}, bytes(12)),
+    "beyond the end": packed(GOOD, bytes(8)),
+    "bytes left over": packed(GOOD, bytes(16)),
+    "backwards": packed({"a": entry([-2], 8, 0)}, bytes(8)),
+    "negative offset": packed({"a": entry([2], -8, 0)}, bytes(8)),
+    "duplicate names": packed(b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],'
+                              b'"data_offsets":[4,8]}}', bytes(8)),
+    "duplicate keys": packed(b'{"a":{"dtype":"F32","dtype":"F64","shape":[1],"data_offsets":[0,4]}}', bytes(4)),
+    "product overflow": packed({"a": entry([2**32, 2**32], 0, 0)}),
+    "product wraps to 8": packed({"a": entry([2**62 + 2], 0, 8)}, bytes(8)),
+    "shape larger than data": packed({"a": entry([3], 0, 8)}, bytes(8)),
+    "huge dimension": packed({"a": entry([2**70], 0, 0)}),
+    "rank 1000": packed({"a": entry([1] * 1000, 0, 4)}, bytes(4)),
+    "negative dimensions": packed({"a": entry([-1, -2], 0, 8)}, bytes(8)),
+    "dimension is a float": packed({"a": entry([2.0], 0, 8)}, bytes(8)),
+    "dimension is true": packed({"a": entry([True], 0, 4)}, bytes(4)),
+    "offsets are text": packed({"a": entry([2], "0", "8")}, bytes(8)),
+    "unknown dtype": packed({"a": entry([2], 0, 8, "PICKLE")}, bytes(8)),
+    "dtype is a list": packed({"a": entry([2], 0, 8, ["F32"])}, bytes(8)),
+    "extra field": packed({"a": {**entry([2], 0, 8), "code": "x"}}, bytes(8)),
+    "entry is a list": packed({"a": [0, 8]}, bytes(8)),
+    "header is a list": packed([GOOD], bytes(12)),
+    "header is not JSON": packed(b"{" * 100),
+    "header is not ASCII": packed(b'{"\xff":1}'),
+    "deep": packed(b"[" * 100_000),
+    "deep objects": packed(b'{"a":' * 90_000),
+    "many lists": packed(b"[" + b"[]," * 5_000_000 + b"[]]"),
+    "many objects": packed(b"[" + b"{}," * 5_000_000 + b"{}]"),
+    "many numbers": packed(b"[" + b"1," * 7_000_000 + b"1]"),
+    "a million tensors": packed(b'{' + b",".join(b'"%d":{}' % i for i in range(1_000_000)) + b"}"),
+    "150,000 tensors": packed({str(i): entry([], 4 * i, 4 * i + 4) for i in range(150_000)}, bytes(600_000)),
+    "metadata is a number": packed({"__metadata__": 3, **GOOD}, bytes(12)),
+    "metadata holds a number": packed({"__metadata__": {"a": 3}, **GOOD}, bytes(12)),
+    "a number of a million digits": packed(b'{"a":' + b"1" * 1_000_000 + b"}"),
+    "NaN": packed(GOOD, struct.pack("<3f", 1.0, float("nan"), 2.0)),
+}  # fmt: skip
+
+
+def test_the_good_one_is_good() -> None:
+    """What the hostile ones are variations of."""
+    assert load_weights(packed(GOOD, struct.pack("<3f", 1, 2, 3)))["a"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_files_are_refused_quickly(name: str, tmp_path: Path) -> None:
+    (tmp_path / "weights.safetensors").write_bytes(HOSTILE[name])
+    for source in (HOSTILE[name], tmp_path / "weights.safetensors"):
+        began = time.process_time()
+        with pytest.raises(UserError) as refusal:
+            load_weights(source)
+        assert time.process_time() - began < 1
+        assert "\n" not in str(refusal.value) and len(str(refusal.value)) < 400
+
+
+def measure_hostile_memory() -> None:
+    """In a process of its own, whose peak nobody else has raised."""
+    load_weights(packed(GOOD, bytes(12)))
+    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for content in HOSTILE.values():
+        try:
+            load_weights(content)
+        except UserError:
+            continue
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held
+    raise SystemExit(0 if grown < 100_000 else 1)
+
+
+def test_hostile_files_take_little_memory() -> None:
+    assert run_child(measure_hostile_memory) == 0
+
+
+def measure_largest_header() -> None:
+    """In a process of its own, where no test hook checks every call."""
+    count = 100_000
+    content = packed({str(i): entry([], 4 * i, 4 * i + 4) for i in range(count)}, bytes(4 * count))
+    began = time.process_time()
+    check_header(content)
+    raise SystemExit(0 if time.process_time() - began < 1 else 1)
+
+
+def test_the_largest_header_that_is_allowed_is_quick() -> None:
+    assert run_child(measure_largest_header) == 0
+
+
+def test_fuzz() -> None:
+    """Any mutation either loads as finite tensors or is refused with one line; nothing crashes, nothing hangs."""
+    chance = random.Random(0)
+    seeds = [save_weights(WEIGHTS), save_weights(WEIGHTS, "int8"), packed(GOOD, bytes(12))]
+    loaded = refused = 0
+    for _ in range(10_000 if FULL else 1_000):
+        content = bytearray(chance.choice(seeds))
+        for _ in range(chance.randint(1, 4)):
+            at, kind = chance.randrange(len(content)), chance.randrange(5)
+            if kind == 0:
+                content[at] ^= 1 << chance.randrange(8)
+            elif kind == 1:
+                content[at] = chance.choice(b'0123456789{}[],":-eE\\\x00\xff')
+            elif kind == 2:
+                del content[at : at + chance.randint(1, 9)]
+            elif kind == 3:
+                content[at:at] = chance.randbytes(chance.randint(1, 9))
+            else:
+                other = chance.randrange(len(content))
+                content[at : at + 8] = content[other : other + 8]
+            content = content or bytearray(b"\0")
+        try:
+            tensors = load_weights(bytes(content))
+        except UserError:
+            refused += 1
+        else:
+            loaded += 1
+            assert all(t.isfinite().all() for t in tensors.values() if t.is_floating_point())
+    assert refused > loaded > 0
+
+
+# ------------------------------------------------------------------------------------------------------- S1: no pickle
+
+FORBIDDEN_MODULES = {"pickle", "cPickle", "dill", "joblib", "cloudpickle", "shelve", "marshal", "yaml"}
+FORBIDDEN_CALLS = re.compile(r"\b(torch\.load|torch\.save|torch\.jit\.load|eval|exec|yaml\.load|__import__)$")
+
+
+def offences(source: str) -> list[str]:
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names if alias.name.split(".")[0] in FORBIDDEN_MODULES]
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in FORBIDDEN_MODULES:
+            found.append(node.module or "")
+        elif isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            if FORBIDDEN_CALLS.search(name) and not name.endswith((".eval", ".exec")):
+                found.append(name)
+            found += [k.arg for k in node.keywords if k.arg == "allow_pickle" and ast.unparse(k.value) != "False"]
+    return found
+
+
+def test_the_check_finds_what_it_looks_for() -> None:
+    for bad in ("import pickle", "from dill import load", "torch.load(x)", "eval(x)", "np.load(x, allow_pickle=True)"):
+        assert offences(bad), bad
+    assert not offences("model.eval()\nnp.load(x, allow_pickle=False)")
+
+
+def test_no_pickle_anywhere() -> None:
+    root = Path(regard.__file__).parent
+    sources = list(root.rglob("*.py"))
+    assert len(sources) > 10
+    assert {str(path.relative_to(root)): bad for path in sources if (bad := offences(path.read_text("utf-8")))} == {}
+
+
+class Canary:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Path.touch, (self.path,))
+
+
+def test_a_pickle_under_any_name_is_never_run(tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    poison = pickle.dumps(Canary(canary))
+    pickle.loads(poison)
+    assert canary.exists(), "the canary sings when a pickle is loaded"
+    canary.unlink()
+    names = ["weights.safetensors", "optimizer.safetensors", "training.json", "tokenizer.model", "recipe.toml"]
+    write_folder(tmp_path / "hashed", dict.fromkeys(names, poison))
+    folder: Folder = read_folder(tmp_path / "hashed")
+    for attempt in (folder.weights, lambda: load_tensors(folder.path / names[1]), lambda: load_weights(poison)):
+        with pytest.raises(UserError):
+            attempt()
+    (tmp_path / "hashed" / "manifest.json").write_bytes(poison)
+    with pytest.raises(UserError):
+        read_folder(tmp_path / "hashed")
+    assert not canary.exists()
