@@ -39,12 +39,13 @@ clean:
 	find . -name __pycache__ -not -path './data/*' -prune -exec rm -rf {} +
 
 .venv/bin/python:
-	$(PYTHON) -m venv .venv
+	@echo "Making .venv; the first time takes a few minutes, most of them for PyTorch."
+	@$(PYTHON) -m venv .venv
 
 .venv/installed-run: pyproject.toml constraints.txt setup.py | .venv/bin/python
-	$(BIN)/pip install --quiet $(PIP_ARGS) -c constraints.txt -e .
+	@$(BIN)/pip install --quiet $(PIP_ARGS) -c constraints.txt -e .
 	@touch $@
 
 .venv/installed-%: pyproject.toml constraints.txt setup.py | .venv/bin/python
-	$(BIN)/pip install --quiet $(PIP_ARGS) -c constraints.txt -e ".[$*]"
+	@$(BIN)/pip install --quiet $(PIP_ARGS) -c constraints.txt -e ".[$*]"
 	@touch $@ .venv/installed-run

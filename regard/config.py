@@ -42,7 +42,7 @@ class Data:
     hold_out: list[str] = field(default_factory=list)
     """Which of `source` the held-out pairs are taken from; all of them when empty."""
     hold_out_valid: int = -1
-    """Pairs held out for validation, besides the valid files; -1 means 1,000 when no such files are named, else none."""
+    """Pairs held out for validation, besides the valid files; -1 means 1,000 if no such files are named, else none."""
     hold_out_test: int = 0
     """Pairs held out and written to RUN/held_out/test.source and test.target, never trained on."""
     valid_limit: int = 2000
@@ -241,7 +241,7 @@ def _toml_value(text: str) -> Any:
     return str(text) if len(tree) > 1 or isinstance(value, (datetime.date, datetime.time)) else value
 
 
-def _section(kind: type[Any], tree: Mapping[str, Any], where: str) -> Any:
+def _section(kind: Any, tree: Mapping[str, Any], where: str) -> Any:
     names = {KEYS.get(item.name, item.name): item.name for item in dataclasses.fields(kind)}
     types = typing.get_type_hints(kind)
     given = {}
@@ -260,10 +260,11 @@ def _typed(kind: Any, value: Any, where: str) -> Any:
         parsed = _toml_value(value)
         # A name such as 2024 needs no quotes on a command line where text is wanted.
         value = str(value) if kind in (str, list[str]) and not isinstance(parsed, (str, list)) else parsed
-    if dataclasses.is_dataclass(kind) or typing.get_origin(kind) is dict:
+    free = typing.get_origin(kind) is dict
+    if free or dataclasses.is_dataclass(kind):
         if not isinstance(value, Mapping):
             raise UserError(f"{where}: wants a table of keys, given {_shown(value)}")
-        return _section(kind, value, where) if dataclasses.is_dataclass(kind) else _tree(value, where)
+        return _tree(value, where) if free else _section(kind, value, where)
     value = _tree(value, where)
     if kind is float and type(value) is int:
         value = float(value)

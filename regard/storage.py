@@ -50,19 +50,18 @@ class Folder:
     """One hash over all files: two folders are the same when theirs are."""
 
     def read(self, name: str) -> bytes:
-        if name not in self.names:
-            raise UserError(f"{self.path}: there is no {name} in this folder; it holds {', '.join(self.names)}")
-        return (self.path / name).read_bytes()
+        return self._file(name).read_bytes()
 
     def tensors(self, name: str) -> dict[str, Tensor]:
-        if name not in self.names:
-            raise UserError(f"{self.path}: there is no {name} in this folder; it holds {', '.join(self.names)}")
-        return load_tensors(self.path / name)
+        return load_tensors(self._file(name))
 
     def weights(self) -> dict[str, Tensor]:
-        if WEIGHTS not in self.names:
-            raise UserError(f"{self.path}: there is no {WEIGHTS} in this folder; it is not a model")
-        return load_weights(self.path / WEIGHTS)
+        return load_weights(self._file(WEIGHTS))
+
+    def _file(self, name: str) -> Path:
+        if name not in self.names:
+            raise UserError(f"{self.path}: there is no {name} in this folder; it holds {', '.join(self.names)}")
+        return self.path / name
 
 
 def write_folder(path: Path, files: Mapping[str, bytes | Callable[[Path], None]]) -> None:
@@ -77,12 +76,15 @@ def write_folder(path: Path, files: Mapping[str, bytes | Callable[[Path], None]]
         for name, content in files.items():
             if not _PLAIN_NAME.fullmatch(name) or name == MANIFEST:
                 raise ValueError(f"'{name}' cannot be a file of a model folder")
+            there = temporary / name
             if callable(content):
-                content(temporary / name)
+                content(there)
+                digest = _sha256(there)
             else:
-                (temporary / name).write_bytes(content)
-            _flush(temporary / name)
-            entries[name] = {"size": (temporary / name).stat().st_size, "sha256": _sha256(temporary / name)}
+                there.write_bytes(content)
+                digest = hashlib.sha256(content).hexdigest()  # of what was meant, not of what a bad disk gives back
+            _flush(there)
+            entries[name] = {"size": there.stat().st_size, "sha256": digest}
         (temporary / MANIFEST).write_bytes(_manifest(entries))
         _flush(temporary / MANIFEST)
         _flush(temporary)
@@ -242,10 +244,14 @@ def save_tensors(tensors: Mapping[str, Tensor], notes: Mapping[str, Any] | None 
     """Tensors of any type, unrounded, as a safetensors file; the same tensors always give the same bytes."""
     from safetensors.torch import save
 
-    ready = {}
+    ready: dict[str, Tensor] = {}
+    storages: set[int] = set()
     for name, tensor in tensors.items():
-        ready[name] = tensor.detach().cpu().contiguous()
-        _refuse_non_finite(name, ready[name])
+        tensor = tensor.detach().cpu().contiguous()
+        _refuse_non_finite(name, tensor)
+        storage = tensor.untyped_storage().data_ptr()
+        ready[name] = tensor.clone() if storage in storages else tensor  # the library refuses shared memory
+        storages.add(storage)
     # one key only: safetensors writes several in an order that changes from run to run
     return save(ready, {"regard": json.dumps(notes or {}, sort_keys=True)})
 
@@ -314,7 +320,7 @@ def check_header(source: bytes | Path) -> dict[str, Any]:
     if header.count(b",") > 10 * _MAX_TENSORS:
         raise refuse("its header has too many values")
     try:
-        entries = json.loads(header, object_pairs_hook=_unique)
+        entries = json.loads(header, object_pairs_hook=_span_or_table)
     except (ValueError, RecursionError) as error:
         raise refuse(f"its header is not valid ({str(error)[:80]})") from None
     if not isinstance(entries, dict):
@@ -325,14 +331,11 @@ def check_header(source: bytes | Path) -> dict[str, Any]:
     if len(entries) > _MAX_TENSORS:
         raise refuse(f"it has more than {_MAX_TENSORS:,} tensors")
 
-    spans = []
-    for name, entry in entries.items():
-        span = _span(entry)
-        if isinstance(span, str):
-            raise refuse(f"'{name[:80]}' {span}")
-        spans.append(span)
+    for name, span in entries.items():
+        if not isinstance(span, tuple):
+            raise refuse(f"{name[:80]!r} is not described by dtype, shape and data_offsets")
     position = 0
-    for begin, end in sorted(spans):
+    for begin, end in sorted(entries.values()):
         if begin != position:
             raise refuse("its tensors overlap or leave a gap")
         position = end
@@ -341,31 +344,27 @@ def check_header(source: bytes | Path) -> dict[str, Any]:
     return _notes(metadata, refuse)
 
 
-def _span(entry: Any) -> tuple[int, int] | str:
-    """Where a tensor's bytes begin and end, or what is wrong with its entry."""
-    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
-        return "is not described by dtype, shape and data_offsets"
-    kind, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+def _span_or_table(pairs: list[tuple[str, Any]]) -> tuple[int, int] | dict[str, Any]:
+    """An object of the header as soon as it is parsed: where a tensor's bytes begin and end, or some other table."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name occurs twice")
+    if found.keys() != {"dtype", "shape", "data_offsets"}:
+        return found
+    kind, shape, offsets = found["dtype"], found["shape"], found["data_offsets"]
     if not isinstance(kind, str) or kind not in _BYTES:
-        return "has a dtype that is not known"
-    if not isinstance(shape, list) or len(shape) > _MAX_RANK or not all(_is_count(n) for n in shape):
-        return "has a shape that is not possible"
-    if not isinstance(offsets, list) or len(offsets) != 2 or not all(_is_count(n) for n in offsets):
-        return "has offsets that are not possible"
+        raise ValueError("a dtype is not known")
+    if not isinstance(shape, list) or len(shape) > _MAX_RANK or not all(map(_is_count, shape)):
+        raise ValueError("a shape is not possible")
+    if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_count, offsets)):
+        raise ValueError("offsets are not possible")
     if math.prod(shape) * _BYTES[kind] != offsets[1] - offsets[0]:
-        return "has another size than its shape says"
+        raise ValueError("a tensor has another size than its shape says")
     return offsets[0], offsets[1]
 
 
 def _is_count(value: Any) -> bool:
     return type(value) is int and 0 <= value < 2**63
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name occurs twice")
-    return found
 
 
 def _notes(metadata: Mapping[str, str], refuse: Callable[[str], UserError]) -> dict[str, Any]:

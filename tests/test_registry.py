@@ -13,7 +13,16 @@ import regard
 from regard.errors import UserError
 from regard.registry import ROOT, build, create, factory, keywords, kinds
 
-FAMILIES = ["stem", "encoder", "decoder", "model", "layers/attention", "layers/position", "data/tokenizer", "training/schedule"]
+FAMILIES = [
+    "stem",
+    "encoder",
+    "decoder",
+    "model",
+    "layers/attention",
+    "layers/position",
+    "data/tokenizer",
+    "training/schedule",
+]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -36,7 +45,8 @@ def test_a_listing_imports_nothing_heavy():
 
 
 @pytest.mark.parametrize(
-    "kind", ["transformr", "../model/seq2seq", "os.system", "os", "_base", "__init__", "", ".", "/etc/passwd", "transformer\0"]
+    "kind",
+    ["transformr", "../model/seq2seq", "os.system", "os", "_base", "__init__", "", ".", "/etc/passwd", "transformer\0"],
 )
 def test_a_name_that_is_not_listed_is_refused(kind: str):
     with pytest.raises(UserError, match="model.encoder.kind: no kind"):
@@ -67,5 +77,7 @@ def test_another_package_adds_a_kind_by_entry_point(tmp_path: Path):
     (info / "entry_points.txt").write_text("[regard.layers.attention]\nodd = elsewhere\n")
     code = "from regard.registry import *; print('odd' in kinds('layers/attention'), create('layers/attention', 'odd', width=4))"
     path = os.pathsep.join([str(tmp_path), str(Path(regard.__file__).parent.parent)])
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
+    )
     assert done.stdout == "True 5\n", done.stderr

@@ -28,10 +28,11 @@ for command in (translate, train, evaluate, models, doctor):
     app.command()(command)
 
 
-def _version(wanted: bool) -> None:
+def _version(wanted: bool) -> bool:
     if wanted:
         typer.echo(f"regard {__version__}")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()

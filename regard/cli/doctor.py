@@ -37,7 +37,7 @@ def doctor() -> None:
     found += [("python", f"{platform.python_version()} ({sys.executable})"), ("system", platform.platform())]
     found += [(name, _version(name)) for name in PACKAGES]
     found += [("device", device) for device in _devices()]
-    found += [("model", f"{name} ({folder})") for name, folder in shipped_models().items()] or [("model", "none shipped")]
+    found += [("model", f"{name} ({folder})") for name, folder in shipped_models().items()]
     found += [("run", str(manifest.parent.parent)) for manifest in sorted(Path().glob("runs/*/model/manifest.json"))]
     for name, value in found:
         typer.echo(harmless(f"{name:14}{value}"))

@@ -15,9 +15,7 @@ from regard.errors import UserError
 
 
 def evaluate(
-    model: Annotated[
-        str, typer.Argument(help="A shipped model, a model folder or a run.", autocompletion=model_names)
-    ],
+    model: Annotated[str, typer.Argument(help="A shipped model, a model folder or a run.", autocompletion=model_names)],
     source: Annotated[str, typer.Option(metavar="FILE", help="Text to translate: plain, .gz, .xz, .zst or a .tsv.")],
     target: Annotated[
         str | None, typer.Option(metavar="FILE", help="Its reference translation, line by line; a .tsv may hold both.")
@@ -56,9 +54,7 @@ def evaluate(
     typer.echo(as_json(result) if format is Format.json else _report(result))
 
 
-def _translated(
-    model: str, sources: list[str], device: str, quiet: bool, options: dict[str, Any]
-) -> list[str]:
+def _translated(model: str, sources: list[str], device: str, quiet: bool, options: dict[str, Any]) -> list[str]:
     import regard
 
     translator = regard.load(model, device=device)

@@ -24,7 +24,7 @@ def answer_lines(
     answer: Callable[[list[str], int], list[str]],
     warn: Callable[[str], None] = lambda message: None,
 ) -> int:
-    """Writes `answer(texts, number of the first line)` for every batch of lines read; returns how many lines there were."""
+    """Writes `answer(texts, number of the first line)` for every batch of lines; returns how many lines there were."""
     count = 0
     for lines in arriving_lines(stdin):
         texts = [decode_line(line, number, warn) for number, line in enumerate(lines, count + 1)]
@@ -66,7 +66,7 @@ def _more_waits(stdin: int, seconds: float) -> bool:
 
 
 def decode_line(line: bytes, number: int, warn: Callable[[str], None]) -> str:
-    """The text of a line: CRLF's `\\r` and a leading byte order mark dropped, invalid UTF-8 replaced and warned about."""
+    """The text of a line, without CRLF's `\\r` or a byte order mark; invalid UTF-8 is replaced and warned about."""
     line = line.removesuffix(b"\r")
     if number == 1:
         line = line.removeprefix(b"\xef\xbb\xbf")

@@ -10,11 +10,12 @@ import typer
 
 from regard.cli.models import model_names
 from regard.cli.terminal import harmless, say
-from regard.config import Recipe, apply_overrides, read_recipe, shipped_recipes
 from regard.errors import UserError
 
 
 def _recipe_names() -> list[str]:
+    from regard.config import shipped_recipes
+
     return list(shipped_recipes())
 
 
@@ -29,10 +30,15 @@ def train(
     ] = None,
     task: Annotated[str | None, typer.Option(help="What the model is for: translate.")] = None,
     source: Annotated[
-        list[str] | None, typer.Option(metavar="FILE", help="Text to translate from: plain, .gz, .xz, .zst or a .tsv. May be repeated.")
+        list[str] | None,
+        typer.Option(metavar="FILE", help="Text to translate from: plain, .gz, .xz, .zst or a .tsv. May be repeated."),
     ] = None,
-    target: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Its translation, line by line. May be repeated.")] = None,
-    valid_source: Annotated[list[str] | None, typer.Option(metavar="FILE", help="To validate on; else some pairs are held out.")] = None,
+    target: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="Its translation, line by line. May be repeated.")
+    ] = None,
+    valid_source: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="To validate on; else some pairs are held out.")
+    ] = None,
     valid_target: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Its translation.")] = None,
     out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where the run is kept.")] = None,
     resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")] = None,
@@ -48,6 +54,8 @@ def train(
     Each line of the target file is the translation of that line of the source file.
     Ctrl-C saves and exits; --resume goes on from there.
     """
+    from regard.config import Recipe, apply_overrides, read_recipe
+
     recipe, overrides = recipe_and_overrides(arguments or [])
     named = {
         "task": task,

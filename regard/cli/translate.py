@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -71,16 +72,15 @@ def translate(
         )
         if format is Format.json:
             return [as_json(_tree(translation, alignment, n_best > 1)) for translation in found]
-        safe = harmless if sys.stdout.isatty() else str
         return [
-            safe("\n".join(_columns(each, number if n_best > 1 else None, scores, alignment) for each in _ranked(t)))
+            "\n".join(_columns(each, number if n_best > 1 else None, scores, alignment) for each in _ranked(t))
             for number, t in enumerate(found, first)
         ]
 
     # No bar where a person types the input or reads the output.
     bar = not texts and not quiet and not sys.stdin.isatty() and not sys.stdout.isatty()
     total = _lines_waiting(sys.stdin.fileno()) if bar else None
-    with _broken_pipe_is_quiet(), progress_bar(total, wanted=bar) as advance:
+    with writing_may_fail(), progress_bar(total, wanted=bar) as advance:
         if texts:
             lines = [line for text in texts for line in os.fsencode(text).split(b"\n")]
             for output in answer([decode_line(line, n, warn) for n, line in enumerate(lines, 1)], 1):
@@ -98,7 +98,8 @@ def _ranked(translation: Translation) -> list[Translation]:
 
 def _columns(translation: Translation, number: int | None, scores: bool, alignment: bool) -> str:
     columns = [] if number is None else [str(number)]
-    columns.append(one_line(translation.text))
+    text = one_line(translation.text)
+    columns.append(harmless(text) if sys.stdout.isatty() else text)
     if scores:
         columns.append(f"{translation.score:.4f}")
     if alignment:
@@ -128,13 +129,20 @@ def _with_line_number(message: str, first: int) -> str:
 
 
 @contextmanager
-def _broken_pipe_is_quiet() -> Iterator[None]:
-    """`regard translate | head -1`: when nobody reads any more, stop without a word, as other programs do."""
+def writing_may_fail() -> Iterator[None]:
+    """`regard translate | head -1`: when nobody reads any more, stop without a word, as other programs do.
+
+    A full disk is said in one line. Either way, what is still buffered goes nowhere.
+    """
     try:
         yield
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered goes nowhere
-        sys.exit(BROKEN_PIPE)
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno == errno.EPIPE:
+            sys.exit(BROKEN_PIPE)
+        raise UserError(f"the output could not be written: {error.strerror}") from None
 
 
 def _lines_waiting(stdin: int) -> int | None:

@@ -9,20 +9,25 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.data.corpus.pack import Pack, Sentences
+from regard.data.corpus.pack import Pack
+from regard.data.flat import Sentences
+from regard.data.shuffling import mixed, permuted
 from regard.errors import UserError
 from regard.types import BEGIN, END, PAD, Batch
 
-Sample = Callable[[list[int], np.random.Generator], list[int]]
-"""Another way to cut a sentence into tokens, such as a tokenizer's `resample` with its alpha filled in."""
+Sample = Callable[[Sentences, np.ndarray], Sentences]
+"""Sentences and a random seed for each -> the same sentences, cut into tokens in another way."""
 
 _AHEAD = 8  # batches prepared before they are asked for, for each worker
+_PART = 2048  # sentences read at once
 
 
 class Batches:
@@ -39,14 +44,14 @@ class Batches:
         sample: tuple[Sample | None, Sample | None] | None = None,
         pin: bool = False,
     ) -> None:
-        """`sample` re-cuts the source and the target; lengths then only roughly keep within the budget.
+        """`sample` cuts source and target anew every epoch: a tokenizer's `resample` with its alpha filled in, or None.
 
         `workers` threads prepare batches ahead, in order, and change nothing but speed; 0 prepares in the caller's.
         """
         if len(pack) == 0:
             raise UserError(f"{pack.folder}: the corpus has no pairs to train on")
-        if batch_tokens < 1 or window < 1:
-            raise UserError("training.batch_tokens and data.window must be at least 1")
+        if batch_tokens < 1 or window < 1 or seed < 0:
+            raise UserError("training.batch_tokens and data.window must be at least 1, and seed at least 0")
         self._pack = pack
         self._batch_tokens = batch_tokens
         self._seed = seed
@@ -69,106 +74,98 @@ class Batches:
         return self._ahead()
 
     def _one_by_one(self) -> Iterator[Batch]:
-        for rows, epoch, following in self._places(lambda epoch, window: lambda: self._plan(epoch, window)):
-            batch = self._build(rows, epoch)
+        for window, rows, following in self._places(lambda *place: partial(self._plan, *place)):
+            batch = self._build(window, rows)
             self._next = following
             yield batch
 
     def _ahead(self) -> Iterator[Batch]:
-        pool = ThreadPoolExecutor(self._workers, thread_name_prefix="batches")
+        pool = ThreadPoolExecutor(self._workers + 1, thread_name_prefix="batches")  # one more, for the next window
         waiting: deque[tuple[Future[Batch], dict[str, int]]] = deque()
         try:
-            for rows, epoch, following in self._places(lambda *place: pool.submit(self._plan, *place).result):
-                waiting.append((pool.submit(self._build, rows, epoch), following))
+            for window, rows, following in self._places(lambda *place: pool.submit(self._plan, *place).result):
+                waiting.append((pool.submit(self._build, window, rows), following))
                 if len(waiting) > _AHEAD * self._workers:
-                    future, self_next = waiting.popleft()
+                    future, after = waiting.popleft()
                     batch = future.result()
-                    self._next = self_next
+                    self._next = after
                     yield batch
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _places(
-        self, start_plan: Callable[[int, int], Callable[[], list[np.ndarray]]]
-    ) -> Iterator[tuple[np.ndarray, int, dict[str, int]]]:
-        """The pairs of each batch from the cursor on, their epoch, and the cursor that follows."""
-        epoch, window, batch = (self._next[name] for name in ("epoch", "window", "batch"))
+        self, start_plan: Callable[[int, int], Callable[[], _Window]]
+    ) -> Iterator[tuple[_Window, np.ndarray, dict[str, int]]]:
+        """From the cursor on: a window, the rows of it that make a batch, and the cursor that follows."""
+        epoch, number, batch = (self._next[name] for name in ("epoch", "window", "batch"))
         windows = -(-len(self._pack) // self._window)
-        if window >= windows:  # the corpus was made smaller
-            epoch, window, batch = epoch + 1, 0, 0
-        plan = start_plan(epoch, window)
+        if number >= windows:  # the corpus was made smaller
+            epoch, number, batch = epoch + 1, 0, 0
+        plan = start_plan(epoch, number)
         while True:
-            after = (epoch, window + 1) if window + 1 < windows else (epoch + 1, 0)
-            batches = plan()
-            plan = start_plan(*after)
-            for number in range(batch, len(batches)):
-                last = number + 1 == len(batches)
-                place = (*after, 0) if last else (epoch, window, number + 1)
-                yield batches[number], epoch, dict(zip(("epoch", "window", "batch"), place, strict=True))
-            (epoch, window), batch = after, 0
+            after = (epoch, number + 1) if number + 1 < windows else (epoch + 1, 0)
+            window = plan()
+            plan = start_plan(*after)  # the next window is planned while this one is used
+            for at in range(batch, len(window.batches)):
+                last = at + 1 == len(window.batches)
+                place = (*after, 0) if last else (epoch, number, at + 1)
+                yield window, window.batches[at], dict(zip(("epoch", "window", "batch"), place, strict=True))
+            (epoch, number), batch = after, 0
 
-    def _plan(self, epoch: int, window: int) -> list[np.ndarray]:
-        """The batches of a window, as indexes of pairs."""
-        first = window * self._window
+    def _plan(self, epoch: int, number: int) -> _Window:
+        """Which pairs a window holds, how they are cut, and which of them make a batch."""
+        first = number * self._window
         places = np.arange(first, min(first + self._window, len(self._pack)), dtype=np.uint64)
-        indexes = permuted(places, len(self._pack), self._seed, epoch)
-        source, target = self._pack.lengths(indexes)
-        order = np.lexsort((source, target))  # stable, and the indexes are shuffled: ties are in random order
-        indexes, source, target = indexes[order], source[order] + 1, target[order] + 1
-        batches = [indexes[start:stop] for start, stop in _cut(source, target, self._batch_tokens)]
-        shuffled = np.random.default_rng([self._seed, epoch, window]).permutation(len(batches))
-        self._pack.release()
-        return [batches[i] for i in shuffled]
-
-    def _build(self, rows: np.ndarray, epoch: int) -> Batch:
+        rows = permuted(places, len(self._pack), self._seed, epoch)
+        key = np.random.default_rng([self._seed, epoch]).integers(0, 2**63, dtype=np.uint64)
+        seeds = mixed(rows.astype(np.uint64) + key)
         source_sample, target_sample = self._sample
-        source, source_lengths = self._sentences(self._pack.source, rows, source_sample, epoch, 0)
-        target, target_lengths = self._sentences(self._pack.target, rows, target_sample, epoch, 1)
-        source_ids, source_mask = _padded(source, source_lengths, begin=False)
-        target_ids, target_mask = _padded(target, target_lengths, begin=True)
-        units = int(target_lengths.sum()) + len(rows)
-        batch = Batch(source_ids, source_mask, target_ids, target_mask, units)
+        longest_source, longest_target = self._pack.longest()
+        source = self._read(self._pack.source, rows, source_sample, seeds, longest_source)
+        target = self._read(self._pack.target, rows, target_sample, seeds + np.uint64(1), longest_target)
+        source_lengths, target_lengths = np.diff(source.offsets) + 1, np.diff(target.offsets) + 1
+        order = np.lexsort((source_lengths, target_lengths))  # stable, and the rows are shuffled: ties stay random
+        cuts = list(_cut(source_lengths[order], target_lengths[order], self._batch_tokens))
+        shuffled = np.random.default_rng([self._seed, epoch, number]).permutation(len(cuts))
+        return _Window(source, target, [order[slice(*cuts[i])] for i in shuffled])
+
+    def _read(
+        self, side: Sentences, rows: np.ndarray, sample: Sample | None, seeds: np.ndarray, longest: int
+    ) -> Sentences:
+        """A copy of some rows, perhaps cut anew; part by part, so that little of the pack is in memory at once."""
+        parts = []
+        for start in range(0, len(rows), _PART):
+            ids, lengths = side.gather(rows[start : start + _PART])
+            if sample is not None:
+                stored = Sentences.of_lengths(ids, lengths)
+                ids, lengths = _shorter_than(longest, sample(stored, seeds[start : start + _PART]), stored)
+            parts.append((ids, lengths))
+            self._pack.release()
+        return Sentences.of_lengths(*map(np.concatenate, zip(*parts, strict=True)))
+
+    def _build(self, window: _Window, rows: np.ndarray) -> Batch:
+        source, source_mask = _padded(*window.source.gather(rows), begin=False)
+        target, target_mask = _padded(*window.target.gather(rows), begin=True)
+        units = int(window.target.lengths(rows).sum()) + len(rows)
+        batch = Batch(source, source_mask, target, target_mask, units)
         return batch.pin() if self._pin else batch
 
-    def _sentences(
-        self, side: Sentences, rows: np.ndarray, sample: Sample | None, epoch: int, number: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        ids, lengths = side.gather(rows)
-        if sample is None:
-            return ids, lengths
-        cut = []
-        for row, stored in zip(rows.tolist(), np.split(ids, lengths.cumsum()[:-1]), strict=True):
-            drawn = sample(stored.tolist(), np.random.default_rng([self._seed, epoch, row, number]))
-            # Nothing grows beyond the longest sentence of the corpus: a model may have no positions for it.
-            cut.append(stored if len(drawn) > side.longest else np.asarray(drawn))
-        return np.concatenate(cut), np.array([len(sentence) for sentence in cut])
+
+class _Window(NamedTuple):
+    """The sentences of a window, and which of them make each batch, in the order in which they are handed out."""
+
+    source: Sentences
+    target: Sentences
+    batches: list[np.ndarray]
 
 
-def permuted(places: np.ndarray, count: int, seed: int, epoch: int) -> np.ndarray:
-    """Where each place of 0..count-1 goes in a seeded shuffle of them all, without ever holding the shuffle.
-
-    A Feistel network shuffles the numbers below a power of four that covers `count`; those that land outside go
-    through it again until they land inside (cycle walking), which keeps it a permutation.
-    """
-    half = np.uint64(max(1, (max(count - 1, 1).bit_length() + 1) // 2))
-    low = (np.uint64(1) << half) - np.uint64(1)
-    keys = np.random.default_rng([seed, epoch]).integers(0, 2**63, size=6, dtype=np.uint64)
-    result = places.astype(np.uint64)
-    outside = np.arange(len(result))
-    while len(outside):
-        left, right = result[outside] >> half, result[outside] & low
-        for key in keys:
-            left, right = right, left ^ (_mixed(right ^ key) & low)
-        result[outside] = left << half | right
-        outside = outside[result[outside] >= count]
-    return result.astype(np.int64)
-
-
-def _mixed(numbers: np.ndarray) -> np.ndarray:
-    """Numbers in which every bit depends on every bit: two rounds of multiply and shift, modulo 2 ** 64."""
-    for factor in (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93):
-        numbers = (numbers ^ numbers >> np.uint64(32)) * np.uint64(factor)
-    return numbers ^ numbers >> np.uint64(32)
+def _shorter_than(longest: int, drawn: Sentences, stored: Sentences) -> tuple[np.ndarray, np.ndarray]:
+    """What was drawn, or what was stored where that grew too long: a model may have no positions for it."""
+    both = Sentences(
+        np.concatenate([stored.ids, drawn.ids]), np.concatenate([stored.offsets, drawn.offsets[1:] + len(stored.ids)])
+    )
+    fits = np.diff(drawn.offsets) <= longest
+    return both.gather(np.arange(len(stored)) + len(stored) * fits)
 
 
 def _cut(source: np.ndarray, target: np.ndarray, batch_tokens: int) -> Iterator[tuple[int, int]]:

@@ -14,6 +14,8 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
+from itertools import accumulate
+from operator import itemgetter
 
 _DROPPED = [*range(0x09), *range(0x0E, 0x1C), *range(0x7F, 0x85), *range(0x86, 0xA0), 0xAD, 0x200B, 0xFEFF]
 _REPLACED: dict[int, str | None] = {
@@ -54,9 +56,8 @@ def _many_marks() -> re.Pattern[str]:
 
 
 def _ordered(run: re.Match[str]) -> str:
-    keyed, base = [], 0
-    for character in "".join(unicodedata.normalize("NFD", character) for character in run[0]):
-        order = unicodedata.combining(character)
-        base += order == 0
-        keyed.append((base, order, character))
-    return "".join(character for _, _, character in sorted(keyed, key=lambda entry: entry[:2]))
+    apart = run[0].translate({ord(character): unicodedata.normalize("NFD", character) for character in set(run[0])})
+    orders = list(map(unicodedata.combining, apart))
+    bases = accumulate(order == 0 for order in orders)  # marks move only among those of the same base
+    keys = [base << 8 | order for base, order in zip(bases, orders, strict=True)]
+    return "".join(character for _, character in sorted(zip(keys, apart, strict=True), key=itemgetter(0)))

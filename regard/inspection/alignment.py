@@ -46,7 +46,7 @@ def links(matrix: Float[Tensor, "T S"], threshold: float = 0.3, least: float = 0
     if 0 in matrix.shape:
         return []
     linked = matrix >= threshold
-    linked[torch.arange(len(matrix)), matrix.argmax(1)] = True
+    linked.scatter_(1, matrix.argmax(1, keepdim=True), True)
     return [(source, target) for source, target in (linked & (matrix >= least)).T.nonzero().tolist()]
 
 

@@ -21,7 +21,7 @@ from regard import registry
 from regard.config import Training
 from regard.device import mixed_precision, pick_device
 from regard.errors import UserError, suggestion
-from regard.storage import Folder, clean_leftovers, load_tensors, read_folder, save_tensors, write_folder
+from regard.storage import Folder, clean_leftovers, read_folder, save_tensors, write_folder
 from regard.training.checkpoints import Checkpoints, Lock, average
 from regard.training.interruption import Interrupted, Interruption
 from regard.training.progress import Listener, Log, Quiet, Validation
@@ -412,7 +412,7 @@ class Trainer:
     def _load(self, folder: Folder) -> None:
         self.ledger = self._read_ledger(folder)
         self._put(folder.weights())
-        tensors = load_tensors(folder.path / OPTIMIZER) if OPTIMIZER in folder.names else {}
+        tensors = folder.tensors(OPTIMIZER)
         if self.smooth:
             for name in self.smooth:
                 if f"trained.{name}" not in tensors:

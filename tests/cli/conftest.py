@@ -24,7 +24,7 @@ def model(tmp_path_factory) -> str:
 
     torch.manual_seed(10)
     shape = resolve_model({"layers": 1, "width": 16, "feed_forward": 32, "heads": 2})
-    recipe = Recipe(model=shape, tokenizer={"kind": "word"}, decoding=Decoding(beam=2, max_length=30))
+    recipe = Recipe(model=shape, tokenizer={"kind": "word"}, decoding=Decoding(beam=2, max_length=12))
     tokenizer = Word.train(LINES, seed=1)
     # Three times the usual size: fresh weights would answer every sentence alike.
     weights = {n: 3 * w.detach() for n, w in build_model(shape, len(tokenizer)).named_parameters()}

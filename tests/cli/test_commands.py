@@ -106,7 +106,9 @@ def test_a_wrong_option_is_explained():
 
 
 def test_a_bug_keeps_its_traceback():
-    code = "import regard, regard.cli, sys; regard.load = lambda *a, **k: 1 / 0; sys.argv = ['regard', 'translate', 'x']"
+    code = (
+        "import regard, regard.cli, sys; regard.load = lambda *a, **k: 1 / 0; sys.argv = ['regard', 'translate', 'x']"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code + "; regard.cli.main()"], env=environment(), capture_output=True, text=True
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import subprocess
@@ -20,12 +21,12 @@ ROOT = Path(__file__).parents[2]
 SHOUT = """
 import sys
 from regard.cli.pipes import answer_lines
-from regard.cli.translate import _broken_pipe_is_quiet
+from regard.cli.translate import writing_may_fail
 sizes = []
 def answer(texts, first):
     sizes.append(len(texts))
     return [text.upper().replace(chr(0x2028), " ") for text in texts]
-with _broken_pipe_is_quiet():
+with writing_may_fail():
     answer_lines(0, sys.stdout.buffer, answer, lambda message: print(message, file=sys.stderr))
     print(max(sizes, default=0), file=sys.stderr)
 """
@@ -100,9 +101,7 @@ def test_odd_lines_are_lines_too():
     assert out.decode().split("\n") == [
         "BOM", "CR\rIN THE MIDDLE", "NUL\0HERE", " SEP", "VT\x0bFF\x0cNEL\x85", "\ufffd\ufffdBAD", "   ", "LAST", ""
     ]  # fmt: skip
-    assert err.decode().splitlines()[0] == (
-        "line 6 is not valid UTF-8; what could not be read was replaced by U+FFFD"
-    )
+    assert err.decode().splitlines()[0] == ("line 6 is not valid UTF-8; what could not be read was replaced by U+FFFD")
 
 
 @pytest.mark.parametrize(("given", "wanted"), [(b"", b""), (b"\n", b"\n"), (b"\n\n\n", b"\n\n\n"), (b"a", b"A\n")])
@@ -123,17 +122,20 @@ def test_a_reader_that_leaves_ends_it_quietly():
         feeder.join()
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
+def test_a_full_disk_is_said_once():
+    with open("/dev/full", "wb") as full, shouting(stdout=full) as process:
+        err = process.communicate(b"line\n" * 10)[1].decode()
+    assert process.returncode == 1 and err.count("UserError: the output could not be written: No space left") == 1
+    assert "Exception ignored" not in err
+
+
 def feed_until_refused(stdin) -> None:
-    try:
+    with contextlib.suppress(BrokenPipeError):
         while True:
             stdin.write(b"line\n" * 1000)
-    except BrokenPipeError:
-        pass
-    finally:
-        try:
-            stdin.close()
-        except BrokenPipeError:
-            pass
+    with contextlib.suppress(BrokenPipeError):
+        stdin.close()
 
 
 @settings(max_examples=50)
@@ -177,9 +179,9 @@ def test_a_lost_line_is_a_bug_and_not_a_shift(tmp_path: Path):
     path = tmp_path / "lines"
     path.write_bytes(b"a\nb\n")
     out = tmp_path / "out"
-    with path.open("rb") as file, out.open("wb") as stdout:
-        with pytest.raises(RuntimeError, match="2 lines came in but 1 would go out"):
-            answer_lines(file.fileno(), stdout, lambda texts, first: texts[:1])
+    lost = pytest.raises(RuntimeError, match="2 lines came in but 1 would go out")
+    with path.open("rb") as file, out.open("wb") as stdout, lost:
+        answer_lines(file.fileno(), stdout, lambda texts, first: texts[:1])
     assert out.read_bytes() == b""
 
 

@@ -14,15 +14,17 @@ SYLLABLES = ["ba", "lé", "mi", "tor", "un", "çe", "ka", "ris", "do", "ven", "e
 
 def sentences(count: int, seed: int = 0) -> list[str]:
     draw = random.Random(seed)
-    words = ["".join(draw.choices(SYLLABLES, k=draw.randint(1, 4))) for _ in range(400)]
-    return [
-        " ".join(draw.choices(words, k=draw.randint(2, 12))) + draw.choice([".", " !", "?", ""]) for _ in range(count)
-    ]
+
+    def word() -> str:
+        return "".join(draw.choices(SYLLABLES, k=draw.randint(1, 3)))
+
+    return [" ".join(word() for _ in range(draw.randint(2, 9))) + draw.choice(["", ".", " !"]) for _ in range(count)]
 
 
 @pytest.fixture(scope="session")
 def make_pairs() -> Callable[[int], list[tuple[str, str]]]:
-    return lambda count: list(zip(sentences(count, 1), sentences(count, 2), strict=True))
+    all_pairs = list(zip(sentences(17_000, 1), sentences(17_000, 2), strict=True))  # more than one chunk
+    return lambda count: all_pairs[:count]
 
 
 @pytest.fixture(scope="session")

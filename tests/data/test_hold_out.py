@@ -4,7 +4,7 @@ import hashlib
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.corpus.hold_out import HeldOut, choose, text_hash
@@ -28,11 +28,12 @@ def by_hand(pairs: list[Pair], counts: list[int]) -> list[list[Pair]]:
     return sets
 
 
-@given(st.integers(0, 60), st.integers(0, 60), st.randoms())
-def test_the_rule(first: int, second: int, draw: random.Random) -> None:
+@settings(max_examples=40)
+@given(st.integers(0, 60), st.integers(0, 60), st.integers())
+def test_the_rule(first: int, second: int, seed: int) -> None:
     pairs = corpus()
     wanted = by_hand(pairs, [first, second])
-    draw.shuffle(pairs)
+    random.Random(seed).shuffle(pairs)
     assert choose(iter(pairs), [first, second]) == wanted
     assert [len(chosen) for chosen in wanted] == [min(first, 50), min(second, 50)]
 
@@ -55,7 +56,7 @@ def test_no_leak() -> None:
 
 
 def test_one_target_a_million_times_is_bounded() -> None:
-    pairs = ((f"oui {i}", "Yes.") for i in range(20_000))
+    pairs = ((f"oui {i}", "Yes.") for i in range(5_000))
     (chosen,) = choose(pairs, [25])
     assert len(chosen) == 25 and {target for _, target in chosen} == {"Yes."}
 

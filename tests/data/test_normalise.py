@@ -58,8 +58,7 @@ def test_long_runs_of_marks_are_what_nfc_makes_of_them(text: str) -> None:
     "unit", ["a", "e\u0301", "\u0301\u0323", "\u0344", "([{", " \t", "\x00", "\ud800", "\u2581", "é\u0323 ", "한", "ᄒ"]
 )
 def test_time_is_linear(unit: str) -> None:
-    text = unit * (1_000_000 // len(unit))
+    text = unit * (250_000 // len(unit.encode("utf-8", "surrogatepass")))
     started = time.process_time()
     normalise(text)
-    # Under a second a megabyte is promised; a quadratic step would take minutes.
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < 0.5  # quadratic steps would take many seconds

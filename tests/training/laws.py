@@ -42,7 +42,7 @@ class KilledAt(Recorder):
 
 
 def resume_is_exact(make_trainer: MakeTrainer, kills: int = 3, seed: int = 0, at: Sequence[int] | None = None) -> None:
-    """Killed at random steps (or `at` given ones) and resumed each time, a run equals the one that was left alone.
+    """Killed at random steps (or at those in `at`) and resumed each time, a run equals the one that was left alone.
 
     Compared to the last bit: every loss, gradient norm and learning rate, every validation score, every file of the
     last checkpoint (weights, optimizer, random states, counters, data cursor) and the finished model.
@@ -51,7 +51,7 @@ def resume_is_exact(make_trainer: MakeTrainer, kills: int = 3, seed: int = 0, at
     with tempfile.TemporaryDirectory() as scratch:
         alone, told = Path(scratch, "alone"), Recorder()
         steps = trained(make_trainer, alone, told)
-        points = sorted(at if at is not None else random.Random(seed).sample(range(1, steps), min(kills, steps - 1)))
+        points = sorted(at if at is not None else scattered(steps, kills, seed))
         resumed, heard = Path(scratch, "resumed"), Recorder()
         for point in points:
             killed = KilledAt(point)
@@ -67,6 +67,14 @@ def resume_is_exact(make_trainer: MakeTrainer, kills: int = 3, seed: int = 0, at
             difference = first_difference(expected, found)
             assert not difference, f"killed at {points}: {difference}"
         same_run(alone, resumed, f"killed at {points}")
+
+
+def scattered(steps: int, count: int, seed: int) -> list[int]:
+    """Random steps, one in each of `count` equal parts of a run, so that some come after a save and some before."""
+    count = min(count, steps - 1)
+    borders = [1 + part * (steps - 1) // count for part in range(count + 1)]
+    chance = random.Random(seed)
+    return [chance.randrange(first, after) for first, after in zip(borders, borders[1:])]
 
 
 def trained(make_trainer: MakeTrainer, folder: Path, report: Listener) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import subprocess
@@ -24,22 +23,26 @@ def a_run(report: Reporter, first: int = 1, last: int = 4) -> None:
     report.close()
 
 
+def shown_by(folder: Path, live: bool, **steps: int) -> str:
+    with (folder / "stderr").open("w+", encoding="utf-8") as stream:
+        a_run(Reporter(folder, stream=stream, live=live), **steps)
+        stream.seek(0)
+        return stream.read()
+
+
 def test_plain_lines(tmp_path: Path) -> None:
-    stream = io.StringIO()
-    a_run(Reporter(tmp_path, stream=stream))
-    lines = stream.getvalue().splitlines()
+    shown = shown_by(tmp_path, live=False)
+    lines = shown.splitlines()
     assert len(lines) == 4 + 1 + 3 + 1
     assert all(
         part in lines[1] for part in ("step 2/4", "loss 0.5000", "12,345 tokens/s", "lr 5.00e-01", "left 0:00:00")
     )
     assert "bleu 33.3" in lines[4] and "a cat" in lines[6]
-    assert "\x1b" not in stream.getvalue(), "text cannot steer the terminal"
+    assert "\x1b" not in shown, "text cannot steer the terminal"
 
 
 def test_live_display(tmp_path: Path) -> None:
-    stream = io.StringIO()
-    a_run(Reporter(tmp_path, stream=stream, live=True))
-    shown = stream.getvalue()
+    shown = shown_by(tmp_path, live=True)
     for part in ("step 4 of 4", "loss 0.2500", "tokens/s 12,345", "bleu 33.3", "a cat", "something"):
         assert part in shown
     assert "\x1b[2J" not in shown and "\x1b]0" not in shown
@@ -53,7 +56,7 @@ def test_visible_keeps_what_people_write() -> None:
 
 
 def test_metrics_are_json_even_for_nan(tmp_path: Path) -> None:
-    report = Reporter(tmp_path, stream=io.StringIO())
+    report = Reporter(tmp_path, live=False)
     report.start(0, 1)
     report.log(Log(1, 0, math.nan, 0.5, math.inf, 1, 1.0))
     report.close()
@@ -63,8 +66,8 @@ def test_metrics_are_json_even_for_nan(tmp_path: Path) -> None:
 
 def test_tensorboard_reads_the_events(tmp_path: Path) -> None:
     """Its own reader checks every checksum, and drops what a resumed run takes again."""
-    a_run(Reporter(tmp_path, stream=io.StringIO()))
-    a_run(Reporter(tmp_path, stream=io.StringIO()), first=3)
+    shown_by(tmp_path, live=False)
+    shown_by(tmp_path, live=False, first=3)
     loading = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     events = loading.EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     assert [(e.step, pytest.approx(e.value)) for e in events.Scalars("train/loss")] == [

@@ -19,11 +19,10 @@ from regard.training.progress import Quiet
 from tests.training.laws import Killed, KilledAt, last, resume_is_exact, same_run, trained
 from tests.training.toys import Recorder, child, files, maker, run_child, train_in_child
 
-FULL = bool(os.environ.get("REGARD_FULL"))
 
-
-def count(full: int, small: int) -> int:
-    return full if FULL else small
+def few_or(name: str, few: int, full: int) -> pytest.MarkDecorator:
+    """A small count always, the full one with the slow tests."""
+    return pytest.mark.parametrize(name, [few, pytest.param(full, marks=pytest.mark.slow)])
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +34,10 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@few_or("kills", 3, 20)
 @pytest.mark.parametrize("kind", ["rnn", "lstm", "transformer", "normed"])
-def test_every_kind_of_model_resumes_exactly(kind: str) -> None:
-    resume_is_exact(maker(kind), kills=count(20, 3), seed=hash(kind) % 100 if FULL else 1)
+def test_every_kind_of_model_resumes_exactly(kind: str, kills: int) -> None:
+    resume_is_exact(maker(kind), kills=kills, seed=kills)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_every_kind_of_model_resumes_exactly(kind: str) -> None:
     ids=lambda changes: "-".join(changes),
 )
 def test_every_setting_resumes_exactly(changes: dict) -> None:
-    resume_is_exact(maker(**changes), kills=count(10, 2), seed=2)
+    resume_is_exact(maker(**changes), kills=2, seed=2)
 
 
 def test_at_an_epoch_boundary_at_the_first_and_at_the_last_step() -> None:
@@ -88,19 +88,21 @@ def test_two_runs_give_the_same_files_and_another_seed_does_not(alone: Path, tmp
     assert last(alone).hash != last(tmp_path / "other").hash
 
 
-def test_sigkill_at_random_steps(alone: Path, tmp_path: Path) -> None:
+@few_or("kills", 4, 20)
+def test_sigkill_at_random_steps(kills: int, alone: Path, tmp_path: Path) -> None:
     """Real processes, real kills: several in the life of one run."""
-    steps = sorted(random.Random(0).sample(range(1, 24), count(20, 4)))
+    steps = sorted(random.Random(0).sample(range(1, 24), kills))
     for step in steps:
         assert run_child(train_in_child, str(tmp_path / "run"), "lstm", step) == -signal.SIGKILL
     assert run_child(train_in_child, str(tmp_path / "run")) == 0
     same_run(alone, tmp_path / "run", f"killed at {steps}")
 
 
-def test_sigkill_inside_a_save(alone: Path, tmp_path: Path) -> None:
+@few_or("kills", 7, 50)
+def test_sigkill_inside_a_save(kills: int, alone: Path, tmp_path: Path) -> None:
     """Dies at one of the some 30 file operations of a save: making, writing, flushing, hashing, renaming, pruning."""
-    for number in range(count(50, 7)):
-        folder, save, event = tmp_path / str(number), 1 + number % 4, number * (1 if FULL else 4)
+    for number in range(kills):
+        folder, save, event = tmp_path / str(number), 1 + number % 4, number * 28 // kills
         code = run_child(train_in_child, str(folder), "lstm", 0, save, event)
         assert code in (0, -signal.SIGKILL)
         if code:
@@ -112,10 +114,11 @@ def test_sigkill_inside_a_save(alone: Path, tmp_path: Path) -> None:
         shutil.rmtree(folder)
 
 
-def test_sigkill_at_any_moment(alone: Path, tmp_path: Path) -> None:
-    """From outside, at a random time, until one of them survives."""
+@few_or("attempts", 6, 40)
+def test_sigkill_at_any_moment(attempts: int, alone: Path, tmp_path: Path) -> None:
+    """From outside, at a random time."""
     moments, kills = random.Random(1), 0
-    for _ in range(count(40, 6)):
+    for _ in range(attempts):
         process = child(train_in_child, str(tmp_path / "run"))
         process.join(moments.uniform(0.02, 0.5))
         process.kill()
@@ -189,7 +192,7 @@ class SignalAt(Recorder):
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-@pytest.mark.parametrize("step", [3, 8, 10])
+@pytest.mark.parametrize("step", [3, 8, 22])
 def test_an_interrupted_run_ends_as_if_it_had_not_been(step: int, alone: Path, tmp_path: Path) -> None:
     """Step 8 is due for validation and a save, which wait for the resumed run; no checkpoint too many is averaged."""
     handlers = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)

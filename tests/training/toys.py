@@ -105,8 +105,9 @@ class Stream:
 
 def validate(model: nn.Module) -> Validation:
     """Loss on batches of another seed. It draws random numbers, which must not matter to the run."""
-    torch.rand(3)
-    losses = [model.loss(Stream(seed=99).make(number)) for number in range(3)]
+    device = next(model.parameters()).device
+    torch.rand(3, device=device)
+    losses = [model.loss(Stream(seed=99).make(number).to(device)) for number in range(3)]
     return Validation({"loss": float(sum(x.total for x in losses)) / sum(x.units for x in losses)})
 
 

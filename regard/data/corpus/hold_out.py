@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
 from regard.data.corpus.reading import Pair
@@ -46,9 +47,11 @@ def choose(pairs: Iterable[Pair], counts: Sequence[int]) -> list[list[Pair]]:
         seen += 1
         hash_ = text_hash(target)
         if hash_ in groups:
-            # One group never gives more than the largest set, so the memory stays bounded for "Yes." a million times.
-            if len(groups[hash_]) < max(counts) and pair not in groups[hash_]:
-                groups[hash_].append(pair)
+            group = groups[hash_]
+            place = bisect_left(group, pair)
+            if group[place : place + 1] != [pair]:
+                group.insert(place, pair)
+                del group[max(counts) :]  # no set can hold more, and "Yes." may come a million times
         elif len(groups) < wanted:
             groups[hash_] = [pair]
             heapq.heappush(largest, -hash_)
@@ -61,7 +64,7 @@ def choose(pairs: Iterable[Pair], counts: Sequence[int]) -> list[list[Pair]]:
         limit = min(count, seen // 10)
         chosen: list[Pair] = []
         while len(chosen) < limit and (hash_ := next(ordered, -1)) >= 0:
-            chosen += sorted(groups[hash_])[: limit - len(chosen)]
+            chosen += groups[hash_][: limit - len(chosen)]
         sets.append(chosen)
     return sets
 

@@ -21,6 +21,7 @@ import numpy as np
 from regard.data.corpus.filters import Filters
 from regard.data.corpus.hold_out import HeldOut
 from regard.data.corpus.reading import Pair, split_column
+from regard.data.flat import Sentences
 from regard.errors import UserError
 
 Encode = Callable[[Sequence[str]], list[list[int]]]
@@ -36,8 +37,18 @@ class Pack:
         self.folder = folder
         self.about: dict[str, Any] = json.loads((folder / "pack.json").read_text())
         """Counts, settings and fingerprint, as they were written."""
-        self.source = Sentences(folder, "source", self.about)
-        self.target = Sentences(folder, "target", self.about)
+        self._maps: list[mmap.mmap] = []
+        self.source, self.target = self._open("source"), self._open("target")
+
+    def _open(self, side: str) -> Sentences:
+        arrays = []
+        for name, dtype in (("ids", self.about["dtype"]), ("offsets", "<i8")):
+            with (self.folder / f"{side}.{name}").open("rb") as stream:
+                self._maps.append(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
+            if hasattr(mmap, "MADV_RANDOM"):
+                self._maps[-1].madvise(mmap.MADV_RANDOM)  # neighbours in the file are not neighbours in a batch
+            arrays.append(np.frombuffer(self._maps[-1], dtype))
+        return Sentences(*arrays)
 
     def __len__(self) -> int:
         return self.about["pairs"]
@@ -50,46 +61,15 @@ class Pack:
     def lengths(self, indexes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.source.lengths(indexes), self.target.lengths(indexes)
 
+    def longest(self) -> tuple[int, int]:
+        """The tokens of the longest source and of the longest target."""
+        return self.about["longest"]["source"], self.about["longest"]["target"]
+
     def pair(self, index: int) -> tuple[list[int], list[int]]:
         return self.source[index], self.target[index]
 
     def release(self) -> None:
         """Gives the pages that were read back to the system, so that resident memory does not follow the corpus."""
-        self.source.release()
-        self.target.release()
-
-
-class Sentences:
-    """One side of a pack."""
-
-    def __init__(self, folder: Path, side: str, about: Mapping[str, Any]) -> None:
-        self.longest: int = about["longest"][side]
-        self._maps: list[mmap.mmap] = []
-        self.ids = self._open(folder / f"{side}.ids", np.dtype(about["dtype"]))
-        self.offsets = self._open(folder / f"{side}.offsets", np.dtype("<i8"))
-
-    def _open(self, file: Path, dtype: np.dtype) -> np.ndarray:
-        if file.stat().st_size == 0:
-            return np.zeros(0, dtype)
-        with file.open("rb") as stream:
-            self._maps.append(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
-        return np.frombuffer(self._maps[-1], dtype)
-
-    def lengths(self, indexes: np.ndarray) -> np.ndarray:
-        return self.offsets[indexes + 1] - self.offsets[indexes]
-
-    def gather(self, indexes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The ids of some sentences, one after another, and the length of each."""
-        starts = self.offsets[indexes]
-        lengths = self.offsets[indexes + 1] - starts
-        ends = lengths.cumsum()
-        within = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
-        return self.ids[np.repeat(starts, lengths) + within], lengths
-
-    def __getitem__(self, index: int) -> list[int]:
-        return self.ids[self.offsets[index] : self.offsets[index + 1]].tolist()
-
-    def release(self) -> None:
         if hasattr(mmap, "MADV_DONTNEED"):
             for map_ in self._maps:
                 map_.madvise(mmap.MADV_DONTNEED)
@@ -115,9 +95,9 @@ def pack_pairs(
     dtype = np.dtype("<u2" if vocabulary <= 1 << 16 else "<u4")
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)  # what an interrupted run left
-    partial.mkdir(parents=True)
     read = withheld = 0
     try:
+        partial.mkdir(parents=True)
         with _Writer(partial, "source", dtype) as source, _Writer(partial, "target", dtype) as target:
             for part in _chunks(pairs):
                 read += len(part)

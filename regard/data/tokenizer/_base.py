@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from regard.data.flat import Sentences
+
 SPECIALS = ["<pad>", "<unk>", "<s>", "</s>"]
 """How the ids 0 to 3 (PAD, UNKNOWN, BEGIN, END) are shown."""
 SPACE = "\u2581"
@@ -44,8 +46,8 @@ class Tokenizer(ABC):
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]: ...
 
     @abstractmethod
-    def resample(self, ids: Sequence[int], random: np.random.Generator, alpha: float) -> list[int]:
-        """Another way to cut the same text, drawn at random where the kind knows several."""
+    def resample(self, sentences: Sentences, seeds: np.ndarray, alpha: float) -> Sentences:
+        """Other ways to cut the same texts, where the kind knows several; drawn with a 64-bit seed a sentence."""
 
     @abstractmethod
     def decode(self, ids: Sequence[int]) -> str:
@@ -60,7 +62,10 @@ class Tokenizer(ABC):
         """The text each token adds, spaces included; joined they are `decode(ids)` but for a first space."""
 
     def sample(self, text: str, random: np.random.Generator, alpha: float) -> list[int]:
-        return self.resample(self.encode(text), random, alpha)
+        """`resample` for one text: a way to cut it into tokens, drawn at random."""
+        ids = self.encode(text)
+        seed = random.integers(0, 2**63, size=1, dtype=np.uint64)
+        return self.resample(Sentences(np.array(ids, dtype=np.int64), np.array([0, len(ids)])), seed, alpha)[0]
 
     def word_index(self, ids: Sequence[int]) -> list[int]:
         """For each token, which of `decode(ids).split()` it belongs to; one without visible text goes with the next."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from regard.data.flat import Sentences
 from regard.data.normalise import normalise
 from regard.data.tokenizer._base import SPACE, SPECIALS, Tokenizer, byte_piece, spell
 from regard.errors import UserError
@@ -26,6 +27,7 @@ class Character(Tokenizer):
     def __init__(self, characters: Sequence[str]) -> None:
         self._characters = list(characters)
         self._parts: list[str | int] = [*("" for _ in SPECIALS), *range(256), *characters]
+        self._encoded = [part.encode() if isinstance(part, str) else bytes([part]) for part in self._parts]
         self._first_byte = len(SPECIALS)
         self._ids = {character: i + self._first_byte + 256 for i, character in enumerate(characters)}
 
@@ -55,23 +57,23 @@ class Character(Tokenizer):
         return len(self._parts)
 
     def encode(self, text: str) -> list[int]:
-        ids: list[int] = []
-        for character in normalise(text):
-            known = self._ids.get(character)
-            if known is not None:
-                ids.append(known)
-            else:
-                ids += [self._first_byte + byte for byte in character.encode()]
-        return ids
+        text = normalise(text)
+        spelled = {character: self._spelled(character) for character in set(text)}
+        return [i for character in text for i in spelled[character]]
+
+    def _spelled(self, character: str) -> list[int]:
+        if character in self._ids:
+            return [self._ids[character]]
+        return [self._first_byte + byte for byte in character.encode()]
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
         return [self.encode(text) for text in texts]
 
-    def resample(self, ids: Sequence[int], random: np.random.Generator, alpha: float) -> list[int]:
-        return [int(i) for i in ids]
+    def resample(self, sentences: Sentences, seeds: np.ndarray, alpha: float) -> Sentences:
+        return sentences
 
     def decode(self, ids: Sequence[int]) -> str:
-        return "".join(self.surfaces(ids))
+        return b"".join([self._encoded[i] for i in ids]).decode("utf-8", "replace")
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         return [SPECIALS[i] if i < len(SPECIALS) else _shown(self._parts[i]) for i in ids]

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import io
 import random as python_random
-from bisect import bisect
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
 import sentencepiece
 
+from regard.data.flat import Sentences
 from regard.data.normalise import normalise
+from regard.data.shuffling import mixed
 from regard.data.tokenizer._base import SPACE, SPECIALS, Tokenizer, spell
 from regard.errors import UserError
 from regard.types import BEGIN, END, PAD, UNKNOWN
@@ -24,9 +25,7 @@ __all__ = ["Subword"]
 
 _FILE = "tokenizer.model"
 _THREADS = 16  # constant, not the machine's cores: the learnt scores depend on it in their last digits
-_CANDIDATES = 32
-_LONGEST_WORD = 24
-_REMEMBERED = 200_000
+_CANDIDATES = 16
 
 
 class Subword(Tokenizer):
@@ -47,14 +46,12 @@ class Subword(Tokenizer):
         self.sampling = sampling
         """The alpha to sample with in training; 0 is off."""
         self._pieces = [processor.id_to_piece(i) for i in range(len(processor))]
-        self._scores = [processor.get_score(i) for i in range(len(processor))]
         self._parts: list[str | int] = [
             int(piece[3:5], 16) if processor.is_byte(i) else piece.replace(SPACE, " ")
             for i, piece in enumerate(self._pieces)
         ]
+        self._known_ways: dict[float, tuple[Sentences, np.ndarray]] = {}
         self._parts[: len(SPECIALS)] = [""] * len(SPECIALS)
-        self._starts_word = [piece.startswith(SPACE) for piece in self._pieces]
-        self._cuts: dict[tuple[float, tuple[int, ...]], tuple[list[list[int]], list[float]]] = {}
 
     @classmethod
     def train(
@@ -117,35 +114,40 @@ class Subword(Tokenizer):
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
         return self._model.encode([normalise(text) for text in texts])
 
-    def resample(self, ids: Sequence[int], random: np.random.Generator, alpha: float) -> list[int]:
-        """Each word is cut in one of its likeliest ways, with probability in proportion to P(way) ** alpha.
+    def resample(self, sentences: Sentences, seeds: np.ndarray, alpha: float) -> Sentences:
+        """Each piece may be cut further: a way to cut it is drawn in proportion to P(way) ** alpha.
 
-        Pieces never cross words, so drawing word by word equals drawing the sentence.
+        Kudo draws from all ways to cut a whole sentence. Here the best cut's borders stay, so that the ways are known
+        for each piece of the vocabulary beforehand, and a million pieces are drawn in one go.
         """
-        if alpha <= 0 or not ids:
-            return list(ids)
-        starts = [0, *(at for at, i in enumerate(ids) if at and self._starts_word[i]), len(ids)]
-        words = [tuple(ids[start:stop]) for start, stop in pairwise(starts)]
-        result: list[int] = []
-        for word, draw in zip(words, random.random(len(words)).tolist(), strict=True):
-            ways, upto = self._ways(word, alpha)
-            result += ways[bisect(upto, draw)]
-        return result
+        if alpha <= 0:
+            return sentences
+        if alpha not in self._known_ways:
+            self._known_ways[alpha] = self._ways(alpha)
+        ways, upto = self._known_ways[alpha]
+        lengths = np.diff(sentences.offsets)
+        place = np.arange(len(sentences.ids)) - np.repeat(sentences.offsets[:-1], lengths)
+        draw = mixed(np.repeat(mixed(seeds), lengths) + place.astype(np.uint64)) >> np.uint64(32)
+        # Every piece has its ways in one line, where probabilities are summed up to id..id+1.
+        chosen = np.searchsorted(upto, sentences.ids + draw * 2.0**-32, side="right")
+        ids, parts = ways.gather(chosen)
+        ends = np.concatenate([[0], parts.cumsum()])
+        return Sentences(ids.astype(sentences.ids.dtype), ends[sentences.offsets])
 
-    def _ways(self, word: tuple[int, ...], alpha: float) -> tuple[list[list[int]], list[float]]:
-        """The likeliest cuts of a word and their probabilities summed up; remembered, since words come again."""
-        known = self._cuts.get((alpha, word))
-        if known is None:
-            ways = [list(word)]
-            if len(word) <= _LONGEST_WORD and self._starts_word[word[0]] and not any(map(self._model.is_byte, word)):
-                ways = self._model.nbest_encode(self.decode(word), nbest_size=_CANDIDATES)
-            scores = np.array([sum(self._scores[i] for i in way) for way in ways])
-            weights = np.exp(alpha * (scores - scores.max())).cumsum()
-            known = ways, (weights / weights[-1]).tolist()[:-1]  # without the last, which is 1: nothing lies beyond it
-            if len(self._cuts) >= _REMEMBERED:
-                self._cuts.clear()
-            self._cuts[alpha, word] = known
-        return known
+    def _ways(self, alpha: float) -> tuple[Sentences, np.ndarray]:
+        """The ways to cut each piece, and their probabilities summed up to id..id+1, for all ids in one line."""
+        special = [i < len(SPECIALS) or self._model.is_byte(i) for i in range(len(self))]
+        ids = {piece: i for i, piece in enumerate(self._pieces) if not special[i]}
+        log_probabilities = {piece: self._model.get_score(i) for piece, i in ids.items()}
+        ways: list[list[int]] = []
+        upto = []
+        for i, piece in enumerate(self._pieces):
+            cuts = [(0.0, [piece])] if special[i] else _cuts(piece, log_probabilities)
+            ways += [[i]] if special[i] else [[ids[part] for part in cut] for _, cut in cuts]
+            weights = np.exp([alpha * (score - cuts[0][0]) for score, _ in cuts]).cumsum()
+            upto.append(i + weights / weights[-1])
+        lengths = np.fromiter(map(len, ways), np.int64, len(ways))
+        return Sentences.of_lengths(np.fromiter(chain.from_iterable(ways), np.int64), lengths), np.concatenate(upto)
 
     def decode(self, ids: Sequence[int]) -> str:
         return self._model.decode([int(i) for i in ids if i > END])
@@ -155,6 +157,20 @@ class Subword(Tokenizer):
 
     def surfaces(self, ids: Sequence[int]) -> list[str]:
         return spell(self._parts[i] for i in ids)
+
+
+def _cuts(text: str, log_probabilities: Mapping[str, float]) -> list[tuple[float, list[str]]]:
+    """The likeliest ways to cut a text into pieces of the vocabulary, best first, with their log-probabilities."""
+    best: list[list[tuple[float, list[str]]]] = [[(0.0, [])]]
+    for end in range(1, len(text) + 1):
+        found = [
+            (score + log_probabilities[piece], [*before, piece])
+            for start in range(end)
+            if (piece := text[start:end]) in log_probabilities
+            for score, before in best[start]
+        ]
+        best.append(sorted(found, key=lambda way: -way[0])[:_CANDIDATES])
+    return best[-1]
 
 
 def _choose(lines: Iterable[str], count: int, seed: int) -> list[str]:

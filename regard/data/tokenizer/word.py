@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from regard.data.flat import Sentences
 from regard.data.normalise import normalise
 from regard.data.tokenizer._base import SPACE, SPECIALS, Tokenizer
 from regard.errors import UserError
@@ -67,8 +68,8 @@ class Word(Tokenizer):
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
         return [self.encode(text) for text in texts]
 
-    def resample(self, ids: Sequence[int], random: np.random.Generator, alpha: float) -> list[int]:
-        return [int(i) for i in ids]
+    def resample(self, sentences: Sentences, seeds: np.ndarray, alpha: float) -> Sentences:
+        return sentences
 
     def decode(self, ids: Sequence[int]) -> str:
         return "".join(self.surfaces(ids)).removeprefix(" ")

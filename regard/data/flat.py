@@ -1,0 +1,33 @@
+"""Many sentences in one array: the ids of all, one after another, and where each starts; in memory or on disk."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+class Sentences:
+    """Sentence i is `ids[offsets[i] : offsets[i + 1]]`."""
+
+    def __init__(self, ids: np.ndarray, offsets: np.ndarray) -> None:
+        self.ids = ids
+        self.offsets = offsets
+
+    @classmethod
+    def of_lengths(cls, ids: np.ndarray, lengths: np.ndarray) -> Sentences:
+        return cls(ids, np.concatenate([[0], lengths.cumsum()]))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> list[int]:
+        return self.ids[self.offsets[index] : self.offsets[index + 1]].tolist()
+
+    def lengths(self, indexes: np.ndarray) -> np.ndarray:
+        return self.offsets[indexes + 1] - self.offsets[indexes]
+
+    def gather(self, indexes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The ids of some sentences, one after another, and the length of each."""
+        lengths = self.lengths(indexes)
+        before = lengths.cumsum() - lengths
+        places = np.repeat(self.offsets[indexes] - before, lengths) + np.arange(lengths.sum())
+        return self.ids[places], lengths

@@ -1,0 +1,244 @@
+"""The package as a whole: what it must never contain (S1), what importing it must never do (S20), and its wheel."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import regard
+from regard.assemble import build_model, resolve_model
+from regard.config import recipe_from_toml, shipped_recipes
+from regard.errors import UserError
+from regard.pretrained import shipped_models
+
+ROOT = Path(__file__).parents[1]
+FILES = sorted((ROOT / "regard").rglob("*.py"))
+
+
+# S1: nothing that runs what it reads
+
+
+MODULES = {
+    "pickle",
+    "cPickle",
+    "_pickle",
+    "dill",
+    "cloudpickle",
+    "joblib",
+    "marshal",
+    "shelve",
+    "yaml",
+    "code",
+    "codeop",
+}
+CALLS = {
+    "eval",
+    "exec",
+    "compile",
+    "__import__",
+    "torch.load",
+    "torch.jit.load",
+    "np.load",
+    "numpy.load",
+    "os.system",
+    "os.popen",
+}
+IMPORTERS = {"regard/__init__.py", "regard/registry.py"}
+"""The two files that import by name: the public names, and the listing of a family folder."""
+
+
+def offences(source: str, name: str = "") -> list[str]:
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            found += [f"imports {module}" for module in names if module.split(".")[0] in MODULES]
+            if isinstance(node, ast.ImportFrom) and node.module in ("torch", "numpy", "os"):
+                found += [f"imports {a.name}" for a in node.names if f"{node.module}.{a.name}" in CALLS]
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            if called in CALLS or called.endswith("import_module") and name not in IMPORTERS:
+                found.append(f"calls {called}")
+            found += [
+                f"passes {k.arg}"
+                for k in node.keywords
+                if k.arg in ("allow_pickle", "shell", "weights_only", "trust_remote_code")
+            ]
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_nothing_that_could_run_what_it_reads(path: Path):
+    assert offences(path.read_text(), path.relative_to(ROOT).as_posix()) == []
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "import pickle", "from pickle import loads", "import torch\ntorch.load('x')", "from torch import load", "eval('1')",
+        "import numpy as np\nnp.load('x')", "open(x, allow_pickle=True)", "import yaml", "importlib.import_module(config['kind'])",
+        "subprocess.run(x, shell=True)", "def f():\n    import dill",
+    ],
+)  # fmt: skip
+def test_the_check_can_fail(bad: str):
+    assert offences(bad)
+
+
+# S2: config is data
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        '[model.encoder]\nactivation = "os.system"',
+        '[model.encoder]\nkind = "os.system"',
+        '[model]\nkind = "../../tmp/evil"',
+        '[model]\nencoder = "subprocess.Popen"',
+        '[model.decoder.attention]\nkind = "builtins.eval"',
+        '[model]\n_target_ = "os.system"',
+        '[model]\n"__class__" = "os.system"',
+        '[model.encoder]\nposition = {kind = "__init__"}',
+        "[model]\nlayers = 100000000000",
+        "[model]\nlayers = -1",
+        '[model]\nlayers = "3"',
+        "[model.encoder]\nlayers = true",
+    ],
+)
+def test_a_recipe_is_never_more_than_data(recipe: str):
+    with pytest.raises(UserError):
+        build_model(resolve_model(recipe_from_toml(recipe).model), 100)
+
+
+# S20: importing touches nothing
+
+
+AUDIT = """
+import json, os, pkgutil, sys
+seen = []
+def watch(event, arguments):
+    if event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+        seen.append(f"writes {arguments[0]}")
+    elif event.startswith("socket.") and event != "socket.gethostname" or event in ("os.mkdir", "os.rename", "os.remove", "subprocess.Popen"):
+        seen.append(f"{event} {arguments}")
+sys.addaudithook(watch)
+import importlib, regard
+light = sorted({"torch", "numpy", "rich", "typer"} & set(sys.modules))
+import regard.cli
+dir(regard)
+light += sorted({"torch", "numpy", "rich"} & set(sys.modules))
+quiet = list(seen)
+for module in pkgutil.walk_packages(regard.__path__, "regard."):
+    if module.name != "regard.__main__":
+        importlib.import_module(module.name)
+print(json.dumps({"light": light, "quiet": quiet, "all": [event for event in seen if "regard" in event or "socket" in event]}))
+"""
+
+
+def test_an_import_writes_nothing_and_opens_no_socket(tmp_path: Path):
+    places = {"HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "TMPDIR"}
+    environment = {
+        **os.environ,
+        **dict.fromkeys(places, str(tmp_path)),
+        "PYTHONPATH": str(ROOT),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    done = subprocess.run([sys.executable, "-c", AUDIT], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"light": [], "quiet": [], "all": []}
+    assert list(tmp_path.iterdir()) == []
+
+
+# The public names
+
+
+def test_public_names_are_there_and_others_are_not():
+    assert {"load", "train", "evaluate", "capture", "__version__"} <= set(dir(regard))
+    for name in regard.__all__:
+        assert getattr(regard, name)
+    with pytest.raises(AttributeError, match="no attribute 'lood'"):
+        regard.lood  # noqa: B018
+
+
+def test_python_m_regard():
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-m", "regard", "--version"], env=environment, capture_output=True, text=True
+    )
+    assert done.stdout == f"regard {regard.__version__}\n"
+
+
+# What it is installed from
+
+
+def test_constraints_are_exact_pins_and_cover_what_is_required():
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = {re.split("==", line)[0].lower().replace("_", "-") for line in lines}
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][0-9A-Za-z.]*", line) for line in lines)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [
+        *project["dependencies"],
+        *project["optional-dependencies"]["test"],
+        *project["optional-dependencies"]["dev"],
+    ]
+    names = {re.match(r"[A-Za-z0-9-]+", requirement)[0].lower() for requirement in wanted}
+    assert names - {"regard", "setuptools"} <= pins
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory) -> Path:
+    """An empty environment with our wheel in it; what we depend on is lent by this one, not downloaded."""
+    place = tmp_path_factory.mktemp("wheel")
+    source = place / "source"
+    source.mkdir()
+    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "constraints.txt"):
+        shutil.copy(ROOT / name, source)
+    for name in ("regard", "recipes"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w", place, source)
+    run(sys.executable, "-m", "venv", "--without-pip", place / "venv")
+    python = next(path for path in (place / "venv/bin/python", place / "venv/Scripts/python.exe") if path.exists())
+    (wheel,) = place.glob("*.whl")
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", wheel)
+    packages = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
+    # A path file adds the folder but does not read the path files in it: an editable install stays out of sight.
+    Path(packages, "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return python
+
+
+def run(*words: str | Path, **options) -> str:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(list(map(str, words)), env=environment, capture_output=True, text=True, **options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_wheel_installs_into_an_empty_environment(installed: Path, tmp_path: Path):
+    place = run(installed, "-c", "import regard; print(regard.__file__)", cwd=tmp_path)
+    assert Path(place).is_relative_to(installed.parents[1])
+    assert run(installed.with_name("regard"), "--version", cwd=tmp_path) == f"regard {regard.__version__}\n"
+
+
+def test_the_wheel_carries_every_file_the_recipes_and_the_models(installed: Path, tmp_path: Path):
+    code = "import json, pathlib, regard; root = pathlib.Path(regard.__file__).parent; print(json.dumps(sorted("
+    code += "p.relative_to(root).as_posix() for p in root.rglob('*') if p.is_file() and '__pycache__' not in p.parts)))"
+    carried = set(json.loads(run(installed, "-c", code, cwd=tmp_path)))
+    here = (ROOT / "regard").rglob("*")
+    wanted = {p.relative_to(ROOT / "regard").as_posix() for p in here if p.is_file() and "__pycache__" not in p.parts}
+    assert carried == wanted | {f"recipes/{path.name}" for path in shipped_recipes().values()}
+
+
+def test_the_installed_package_finds_its_recipes_and_translates(installed: Path, tmp_path: Path):
+    code = "from regard.config import *; print([read_recipe(name) and name for name in shipped_recipes()])"
+    assert run(installed, "-c", code, cwd=tmp_path) == f"{list(shipped_recipes())}\n"
+    for name in shipped_models():
+        assert run(installed.with_name("regard"), "translate", "--model", name, "Bonjour.", cwd=tmp_path).strip()
