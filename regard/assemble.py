@@ -17,13 +17,12 @@ from regard.config import PRESETS, Recipe, recipe_from_toml, to_toml
 from regard.data.tokenizer._base import Tokenizer
 from regard.device import pick_device
 from regard.errors import UserError, suggestion
+from regard.pretrained import shipped_models
 from regard.storage import Folder, read_folder, save_weights, write_folder
 from regard.task.translate import Translator
 
 PARTS = {"stem": "tokens", "encoder": "transformer", "decoder": "transformer"}
 """The parts a model may be made of, each a family folder, and the kind taken when a recipe names none."""
-
-SHIPPED = Path(__file__).parent / "pretrained"
 
 
 def resolve_model(tree: dict[str, Any]) -> dict[str, Any]:
@@ -111,14 +110,10 @@ def find_model(name: str | Path) -> Path:
     if steps:
         return steps[-1]
     if str(name) in shipped_models():
-        return SHIPPED / str(name)
+        return shipped_models()[str(name)]
     if path.is_dir():
         raise UserError(f"{path}: no model in this folder (no manifest.json); give a model folder or a run")
     raise UserError(f"no model '{name}'{suggestion(str(name), shipped_models())} (or the path of a model folder)")
-
-
-def shipped_models() -> list[str]:
-    return sorted(folder.name for folder in SHIPPED.iterdir() if (folder / "manifest.json").is_file())
 
 
 def read_model(folder: Folder) -> tuple[Recipe, Tokenizer, nn.Module]:

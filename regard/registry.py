@@ -60,7 +60,7 @@ def create(family: str, kind: str, where: str | None = None, **given: Any) -> An
 
 
 def build(family: str, spec: str | dict[str, Any], where: str | None = None, **offered: Any) -> Any:
-    """Makes what a recipe spells `"learned"` or `{kind = "learned", length = 64}`; what is offered fills what it takes."""
+    """Makes what a recipe spells `"learned"` or `{kind = "learned", length = 64}`; takes what is offered if it can."""
     given = {"kind": spec} if isinstance(spec, str) else dict(spec)
     kind = given.pop("kind", "")
     known = keywords(factory(family, kind, where))

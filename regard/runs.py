@@ -1,9 +1,9 @@
 """Train and evaluate: from a recipe to a run's folder with a finished model in it.
 
-    RUN/recipe.toml    everything resolved          RUN/held_out/     pairs that were never trained on, as text
-    RUN/tokenizer/     learnt from the corpus       RUN/checkpoints/  to go on from
-    RUN/pack/          the corpus as numbers        RUN/model/        the result, a model folder
-    RUN/metrics.jsonl  RUN/tensorboard/
+RUN/recipe.toml    everything resolved          RUN/held_out/     pairs that were never trained on, as text
+RUN/tokenizer/     learnt from the corpus       RUN/checkpoints/  to go on from
+RUN/pack/          the corpus as numbers        RUN/model/        the result, a model folder
+RUN/metrics.jsonl  RUN/tensorboard/
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from regard.data.corpus import read_pairs
 from regard.data.corpus.filters import Filters
 from regard.data.corpus.hold_out import HeldOut, choose
 from regard.data.corpus.pack import Pack, fingerprint, open_pack, pack_pairs
+from regard.data.flat import Sentences
 from regard.data.normalise import plain
 from regard.data.tokenizer._base import Tokenizer
 from regard.device import mixed_precision
@@ -90,6 +91,9 @@ def settle(
     target: Sequence[str | Path] | str | Path | None = None,
 ) -> Recipe:
     """The recipe with nothing left open: paths found, defaults of tokenizer and model written out, `from` looked into."""
+    tasks = registry.kinds("task")
+    if recipe.task not in tasks:
+        raise UserError(f"task: no '{recipe.task}'{suggestion(recipe.task, tasks)}")
     data = replace(recipe.data)
     for name, given in (("source", source), ("target", target)):
         if given is not None:
@@ -98,7 +102,10 @@ def settle(
     for name in ("source", "target", "valid_source", "valid_target", "hold_out"):
         setattr(data, name, [_found(path, data.root) for path in getattr(data, name)])
     if not data.source:
-        raise UserError("data.source: nothing to train on; give --source FILE and --target FILE, or name them in a recipe")
+        raise UserError(
+            "data.source: nothing to train on; give --source FILE and --target FILE, or a recipe"
+        )
+    read_pairs(data.source, data.target)  # refuses files that are not there before anything is written
     recipe = replace(recipe, data=data)
     start = recipe.training.start_from
     if start:
@@ -158,12 +165,12 @@ def _fit(
     settings = recipe.training
     torch.manual_seed(recipe.seed)
     model = build_model(recipe.model, len(tokenizer), settings.label_smoothing)
-    if settings.start_from and not resume:
+    if settings.start_from:  # also when resuming: the run may have been killed before its first checkpoint
         assign_weights(model, read_folder(Path(settings.start_from)).weights(), settings.start_from)
     alpha = float(recipe.tokenizer.get("sampling", 0.0))
 
-    def resample(ids: Sequence[int], random: np.random.Generator) -> list[int]:
-        return tokenizer.resample(ids, random, alpha)
+    def resample(sentences: Sentences, seeds: np.ndarray) -> Sentences:
+        return tokenizer.resample(sentences, seeds, alpha)
 
     batches = Batches(
         pack,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -37,7 +37,7 @@ def map_tree(function: Callable[[Tensor], Tensor], tree: Tree) -> Tree:
 
 @dataclass
 class Batch:
-    """Padded pairs. `target` holds BEGIN, the text, END: what is fed is `target[:, :-1]`, what is wanted `target[:, 1:]`."""
+    """Padded pairs. `target` holds BEGIN, the text, END: `target[:, :-1]` is fed, `target[:, 1:]` is wanted."""
 
     source: Int[Tensor, "B S"]
     source_mask: Bool[Tensor, "B S"]
@@ -98,7 +98,7 @@ class State:
     """Per row, (R, ...): the state of a recurrent decoder."""
 
 
-def select_(state: State, index: Int[Tensor, "R"], filled: int | None = None) -> State:
+def select_(state: State, index: Int[Tensor, R], filled: int | None = None) -> State:
     """Row r continues what row `index[r]` was, in place. Only the first `filled` slots are moved when that is known."""
 
     def slots(buffer: Tensor) -> Tensor:
@@ -124,7 +124,7 @@ def fork(state: State) -> State:
     )
 
 
-def narrow(state: State, sentences: Int[Tensor, "N"]) -> State:
+def narrow(state: State, sentences: Int[Tensor, N]) -> State:
     """The state of some of the sentences only: what a search keeps when the others are done."""
     offsets = torch.arange(state.rows, device=sentences.device)
     rows = (sentences[:, None] * state.rows + offsets).flatten()
@@ -136,6 +136,7 @@ def narrow(state: State, sentences: Int[Tensor, "N"]) -> State:
     )
 
 
+@runtime_checkable
 class Steps(Protocol):
     """All that a search knows of a model."""
 
@@ -152,6 +153,7 @@ class LossSum:
     units: int
 
 
+@runtime_checkable
 class BatchStream(Protocol):
     """Batches for ever, in a seeded order, with a cursor that says which comes next."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import torch
@@ -38,7 +39,7 @@ class DecoderLayer(nn.Module):
         memory: Slots,
         memory_mask: Bool[Tensor, "B 1 S"],
         slots: Slots | None,
-        places: Int[Tensor, "T"],
+        places: Int[Tensor, T],
         visible: Bool[Tensor, "T L"] | None,
         filled: int,
     ) -> Float[Tensor, "R T D"]:
@@ -46,9 +47,7 @@ class DecoderLayer(nn.Module):
         x = self.around_cross_attention(x, lambda x: self._look_across(x, memory, memory_mask))
         return self.around_feed_forward(x, self.feed_forward)
 
-    def _look_back(
-        self, x: Tensor, slots: Slots | None, places: Tensor, visible: Tensor | None, filled: int
-    ) -> Tensor:
+    def _look_back(self, x: Tensor, slots: Slots | None, places: Tensor, visible: Tensor | None, filled: int) -> Tensor:
         if slots is None:
             return self.attention(x, x, causal=True)
         query, key, value = self.attention.project(x)
@@ -80,7 +79,7 @@ class TransformerDecoder(Decoder):
         tie: bool = True,
     ):
         super().__init__(TokenEmbedding(vocabulary, width, position, dropout), width, tie)
-        self.layers = nn.ModuleList(
+        self.layers: Iterable[DecoderLayer] = nn.ModuleList(  # type: ignore[assignment]
             DecoderLayer(width, heads, feed_forward, dropout, norm, activation) for _ in range(layers)
         )
         self.norm = last_norm(width, norm)
@@ -105,7 +104,7 @@ class TransformerDecoder(Decoder):
         visible, filled = None, 0
         if state.slots:
             capacity = state.slots[0]["key"].shape[1]
-            # On the CPU reading the position is free, so empty slots are left out; on a GPU it would wait, so they are masked.
+            # On the CPU reading the position is free: empty slots are left out. A GPU would wait: they are masked.
             filled = int(state.position) + length if ids.device.type == "cpu" else capacity
             if length > 1 or filled == capacity:
                 visible = torch.arange(filled, device=ids.device) <= places[:, None]

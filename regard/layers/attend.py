@@ -21,7 +21,7 @@ def attention_weights(
     causal: bool = False,
     scale: float | None = None,
 ) -> Float[Tensor, "*A T S"]:
-    """How much each query looks at each key. What may not be seen has weight exactly 0, also where nothing may be seen."""
+    """How much each query looks at each key. What may not be seen weighs exactly 0, also where nothing may be seen."""
     scores = query @ key.transpose(-2, -1) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
     if causal:
         past = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
@@ -43,11 +43,9 @@ def attend(
     dropout: float = 0.0,
     watcher: Callable[[str, Tensor], None] | None = None,
 ) -> Float[Tensor, "B H T K"]:
-    """Mixes the values by the weights. `causal` hides from position t of as many keys as queries all that come after t."""
+    """Mixes the values by the weights. `causal`, for as many keys as queries, hides from position t all after t."""
     if watcher is None:
-        return F.scaled_dot_product_attention(
-            query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=causal
-        )
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=causal)
     weights = attention_weights(query, key, mask, causal)
     watcher("weights", weights)
     return F.dropout(weights, dropout) @ value

@@ -10,7 +10,7 @@ from regard import registry
 
 
 class TokenEmbedding(nn.Module):
-    """dropout(table[id] * sqrt(width) + position). The table may be shared with another embedding or with the output."""
+    """dropout(table[id] * sqrt(width) + position). The table may be shared: with another embedding, with the output."""
 
     def __init__(
         self, vocabulary: int, width: int, position: str | dict[str, object] = "sinusoidal", dropout: float = 0.1

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from regard.decoder._base import Decoder
 from regard.layers.cross_entropy import token_loss
+from regard.layers.embedding import TokenEmbedding
 from regard.types import Batch, LossSum, Memory
 
 __all__ = ["Seq2Seq"]
@@ -21,8 +22,8 @@ class Seq2Seq(nn.Module):
         super().__init__()
         self.stem, self.encoder, self.decoder = stem, encoder, decoder
         self.label_smoothing = label_smoothing
-        if share and hasattr(stem, "embedding"):
-            decoder.embedding.table = stem.embedding.table
+        if share and isinstance(source := getattr(stem, "embedding", None), TokenEmbedding):
+            decoder.embedding.table = source.table
 
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Memory:
         return self.encoder(*self.stem(source, mask))

@@ -21,7 +21,7 @@ from regard.inspection.alignment import average, links, word_matrix
 from regard.inspection.capture import capture
 from regard.layers.cross_entropy import token_loss
 from regard.model.seq2seq import Seq2Seq
-from regard.task.splitting import split_long
+from regard.task._splitting import split_long
 from regard.types import BEGIN, END, Hypothesis
 
 __all__ = ["Translator"]
@@ -70,7 +70,7 @@ class Translator:
         warn: Warn | None = None,
         progress: Progress | None = None,
     ) -> list[Translation]:
-        """Translates each text, in order. An empty one stays empty; one too long for the model is split, with a warning.
+        """Translates each text, in order. An empty one stays empty; one too long for the model is split, and `warn` told.
 
         `progress` is told how many texts (or parts of long ones) were finished since the last call.
         """
@@ -159,7 +159,7 @@ class Translator:
 
     @torch.inference_mode()
     def attention(self, pairs: Sequence[tuple[list[int], list[int]]], batch_tokens: int = 4096) -> list[Tensor]:
-        """Where the decoder looked when it wrote each target from its source: (T + 1, S + 1), the mean of layers and heads.
+        """Where the decoder looked when it wrote each target: (T + 1, S + 1), the mean of layers and heads.
 
         Row t is the step that wrote target token t, END last. A forward pass over the finished text: it shows the
         chosen hypothesis whatever the search did to get there.
@@ -216,7 +216,7 @@ class Translator:
 
     @staticmethod
     def _joined(source: str, parts: list[Translation]) -> Translation:
-        """One translation of a text that was split; its alternatives pair the parts' first with first, second with second."""
+        """One translation of a text that was split; its alternatives pair the parts' second with second, and so on."""
         if not parts:
             return Translation(source, "")
         if len(parts) == 1:

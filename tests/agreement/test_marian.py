@@ -14,7 +14,7 @@ VOCABULARY = 60
 @pytest.fixture(scope="module")
 def pair():
     torch.manual_seed(1)
-    tree = dict(width=32, heads=4, layers=2, feed_forward=64, dropout=0.0, activation="gelu")
+    tree = {"width": 32, "heads": 4, "layers": 2, "feed_forward": 64, "dropout": 0.0, "activation": "gelu"}
     ours = build_model(tree, VOCABULARY).eval()
     return ours, marian_like(ours, "gelu")
 

@@ -38,7 +38,7 @@ def pair(request):
     if not first:  # torch puts one more norm at the end of a post-norm stack; the paper does not
         theirs.encoder.norm = theirs.decoder.norm = None
     randomise(theirs)
-    sizes = dict(width=WIDTH, layers=LAYERS, heads=HEADS, feed_forward=INNER, norm=norm)
+    sizes = {"width": WIDTH, "layers": LAYERS, "heads": HEADS, "feed_forward": INNER, "norm": norm}
     encoder, decoder = TransformerEncoder(**sizes).eval(), TransformerDecoder(50, **sizes).eval()
     for ours, other in zip(encoder.layers, theirs.encoder.layers):
         copy_attention(ours.attention, other.self_attn)

@@ -14,7 +14,7 @@ from regard.types import BEGIN, END, PAD, Batch, fork, narrow, select_
 
 VOCABULARY, WIDTH = 23, 16
 COMBINATIONS = [
-    dict(encoder=encoder, decoder=decoder, norm=norm, position=position)
+    {"encoder": encoder, "decoder": decoder, "norm": norm, "position": position}
     for encoder, decoder, norm, position in itertools.product(
         registry.kinds("encoder"), registry.kinds("decoder"), ["pre", "post"], ["sinusoidal", "learned"]
     )
@@ -98,9 +98,7 @@ def test_rows_of_a_sentence_can_be_selected_forked_and_narrowed(model, batch):
     for row, (at, origin) in enumerate(zip(kept.tolist(), index[kept].tolist())):
         sentence = at // rows
         history = torch.cat([ids[origin, :3], ids[at, 3:]])[None]
-        alone = model.encode(
-            batch.source[sentence : sentence + 1], batch.source_mask[sentence : sentence + 1]
-        )
+        alone = model.encode(batch.source[sentence : sentence + 1], batch.source_mask[sentence : sentence + 1])
         expected = model.decoder.step(history, model.decoder.start(alone, 1, 0))[0][:, -1:]
         close(logits[row : row + 1], expected)
     unmoved, _ = model.decoder.step(ids[:, 3:], copy)

@@ -61,8 +61,14 @@ def test_embedding_is_the_scaled_row_plus_the_position():
     torch.testing.assert_close(embedding(ids, torch.tensor(3))[0], expected)
 
 
-@pytest.mark.parametrize("name, f", [("relu", lambda x: max(0, x)), ("elu", lambda x: x if x > 0 else math.expm1(x)),
-                                     ("gelu", lambda x: x * 0.5 * (1 + math.erf(x / math.sqrt(2))))])
+@pytest.mark.parametrize(
+    "name, f",
+    [
+        ("relu", lambda x: max(0, x)),
+        ("elu", lambda x: x if x > 0 else math.expm1(x)),
+        ("gelu", lambda x: x * 0.5 * (1 + math.erf(x / math.sqrt(2)))),
+    ],
+)
 def test_feed_forward_by_hand(name, f):
     layer = FeedForward(1, 2, name)
     w1, b1 = layer.inward.weight[:, 0].tolist(), layer.inward.bias.tolist()

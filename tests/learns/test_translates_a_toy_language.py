@@ -6,7 +6,12 @@ import pytest
 
 import regard
 
-WORDS = dict(zip("un deux trois quatre cinq six sept huit".split(), "one two three four five six seven eight".split()))
+WORDS = dict(
+    zip(
+        ["un", "deux", "trois", "quatre", "cinq", "six", "sept", "huit"],
+        ["one", "two", "three", "four", "five", "six", "seven", "eight"],
+    )
+)
 
 
 def corpus(count: int, seed: int) -> list[tuple[str, str]]:

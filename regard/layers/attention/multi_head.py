@@ -12,6 +12,9 @@ from regard.layers.watch import Watched
 
 __all__ = ["MultiHead"]
 
+Heads = Float[Tensor, "B T H K"]
+Projected = tuple[Heads, Heads, Heads]
+
 
 class MultiHead(Watched):
     """Concat(head_1 .. head_h) W_O, where head_i attends with its own projections of query, key and value."""
@@ -36,20 +39,22 @@ class MultiHead(Watched):
         causal: bool = False,
     ) -> Float[Tensor, "B T D"]:
         if query is memory:
-            return self.look(*self.project(query), mask, causal)
-        return self.look(self.queries(query), *self.keys_values(memory), mask, causal)
+            return self.look(*self.project(query), mask=mask, causal=causal)
+        return self.look(self.queries(query), *self.keys_values(memory), mask=mask, causal=causal)
 
-    def project(self, x: Float[Tensor, "B T D"]) -> tuple[Float[Tensor, "B T H K"], ...]:
+    def project(self, x: Float[Tensor, "B T D"]) -> Projected:
         """Queries, keys and values of the same vectors: self-attention."""
-        return tuple(self._split(part) for part in self.inward(x).chunk(3, dim=-1))
+        query, key, value = self.inward(x).chunk(3, dim=-1)
+        return self._split(query), self._split(key), self._split(value)
 
     def queries(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T H K"]:
         return self._split(F.linear(x, self.inward.weight[: self.width], self.inward.bias[: self.width]))
 
-    def keys_values(self, memory: Float[Tensor, "B S D"]) -> tuple[Float[Tensor, "B S H K"], ...]:
+    def keys_values(self, memory: Float[Tensor, "B S D"]) -> tuple[Heads, Heads]:
         """What a decoder keeps of the memory, so that it is computed once and not at every step."""
         both = F.linear(memory, self.inward.weight[self.width :], self.inward.bias[self.width :])
-        return tuple(self._split(part) for part in both.chunk(2, dim=-1))
+        key, value = both.chunk(2, dim=-1)
+        return self._split(key), self._split(value)
 
     def look(
         self,

@@ -1,1 +1,1 @@
-"""Positions: `forward(positions)` gives one vector for each position number; `limit` is the longest there is, or None."""
+"""Positions: `forward(positions)` gives a vector for each position number; `limit` is the longest there is, or None."""

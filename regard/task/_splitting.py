@@ -1,4 +1,4 @@
-"""Cuts a text that is too long for a model where it hurts least: after a sentence, a clause, a word, and only then inside one."""
+"""Cuts a text too long for a model where it hurts least: after a sentence, a clause, a word, and only then inside one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def split_long(text: str, fits: Callable[[str], bool]) -> list[str]:
         return [text]
     middle = len(text) / 2
     for place in PLACES:
-        cuts = [m for m in re.finditer(place, text) if 0 < m.start() and m.end() < len(text)]
+        cuts = [m for m in re.finditer(place, text) if m.start() > 0 and m.end() < len(text)]
         if cuts:
             cut = min(cuts, key=lambda m: abs(m.start() - middle))
             left, right = text[: cut.start()], text[cut.end() :]
