@@ -1,6 +1,6 @@
 # Everything happens in .venv. A second run finds it ready: each stamp is newer than what it was made from.
 PYTHON ?= python3
-PIP_ARGS ?=   # for example: make run PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu"
+PIP_ARGS ?=   # for example --extra-index-url and the address of an index with CPU builds of torch
 BIN := .venv/bin
 
 .PHONY: run test test-all check bench wheel clean

@@ -90,7 +90,7 @@ def settle(
     source: Sequence[str | Path] | str | Path | None = None,
     target: Sequence[str | Path] | str | Path | None = None,
 ) -> Recipe:
-    """The recipe with nothing left open: paths found, defaults of tokenizer and model written out, `from` looked into."""
+    """The recipe with nothing left open: paths found, defaults of tokenizer and model written out, `from` resolved."""
     tasks = registry.kinds("task")
     if recipe.task not in tasks:
         raise UserError(f"task: no '{recipe.task}'{suggestion(recipe.task, tasks)}")
@@ -102,9 +102,7 @@ def settle(
     for name in ("source", "target", "valid_source", "valid_target", "hold_out"):
         setattr(data, name, [_found(path, data.root) for path in getattr(data, name)])
     if not data.source:
-        raise UserError(
-            "data.source: nothing to train on; give --source FILE and --target FILE, or a recipe"
-        )
+        raise UserError("data.source: nothing to train on; give --source FILE and --target FILE, or a recipe")
     read_pairs(data.source, data.target)  # refuses files that are not there before anything is written
     recipe = replace(recipe, data=data)
     start = recipe.training.start_from

@@ -1,4 +1,4 @@
-"""Cuts a text too long for a model where it hurts least: after a sentence, a clause, a word, and only then inside one."""
+"""Cuts a text too long for a model where it hurts least: after a sentence, a clause, a word, then anywhere."""
 
 from __future__ import annotations
 

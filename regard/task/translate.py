@@ -42,6 +42,8 @@ class Translation:
     tokens: list[str] = field(default_factory=list)
     alignment: list[tuple[int, int]] | None = None
     """(source word, target word) pairs, counted from 0 over the words between spaces; None when not asked for."""
+    attention: Tensor | None = field(default=None, repr=False, compare=False)
+    """What the alignment was read from, (target words, source words)."""
     finished: bool = True
     """False when the length limit cut it off."""
     alternatives: list[Translation] = field(default_factory=list)
@@ -70,7 +72,7 @@ class Translator:
         warn: Warn | None = None,
         progress: Progress | None = None,
     ) -> list[Translation]:
-        """Translates each text, in order. An empty one stays empty; one too long for the model is split, and `warn` told.
+        """Translates each text, in order. An empty one stays empty; one too long for the model is split (see `warn`).
 
         `progress` is told how many texts (or parts of long ones) were finished since the last call.
         """
@@ -185,21 +187,17 @@ class Translator:
             warn(f"text {number} is longer than the model's {limit} tokens and was split into {len(parts)} parts")
         return parts
 
-    def _align(
-        self, sources: list[list[int]], found: list[list[Hypothesis]], batch_tokens: int
-    ) -> list[list[list[tuple[int, int]]]]:
-        """The word alignment of every hypothesis of every source."""
+    def _align(self, sources: list[list[int]], found: list[list[Hypothesis]], batch_tokens: int) -> list[list[Tensor]]:
+        """Where each word of every hypothesis of every source looked."""
         pairs = [(source, h.ids) for source, hypotheses in zip(sources, found, strict=True) for h in hypotheses]
         word = self.tokenizer.word_index
-        linked = (
-            links(word_matrix(weights, word(target), word(source)))
+        matrices = (
+            word_matrix(weights, word(target), word(source))
             for (source, target), weights in zip(pairs, self.attention(pairs, batch_tokens), strict=True)
         )
-        return [[next(linked) for _ in hypotheses] for hypotheses in found]
+        return [[next(matrices) for _ in hypotheses] for hypotheses in found]
 
-    def _translation(
-        self, source: str, hypotheses: list[Hypothesis], alignments: list[list[tuple[int, int]]] | None
-    ) -> Translation:
+    def _translation(self, source: str, hypotheses: list[Hypothesis], attention: list[Tensor] | None) -> Translation:
         made = [
             Translation(
                 source,
@@ -207,7 +205,8 @@ class Translator:
                 h.score,
                 h.log_probability,
                 self.tokenizer.pieces(h.ids),
-                alignments[i] if alignments else None,
+                links(attention[i]) if attention else None,
+                attention[i] if attention else None,
                 h.finished,
             )
             for i, h in enumerate(hypotheses)
@@ -228,6 +227,9 @@ class Translator:
             sum(part.log_probability for part in parts),
             [token for part in parts for token in part.tokens],
             list(_shifted(parts)) if parts[0].alignment is not None else None,
+            torch.block_diag(*matrices)
+            if (matrices := [p.attention for p in parts if p.attention is not None])
+            else None,
             all(part.finished for part in parts),
             [Translator._joined(source, list(row)) for row in zip(*(part.alternatives for part in parts))],
         )

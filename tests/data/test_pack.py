@@ -152,7 +152,8 @@ def pairs():
 
 peaks = []
 def watch(lines):
-    peaks.append((lines, psutil.Process().memory_info().rss))
+    memory = psutil.Process().memory_info()
+    peaks.append((lines, memory.rss - getattr(memory, "shared", 0), memory.rss))
 
 encode = tokenizer.encode_many
 pack = pack_pairs(pairs(), encode, encode, folder, vocabulary=len(tokenizer), progress=watch)
@@ -161,8 +162,9 @@ stream = Batches(pack, batch_tokens=4096, seed=1, window=20000)
 for number, batch in enumerate(itertools.islice(stream, count // 400 + 1)):
     if number % 100 == 0:
         watch(count)
-early = max(rss for lines, rss in peaks if lines <= max(0.2 * count, 20000))
-print(max(rss for _, rss in peaks) - early, max(rss for _, rss in peaks))
+for kind in (1, 2):
+    early = max(peak[kind] for peak in peaks if peak[0] <= max(0.2 * count, 20000))
+    print(max(peak[kind] for peak in peaks) - early)
 """
 
 
@@ -173,5 +175,6 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, count: int) -> Non
     answer = subprocess.run(
         [sys.executable, "-c", MEMORY, str(count), str(tmp_path / "pack")], capture_output=True, text=True, check=True
     )
-    grown, peak = map(int, answer.stdout.split())
-    assert grown < 60e6, f"grew by {grown / 1e6:.0f} MB to {peak / 1e6:.0f} MB"
+    own, resident = map(int, answer.stdout.split())
+    # Resident memory also counts the pages of the pack that the system happens to keep mapped; it takes them back at will.
+    assert own < 60e6 and resident < 300e6, f"grew by {own / 1e6:.0f} MB, with mapped files {resident / 1e6:.0f} MB"

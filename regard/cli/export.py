@@ -1,0 +1,30 @@
+"""`regard export`: a model to give away, smaller than it was trained."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.models import model_names
+
+
+class Precision(StrEnum):
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+    int8 = "int8"
+
+
+def export(
+    model: Annotated[str, typer.Argument(help="A shipped model, a model folder or a run.", autocompletion=model_names)],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="The new model folder.")],
+    precision: Annotated[Precision, typer.Option(help="How the weights are kept.")] = Precision.int8,
+) -> None:
+    """Write a model into a folder of its own, without what only training needs."""
+    from regard.assemble import export as write
+
+    folder = write(model, out, precision)
+    size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
+    typer.echo(f"{folder}  {size:.1f} MB")
