@@ -1,0 +1,74 @@
+"""The model that ships with the package, used as a newcomer would."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+import regard
+from regard.assemble import export, load
+from regard.pretrained import shipped_models
+from regard.storage import read_folder
+from regard.types import BEGIN, END
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def translator():
+    return regard.load("fr-en", device="cpu")
+
+
+def test_it_is_whole_small_and_has_a_card():
+    folder = read_folder(shipped_models()["fr-en"])
+    assert sum((folder.path / name).stat().st_size for name in folder.names) < 25e6
+    assert "CC BY 2.0" in (ROOT / "docs" / "fr-en.md").read_text(encoding="utf-8")
+
+
+def test_the_card_shows_what_the_model_says(translator):
+    """The table is the output, good and bad: 20 sentences that were chosen before there were weights."""
+    chosen = (ROOT / "docs" / "everyday.fr.txt").read_text(encoding="utf-8").splitlines()
+    card = (ROOT / "docs" / "fr-en.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \| (?:right|wrong)[^|]*\|$", card, re.MULTILINE))
+    assert list(rows) == chosen
+    assert [t.text for t in translator.translate(chosen)] == list(rows.values())
+
+
+def test_alone_in_a_batch_and_in_any_order_the_answer_is_the_same(translator):
+    texts = (ROOT / "docs" / "everyday.fr.txt").read_text(encoding="utf-8").splitlines()
+    together = translator.translate([*texts, ""])
+    shuffled = translator.translate([*reversed(texts)], batch_tokens=60)
+    assert [t.text for t in shuffled] == [t.text for t in together[-2::-1]]
+    assert [t.score for t in shuffled] == pytest.approx([t.score for t in together[-2::-1]], abs=1e-3)
+
+
+def test_the_score_is_what_the_model_gives_the_finished_translation(translator):
+    (found,) = translator.translate("Les enfants jouent dans le jardin.")
+    source = torch.tensor([[*translator.encode(found.source), END]])
+    written = [*translator.tokenizer.encode(found.text), END]
+    with torch.no_grad():
+        logits = translator.model(source, torch.ones_like(source, dtype=torch.bool), torch.tensor([[BEGIN, *written[:-1]]]))
+    forced = logits[0].log_softmax(-1)[range(len(written)), written].sum().item()
+    assert found.log_probability == pytest.approx(forced, abs=1e-3)
+
+
+def test_long_odd_and_repetitive_text(translator):
+    said: list[str] = []
+    sentence = "Je voudrais bien aller à la mer avec toi demain matin, si tu veux. "
+    (long,) = translator.translate(sentence * 12, warn=said.append)
+    assert len(said) == 1 and "12 parts" in said[0]
+    assert long.text.count("sea") == 12  # nothing was cut off
+    for odd in ("ha " * 40, "🙂🙂🙂", "x" * 100, "....", "42", "\u202eabc", "Non, non, non, non !"):
+        (found,) = translator.translate(odd)
+        words = found.text.split()
+        assert len(words) < 3 * len(odd.split()) + 60
+    assert [t.text for t in translator.translate(["", "   ", "\u00a0"])] == ["", "", ""]
+
+
+def test_a_copy_in_another_precision_says_the_same(translator, tmp_path):
+    export("fr-en", tmp_path / "copy", "float32")
+    texts = ["Quelle heure est-il ?", "Elle a oublié ses clés dans la voiture."]
+    assert [t.text for t in load(tmp_path / "copy", "cpu").translate(texts)] == [
+        t.text for t in translator.translate(texts)
+    ]

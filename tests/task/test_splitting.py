@@ -1,0 +1,28 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.task._splitting import split_long
+
+
+def fits(limit):
+    return lambda text: len(text) <= limit
+
+
+def test_sentences_first_then_clauses_then_words_then_anywhere():
+    text = "One two. Three, four five six! Seven."
+    assert split_long(text, fits(100)) == [text]
+    assert split_long(text, fits(22)) == ["One two.", "Three, four five six!", "Seven."]
+    assert split_long(text, fits(15)) == ["One two.", "Three,", "four five six!", "Seven."]
+    assert split_long("four five six!", fits(10)) == ["four", "five six!"]
+    assert split_long("abcdef", fits(3)) == ["abc", "def"]
+
+
+@given(st.text(alphabet="ab ,.!\u00a0é", max_size=200), st.integers(1, 30))
+def test_nothing_is_lost_and_all_parts_fit(text, limit):
+    parts = split_long(text, fits(limit))
+    assert all(len(part) <= limit for part in parts)
+    assert "".join("".join(parts).split()) == "".join(text.split())
+
+
+def test_a_megabyte_is_quick():
+    assert len(split_long("word " * 200_000, fits(500))) > 1000
