@@ -26,8 +26,11 @@ class Decoder(nn.Module, ABC):
     @abstractmethod
     def advance(self, ids: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T D"], State]: ...
 
+    def output_weight(self) -> Float[Tensor, "V D"]:
+        return self.embedding.table.weight if self.output is None else self.output.weight
+
     def project(self, hidden: Float[Tensor, "R T D"]) -> Float[Tensor, "R T V"]:
-        return F.linear(hidden, self.embedding.table.weight if self.output is None else self.output.weight)
+        return F.linear(hidden, self.output_weight())
 
     def step(self, ids: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T V"], State]:
         hidden, state = self.advance(ids, state)

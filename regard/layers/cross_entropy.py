@@ -1,12 +1,22 @@
-"""The loss of predicting tokens: label-smoothed cross-entropy, summed over the real ones (Vaswani et al. 2017, 5.4)."""
+"""The loss of predicting tokens: label-smoothed cross-entropy, summed over the real ones (Vaswani et al. 2017, 5.4).
+
+Once as the formula, of logits, and once for training, of what logits are made from: over a large vocabulary they are
+the largest thing a step makes, so they are made for some positions at a time and turned into their gradient in place.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
 from regard.types import PAD
+
+ROWS = {"cpu": 512, "cuda": 4096}
+"""Positions at a time: as few as keep the products efficient."""
 
 
 def token_loss(logits: Float[Tensor, "B T V"], wanted: Int[Tensor, "B T"], smoothing: float = 0.0) -> Float[Tensor, ""]:
@@ -14,3 +24,53 @@ def token_loss(logits: Float[Tensor, "B T V"], wanted: Int[Tensor, "B T"], smoot
     return F.cross_entropy(
         logits.flatten(0, 1).float(), wanted.flatten(), ignore_index=PAD, label_smoothing=smoothing, reduction="sum"
     )
+
+
+def projected_loss(
+    hidden: Float[Tensor, "B T D"], weight: Float[Tensor, "V D"], wanted: Int[Tensor, "B T"], smoothing: float = 0.0
+) -> Float[Tensor, ""]:
+    """`token_loss` of the logits hidden @ weight^T, without ever holding all of them."""
+    return _ProjectedLoss.apply(hidden.flatten(0, 1), weight, wanted.flatten(), smoothing)  # type: ignore[no-untyped-call]
+
+
+class _ProjectedLoss(torch.autograd.Function):
+    """Softmax minus smoothed target is the gradient of the logits, so all gradients are made on the way forward."""
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
+        device = hidden.device.type
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
+        size = len(weight)
+        needed = any(ctx.needs_input_grad[:2])
+        with torch.autocast(device, enabled=False):
+            inward, table = hidden.to(dtype), weight.to(dtype)
+            total = torch.zeros((), device=hidden.device)
+            d_inward = torch.empty_like(inward)
+            d_weight = torch.zeros_like(weight)
+            rows = ROWS.get(device, 1024)
+            for start in range(0, len(inward), rows):
+                part = slice(start, start + rows)
+                chosen, real = wanted[part, None], (wanted[part] != PAD)[:, None]
+                logits = (inward[part] @ table.T).float()
+                log_sum = logits.logsumexp(-1, keepdim=True)
+                loss = log_sum - (1 - smoothing) * logits.gather(1, chosen)
+                if smoothing:
+                    loss -= smoothing * logits.mean(-1, keepdim=True)
+                total += (loss * real).sum()
+                if needed:
+                    gradient = logits.sub_(log_sum).exp_().sub_(smoothing / size)
+                    gradient.scatter_add_(1, chosen, gradient.new_full(chosen.shape, smoothing - 1))
+                    gradient = gradient.mul_(real).to(dtype)
+                    torch.mm(gradient, table, out=d_inward[part])
+                    if dtype == d_weight.dtype:
+                        d_weight.addmm_(gradient.T, inward[part])
+                    else:
+                        d_weight += gradient.T @ inward[part]
+        if needed:
+            ctx.save_for_backward(d_inward.to(hidden.dtype), d_weight)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, scale: Tensor) -> Any:
+        d_hidden, d_weight = ctx.saved_tensors
+        return d_hidden * scale, d_weight * scale, None, None

@@ -6,7 +6,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.decoder._base import Decoder
-from regard.layers.cross_entropy import token_loss
+from regard.layers.cross_entropy import projected_loss
 from regard.layers.embedding import TokenEmbedding
 from regard.types import Batch, LossSum, Memory
 
@@ -36,5 +36,7 @@ class Seq2Seq(nn.Module):
         return self.decoder.step(target, state)[0]
 
     def loss(self, batch: Batch) -> LossSum:
-        logits = self(batch.source, batch.source_mask, batch.target[:, :-1])
-        return LossSum(token_loss(logits, batch.target[:, 1:], self.label_smoothing), batch.units)
+        state = self.decoder.start(self.encode(batch.source, batch.source_mask), rows=1, capacity=0)
+        hidden, _ = self.decoder.advance(batch.target[:, :-1], state)
+        weight = self.decoder.output_weight()
+        return LossSum(projected_loss(hidden, weight, batch.target[:, 1:], self.label_smoothing), batch.units)

@@ -24,7 +24,7 @@ def _halves(text: str) -> tuple[str, str]:
     """Cut at the best kind of place there is, as near the middle as it occurs; in the middle where there is none."""
     middle = len(text) // 2
     for place in PLACES:
-        cuts = [cut for cut in re.finditer(place, text) if 0 < cut.start() and cut.end() < len(text)]
+        cuts = [cut for cut in re.finditer(place, text) if cut.start() > 0 and cut.end() < len(text)]
         if cuts:
             cut = min(cuts, key=lambda cut: abs(cut.start() - middle))
             return text[: cut.start()], text[cut.end() :]

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from regard.assemble import build_model
+from regard.layers import cross_entropy
 from regard.layers.attention.dot import Dot
 from regard.layers.attention.multi_head import MultiHead
-from regard.layers.cross_entropy import token_loss
+from regard.layers.cross_entropy import projected_loss, token_loss
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.feed_forward import FeedForward
 from regard.layers.position.sinusoidal import Sinusoidal
@@ -102,3 +103,22 @@ def test_base_has_the_papers_parameters():
     with torch.device("meta"):
         model = build_model({"preset": "base"}, 37000)
     assert sum(p.numel() for p in model.parameters()) == 63_082_496
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_made_in_parts_is_the_loss_of_all_logits_with_its_gradients(smoothing, monkeypatch):
+    monkeypatch.setitem(cross_entropy.ROWS, "cpu", 7)
+    hidden = torch.randn(3, 11, 16, dtype=torch.double, requires_grad=True)
+    weight = torch.randn(40, 16, dtype=torch.double, requires_grad=True)
+    wanted = torch.randint(1, 40, (3, 11))
+    wanted[0, 4:] = PAD
+    logits = (hidden @ weight.T).flatten(0, 1)
+    plain = torch.nn.functional.cross_entropy(
+        logits, wanted.flatten(), ignore_index=PAD, label_smoothing=smoothing, reduction="sum"
+    )
+    in_parts = projected_loss(hidden, weight, wanted, smoothing)
+    torch.testing.assert_close(in_parts, plain.float(), rtol=1e-5, atol=1e-5)
+    for ours, theirs in zip(
+        torch.autograd.grad(in_parts / 5, [hidden, weight]), torch.autograd.grad(plain / 5, [hidden, weight])
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)

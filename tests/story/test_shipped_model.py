@@ -48,7 +48,9 @@ def test_the_score_is_what_the_model_gives_the_finished_translation(translator):
     source = torch.tensor([[*translator.encode(found.source), END]])
     written = [*translator.tokenizer.encode(found.text), END]
     with torch.no_grad():
-        logits = translator.model(source, torch.ones_like(source, dtype=torch.bool), torch.tensor([[BEGIN, *written[:-1]]]))
+        logits = translator.model(
+            source, torch.ones_like(source, dtype=torch.bool), torch.tensor([[BEGIN, *written[:-1]]])
+        )
     forced = logits[0].log_softmax(-1)[range(len(written)), written].sum().item()
     assert found.log_probability == pytest.approx(forced, abs=1e-3)
 
