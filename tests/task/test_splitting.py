@@ -13,7 +13,7 @@ def test_sentences_first_then_clauses_then_words_then_anywhere():
     assert split_long(text, fits(100)) == [text]
     assert split_long(text, fits(22)) == ["One two.", "Three, four five six!", "Seven."]
     assert split_long(text, fits(15)) == ["One two.", "Three,", "four five six!", "Seven."]
-    assert split_long("four five six!", fits(10)) == ["four", "five six!"]
+    assert split_long("four five six!", fits(10)) == ["four five", "six!"]
     assert split_long("abcdef", fits(3)) == ["abc", "def"]
 
 
