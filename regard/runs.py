@@ -103,13 +103,12 @@ def settle(
         setattr(data, name, [_found(path, data.root) for path in getattr(data, name)])
     if not data.source:
         raise UserError("data.source: nothing to train on; give --source FILE and --target FILE, or a recipe")
-    read_pairs(data.source, data.target)  # refuses files that are not there before anything is written
     recipe = replace(recipe, data=data)
     start = recipe.training.start_from
     if start:
         origin = find_model(start)
         old = recipe_from_toml(read_folder(origin).read("recipe.toml").decode(), where=f"{origin}/recipe.toml")
-        return replace(
+        recipe = replace(
             recipe,
             tokenizer=old.tokenizer,
             model=old.model,
@@ -117,7 +116,10 @@ def settle(
             target_language=recipe.target_language or old.target_language,
             training=replace(recipe.training, start_from=str(origin)),
         )
-    return replace(recipe, tokenizer=_settled_tokenizer(recipe.tokenizer), model=resolve_model(recipe.model))
+    else:
+        recipe = replace(recipe, tokenizer=_settled_tokenizer(recipe.tokenizer), model=resolve_model(recipe.model))
+    read_pairs(data.source, data.target)  # refuses files that are not there before anything is written
+    return recipe
 
 
 def prepare(
@@ -127,7 +129,6 @@ def prepare(
 
     What a run already has is taken as it is, so that a resumed one goes on with the same.
     """
-    write_file(place / "recipe.toml", to_toml(recipe).encode())
     valid, held = _held_out(recipe, place, note)
     tokenizer = _tokenizer(recipe, place, held, note)
     data = recipe.data
@@ -152,6 +153,7 @@ def prepare(
             fingerprint=mark,
             progress=_every(200_000, lambda lines: note(f"reading the corpus: {lines:,} lines")),
         )
+    write_file(place / "recipe.toml", to_toml(recipe).encode())  # last: what is refused on the way leaves no run
     dropped = ", ".join(f"{name} {count:,}" for name, count in pack.dropped.items() if count) or "none"
     note(f"{len(pack):,} pairs to train on of {pack.about['read']:,}; dropped: {dropped}")
     return tokenizer, pack, valid
@@ -282,8 +284,9 @@ def _held_out(recipe: Recipe, place: Path, note: Callable[[str], None]) -> tuple
     if wanted or data.hold_out_test:
         valid, test = choose(read_pairs(*map(list, zip(*files))), [wanted, data.hold_out_test])
         for name, pairs in (("valid", valid), ("test", test)):
-            write_file(folder / f"{name}.source", "".join(f"{source}\n" for source, _ in pairs).encode())
-            write_file(folder / f"{name}.target", "".join(f"{target}\n" for _, target in pairs).encode())
+            for side, ending in enumerate(("source", "target")):
+                if pairs:
+                    write_file(folder / f"{name}.{ending}", "".join(f"{pair[side]}\n" for pair in pairs).encode())
         note(f"held out: {len(valid):,} pairs to validate and {len(test):,} to test, in {folder}")
     return [*valid, *named], HeldOut([*valid, *test, *named])
 

@@ -98,7 +98,7 @@ class State:
     """Per row, (R, ...): the state of a recurrent decoder."""
 
 
-def select_(state: State, index: Int[Tensor, R], filled: int | None = None) -> State:
+def select_(state: State, index: Int[Tensor, "R"], filled: int | None = None) -> State:
     """Row r continues what row `index[r]` was, in place. Only the first `filled` slots are moved when that is known."""
 
     def slots(buffer: Tensor) -> Tensor:
@@ -124,7 +124,7 @@ def fork(state: State) -> State:
     )
 
 
-def narrow(state: State, sentences: Int[Tensor, N]) -> State:
+def narrow(state: State, sentences: Int[Tensor, "N"]) -> State:
     """The state of some of the sentences only: what a search keeps when the others are done."""
     offsets = torch.arange(state.rows, device=sentences.device)
     rows = (sentences[:, None] * state.rows + offsets).flatten()

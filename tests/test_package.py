@@ -242,3 +242,10 @@ def test_the_installed_package_finds_its_recipes_and_translates(installed: Path,
     assert run(installed, "-c", code, cwd=tmp_path) == f"{list(shipped_recipes())}\n"
     for name in shipped_models():
         assert run(installed.with_name("regard"), "translate", "--model", name, "Bonjour.", cwd=tmp_path).strip()
+
+
+def test_every_dependency_is_listed_with_its_licence():
+    listed = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for requirement in project["dependencies"]:
+        assert re.search(rf"\b{re.match(r'[a-z]+', requirement)[0]}\b", listed)

@@ -39,7 +39,7 @@ class DecoderLayer(nn.Module):
         memory: Slots,
         memory_mask: Bool[Tensor, "B 1 S"],
         slots: Slots | None,
-        places: Int[Tensor, T],
+        places: Int[Tensor, "T"],
         visible: Bool[Tensor, "T L"] | None,
         filled: int,
     ) -> Float[Tensor, "R T D"]:

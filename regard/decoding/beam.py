@@ -32,7 +32,7 @@ def beam(
     decoder: Steps,
     memory: Memory,
     *,
-    max_lengths: Int[Tensor, B],
+    max_lengths: Int[Tensor, "B"],
     width: int = 4,
     n_best: int = 1,
     length_penalty: float = 0.6,
@@ -122,7 +122,7 @@ def beam(
     return found
 
 
-def _no_nan(log_probs: Float[Tensor, ...]) -> Float[Tensor, ...]:
+def _no_nan(log_probs: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     """A decoder that says -inf to everything gives NaN after the softmax: such a row leads nowhere."""
     return log_probs.nan_to_num(nan=-torch.inf, neginf=-torch.inf)
 

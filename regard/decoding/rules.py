@@ -25,7 +25,7 @@ class Rule(ABC):
     def __call__(self, history: Int[Tensor, "R T"], log_probs: Float[Tensor, "R V"]) -> None: ...
 
     @abstractmethod
-    def narrow(self, sentences: Int[Tensor, N]) -> Rule:
+    def narrow(self, sentences: Int[Tensor, "N"]) -> Rule:
         """The rule for some of the sentences only."""
 
 
@@ -40,7 +40,7 @@ class Forbid(Rule):
             self._ids = self._ids.to(log_probs.device)
         log_probs.index_fill_(1, self._ids, -torch.inf)
 
-    def narrow(self, sentences: Int[Tensor, N]) -> Forbid:
+    def narrow(self, sentences: Int[Tensor, "N"]) -> Forbid:
         return self
 
 
@@ -54,7 +54,7 @@ class MinLength(Rule):
         if history.shape[1] < self.length:
             log_probs[:, END] = -torch.inf
 
-    def narrow(self, sentences: Int[Tensor, N]) -> MinLength:
+    def narrow(self, sentences: Int[Tensor, "N"]) -> MinLength:
         return self
 
 
@@ -65,7 +65,7 @@ class NoLoops(Rule):
     places before the next one is forbidden when the last `allowed * n - 1` tokens already repeat in that way.
     """
 
-    def __init__(self, allowed: Int[Tensor, B], rows: int, longest: int = 8) -> None:
+    def __init__(self, allowed: Int[Tensor, "B"], rows: int, longest: int = 8) -> None:
         self.rows = rows
         self.longest = longest
         # How many repeats complete a loop, for n-grams of longest, ..., 2, 1 tokens.
@@ -93,7 +93,7 @@ class NoLoops(Rule):
         cost = torch.where(loops, -torch.inf, 0.0).to(log_probs.dtype)
         log_probs.scatter_add_(1, recent[:, -self.longest :].clamp(min=0), cost)
 
-    def narrow(self, sentences: Int[Tensor, N]) -> NoLoops:
+    def narrow(self, sentences: Int[Tensor, "N"]) -> NoLoops:
         other = copy(self)
         other._irrelevant = self._irrelevant.index_select(0, sentences.to(self._irrelevant.device))
         return other
@@ -101,7 +101,7 @@ class NoLoops(Rule):
 
 def loops_allowed(
     source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], longest: int = 8, at_least: int = 3
-) -> Int[Tensor, B]:
+) -> Int[Tensor, "B"]:
     """How often an output may repeat an n-gram in a row: as often as its source does, and `at_least` times anyway."""
     size = source.shape[1]
     place = torch.arange(size, device=source.device)

@@ -19,7 +19,7 @@ def sample(
     decoder: Steps,
     memory: Memory,
     *,
-    max_lengths: Int[Tensor, B],
+    max_lengths: Int[Tensor, "B"],
     temperature: float = 1.0,
     top_k: int = 0,
     top_p: float = 1.0,
@@ -46,7 +46,7 @@ def sample(
     draws = max(int(max_lengths.max()), 1 + (0 if prefix is None else prefix.shape[1]))
     numbers = torch.stack([torch.rand(draws, generator=torch.Generator().manual_seed(s)) for s in seeds])
 
-    def choose(log_probs: Float[Tensor, "B V"], number: Float[Tensor, B]) -> Int[Tensor, B]:
+    def choose(log_probs: Float[Tensor, "B V"], number: Float[Tensor, "B"]) -> Int[Tensor, "B"]:
         probs, tokens = distribution(log_probs, temperature, top_k, top_p)
         return tokens.gather(1, draw(probs, number)[:, None])[:, 0] if tokens is not None else draw(probs, number)
 
@@ -75,7 +75,7 @@ def distribution(
     return probs, tokens
 
 
-def draw(probs: Float[Tensor, "R C"], number: Float[Tensor, R]) -> Int[Tensor, R]:
+def draw(probs: Float[Tensor, "R C"], number: Float[Tensor, "R"]) -> Int[Tensor, "R"]:
     """The place in each row where the running sum of its probabilities passes `number` (0 <= number < 1)."""
     below = probs.cumsum(-1)
     # A running sum done in parallel rises and falls by a rounding error: what has no probability must not gain from

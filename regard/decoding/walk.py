@@ -25,7 +25,7 @@ def walk(
     memory: Memory,
     choose: Choose,
     *,
-    max_lengths: Int[Tensor, B],
+    max_lengths: Int[Tensor, "B"],
     rules: Sequence[Rule] = (),
     prefix: Int[Tensor, "B P"] | None = None,
     numbers: Float[Tensor, "B L"] | None = None,
@@ -75,7 +75,7 @@ def walk(
 
 
 def _collect(
-    order: Int[Tensor, N], history: Int[Tensor, "N L"], totals: Float[Tensor, N], limits: Int[Tensor, N]
+    order: Int[Tensor, "N"], history: Int[Tensor, "N L"], totals: Float[Tensor, "N"], limits: Int[Tensor, "N"]
 ) -> dict[int, Hypothesis]:
     found = {}
     for number, row, total, limit in zip(

@@ -17,5 +17,5 @@ class Learned(nn.Module):
         self.table = nn.Embedding(length, width)
         nn.init.normal_(self.table.weight, std=0.02)
 
-    def forward(self, positions: Int[Tensor, T]) -> Float[Tensor, "T D"]:
+    def forward(self, positions: Int[Tensor, "T"]) -> Float[Tensor, "T D"]:
         return self.table(positions)

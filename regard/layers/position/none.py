@@ -18,5 +18,5 @@ class NoPosition(nn.Module):
         super().__init__()
         self.width = width
 
-    def forward(self, positions: Int[Tensor, T]) -> Float[Tensor, "T D"]:
+    def forward(self, positions: Int[Tensor, "T"]) -> Float[Tensor, "T D"]:
         return torch.zeros(len(positions), self.width, device=positions.device)

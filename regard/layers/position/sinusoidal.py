@@ -20,7 +20,7 @@ class Sinusoidal(nn.Module):
         super().__init__()
         self.width = width
 
-    def forward(self, positions: Int[Tensor, T]) -> Float[Tensor, "T D"]:
+    def forward(self, positions: Int[Tensor, "T"]) -> Float[Tensor, "T D"]:
         pairs = torch.arange(0, self.width, 2, device=positions.device)
         angles = positions[:, None] * torch.exp(pairs * (-math.log(10000.0) / self.width))
         return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)[:, : self.width]
