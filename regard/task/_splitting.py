@@ -1,31 +1,45 @@
-"""Cuts a text too long for a model where it hurts least: into its sentences, and those after a clause or a word."""
+"""Cuts a text into what a model can take: its sentences, and those, when too long, after a clause or a word."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 
-SENTENCE_END = r"(?<=[.!?…。！？])\s+"
-PLACES = [r"(?<=[;:,،؛；，])\s+", r"\s+"]
+SENTENCE_END = re.compile(r"(?<=[.!?…。！？؟])(?:\s?»|[”\"')\]])*\s+(?=\S)")
+ABBREVIATIONS = {"mm", "mme", "mlle", "dr", "mr", "mrs", "ms", "st", "prof", "no", "art", "cf", "etc"}
+CLAUSE_OR_WORD = [r"(?<=[;:,،؛；，])\s+", r"\s+"]
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text; a stop after one letter or an abbreviation, or before a small letter, ends none."""
+    found, start = [], 0
+    for end in SENTENCE_END.finditer(text):
+        last = text[max(start, end.start() - 10) : end.start()].split()[-1:] or [""]  # no abbreviation is longer
+        word = last[0].rstrip(".").lstrip("(«\"'").lower()
+        abbreviated = last[0].endswith(".") and (len(word) == 1 and word.isalpha() or word in ABBREVIATIONS)
+        if not abbreviated and not text[end.end()].islower():
+            found.append(text[start : end.end()].rstrip())
+            start = end.end()
+    return [*found, text[start:]]
 
 
 def split_long(text: str, fits: Callable[[str], bool]) -> list[str]:
     """Parts that each fit, in order; joined by spaces they are the text again, up to the white space at the cuts."""
+    return [text] if fits(text) else [part for sentence in sentences(text) for part in _halved(sentence, fits)]
+
+
+def _halved(text: str, fits: Callable[[str], bool]) -> list[str]:
     if len(text) < 2 or fits(text):
         return [text]
-    sentences = [part for part in re.split(SENTENCE_END, text) if part]
-    if len(sentences) > 1:
-        return [part for sentence in sentences for part in split_long(sentence, fits)]
-    left, right = _halves(text)
-    return split_long(left, fits) + split_long(right, fits)
+    return [part for half in _halves(text) for part in _halved(half, fits)]
 
 
-def _halves(text: str) -> tuple[str, str]:
+def _halves(text: str) -> list[str]:
     """Cut at the best kind of place there is, as near the middle as it occurs; in the middle where there is none."""
     middle = len(text) // 2
-    for place in PLACES:
+    for place in CLAUSE_OR_WORD:
         cuts = [cut for cut in re.finditer(place, text) if cut.start() > 0 and cut.end() < len(text)]
         if cuts:
             cut = min(cuts, key=lambda cut: abs(cut.start() - middle))
-            return text[: cut.start()], text[cut.end() :]
-    return text[:middle], text[middle:]
+            return [text[: cut.start()], text[cut.end() :]]
+    return [text[:middle], text[middle:]]

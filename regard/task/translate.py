@@ -21,7 +21,7 @@ from regard.inspection.alignment import average, links, word_matrix
 from regard.inspection.capture import capture
 from regard.layers.cross_entropy import token_loss
 from regard.model.seq2seq import Seq2Seq
-from regard.task._splitting import split_long
+from regard.task._splitting import sentences, split_long
 from regard.types import BEGIN, END, Hypothesis
 
 __all__ = ["Translator"]
@@ -182,8 +182,11 @@ class Translator:
         if not text.strip():
             return []
         limit = self.recipe.data.max_length - 1
-        parts = split_long(text, lambda part: len(self.encode(part)) <= limit)
-        if len(parts) > 1 and warn:
+        # Corpora are made of lines of one or two sentences. Given more, a model skips some of them.
+        whole = sentences(text.strip())
+        whole = whole if len(whole) > 2 else [text]
+        parts = [part for sentence in whole for part in split_long(sentence, lambda p: len(self.encode(p)) <= limit)]
+        if len(parts) > len(whole) and warn:
             warn(f"text {number} is longer than the model's {limit} tokens and was split into {len(parts)} parts")
         return parts
 

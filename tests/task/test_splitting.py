@@ -1,7 +1,8 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.task._splitting import split_long
+from regard.task._splitting import sentences, split_long
 
 
 def fits(limit):
@@ -17,6 +18,18 @@ def test_sentences_first_then_clauses_then_words_then_anywhere():
     assert split_long("abcdef", fits(3)) == ["abc", "def"]
 
 
+def test_where_sentences_end():
+    assert sentences("M. Dupont est là. « Vraiment ? » Oui ! Il dit... que non. 3.5 est p. 4, etc. Fin") == [
+        "M. Dupont est là.",
+        "« Vraiment ? »",
+        "Oui !",
+        "Il dit... que non.",
+        "3.5 est p. 4, etc. Fin",
+    ]
+    assert sentences("Hello") == ["Hello"]
+    assert sentences("سلام. من دانشجو هستم؟ بله.") == ["سلام.", "من دانشجو هستم؟", "بله."]
+
+
 @given(st.text(alphabet="ab ,.!\u00a0é", max_size=200), st.integers(1, 30))
 def test_nothing_is_lost_and_all_parts_fit(text, limit):
     parts = split_long(text, fits(limit))
@@ -24,5 +37,8 @@ def test_nothing_is_lost_and_all_parts_fit(text, limit):
     assert "".join("".join(parts).split()) == "".join(text.split())
 
 
-def test_a_megabyte_is_quick():
-    assert len(split_long("word " * 200_000, fits(500))) > 1000
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("unit", ["word ", "a. ", ". ", "?!", " ", "» ", "a"])
+def test_a_megabyte_is_quick(unit):
+    parts = split_long(unit * (1_000_000 // len(unit)), fits(500))
+    assert max(map(len, parts)) <= 500
