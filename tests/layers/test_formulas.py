@@ -122,3 +122,17 @@ def test_the_loss_made_in_parts_is_the_loss_of_all_logits_with_its_gradients(smo
         torch.autograd.grad(in_parts / 5, [hidden, weight]), torch.autograd.grad(plain / 5, [hidden, weight])
     ):
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_the_loss_in_mixed_precision_is_near_the_exact_one():
+    torch.manual_seed(0)
+    hidden = torch.randn(3, 11, 16, requires_grad=True)
+    weight = torch.randn(40, 16, requires_grad=True)
+    wanted = torch.randint(1, 40, (3, 11))
+    exact = projected_loss(hidden, weight, wanted, 0.1)
+    with torch.autocast("cpu", torch.float16):
+        mixed = projected_loss(hidden, weight, wanted, 0.1)
+    torch.testing.assert_close(mixed, exact, rtol=1e-3, atol=0)
+    for near, true in zip(torch.autograd.grad(mixed, [hidden, weight]), torch.autograd.grad(exact, [hidden, weight])):
+        assert near.dtype == torch.float32
+        torch.testing.assert_close(near, true, rtol=0, atol=0.02)
