@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 SENTENCE_END = re.compile(r"(?<=[.!?…。！？؟])(?:\s?»|[”\"')\]])*\s+(?=\S)")
-ABBREVIATIONS = {"mm", "mme", "mlle", "dr", "mr", "mrs", "ms", "st", "prof", "no", "art", "cf", "etc"}
+ABBREVIATIONS = {"mm", "mme", "mlle", "dr", "mr", "mrs", "ms", "st", "prof", "art", "cf", "etc"}
 CLAUSE_OR_WORD = [r"(?<=[;:,،؛；，])\s+", r"\s+"]
 
 

@@ -252,7 +252,7 @@ class Display:
 
 
 class Clock:
-    """Guesses the time left from the steps of this session; validations count, as they will again."""
+    """Guesses the time left from the steps since the start; validations count, as they will again."""
 
     def __init__(self) -> None:
         self.steps = self._first = self._step = 0
