@@ -33,7 +33,7 @@ from regard.device import mixed_precision
 from regard.errors import UserError, suggestion
 from regard.evaluation.translation import Scores, corpus_scores
 from regard.storage import read_folder, write_file
-from regard.task.translate import Translator
+from regard.task.translate import Translator, longest_text
 from regard.training.loop import Trainer
 from regard.training.progress import Listener, Quiet, Reporter, Validation
 
@@ -165,6 +165,12 @@ def _fit(
     settings = recipe.training
     torch.manual_seed(recipe.seed)
     model = build_model(recipe.model, len(tokenizer), settings.label_smoothing)
+    positions = longest_text(model)
+    if positions is not None and positions < recipe.data.max_length + 2:
+        raise UserError(
+            f"model.position: {positions} positions are too few for data.max_length={recipe.data.max_length}; "
+            f"set its length to {recipe.data.max_length + 2} or more, or max_length lower"
+        )
     if settings.start_from:  # also when resuming: the run may have been killed before its first checkpoint
         assign_weights(model, read_folder(Path(settings.start_from)).weights(), settings.start_from)
     alpha = float(recipe.tokenizer.get("sampling", 0.0))

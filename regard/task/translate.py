@@ -131,7 +131,8 @@ class Translator:
         ids, mask = (tensor.to(self.device) for tensor in pad(sources))
         memory = self.model.encode(ids, mask)
         lengths = mask.sum(1)
-        limits = (lengths * settings.length_factor + settings.length_extra).long().clamp(max=max_length)
+        longest = min(max_length, longest_text(self.model) or max_length)
+        limits = (lengths * settings.length_factor + settings.length_extra).long().clamp(max=longest)
         rows = 1 if width == 1 and n_best == 1 else max(width, n_best)
         rules: list[Rule] = [Forbid(), NoLoops(loops_allowed(ids, mask), rows)]
         if rows == 1:
@@ -249,6 +250,12 @@ class Translator:
             raise UserError(f"max-length must lie between 1 and 10000, not {max_length}")
         if batch_tokens is not None and batch_tokens < 1:
             raise UserError(f"batch-tokens must be at least 1, not {batch_tokens}")
+
+
+def longest_text(model: nn.Module) -> int | None:
+    """How many positions the model knows, where that is limited (learned positions)."""
+    limits = [limit for module in model.modules() if isinstance(limit := getattr(module, "limit", None), int)]
+    return min(limits, default=None)
 
 
 def _shifted(parts: list[Translation]) -> Iterator[tuple[int, int]]:
