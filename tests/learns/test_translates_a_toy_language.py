@@ -65,7 +65,7 @@ def test_its_attention_knows_which_word_is_which(run):
     source = "un deux trois quatre cinq"
     (found,) = run.model.translate(source, alignment=True)
     assert found.text == "five four three two one"
-    assert set(found.alignment) >= {(4, 0), (3, 1), (2, 2), (1, 3), (0, 4)} - {(2, 2)}
+    assert set(found.alignment) >= {(4, 0), (3, 1), (2, 2), (1, 3), (0, 4)}
 
 
 def test_batches_beams_and_order_do_not_change_an_answer(run):
