@@ -9,17 +9,27 @@ from regard.config import Recipe
 from regard.data.tokenizer.character import Character
 from regard.errors import UserError
 from regard.task.translate import Translator
+from regard.types import END
 
 
-def test_learned_positions_limit_what_is_written():
+@pytest.mark.parametrize("beam", [1, 3])
+def test_learned_positions_limit_what_is_written(beam, monkeypatch):
     tokenizer = Character.train(["abcdef"], seed=1)
     torch.manual_seed(0)
     tree = resolve_model({"preset": "tiny", "position": {"kind": "learned", "length": 24}})
     recipe = Recipe(model=tree)
     recipe.data.max_length = 20
     translator = Translator(recipe, tokenizer, build_model(tree, len(tokenizer)), torch.device("cpu"))
-    for found in translator.translate(["abcdef" * 3, "abc def" * 20], max_length=500):
-        assert len(found.tokens) <= 24 * 8  # each part ends in time, instead of asking for position 25
+    project = translator.model.decoder.project
+
+    def endless(hidden):
+        logits = project(hidden)
+        logits[..., END] = -torch.inf
+        return logits
+
+    monkeypatch.setattr(translator.model.decoder, "project", endless)
+    (found,) = translator.translate("abcdef" * 3, beam=beam, max_length=500)
+    assert len(found.tokens) == 24 and not found.finished  # and position 25 was never asked for
 
 
 def test_too_few_positions_for_the_text_are_refused_before_training(tmp_path):
