@@ -81,7 +81,7 @@ def train(
         if (place / "checkpoints").exists():
             raise UserError(f"{place} already holds a run; go on with --resume {place} or choose another folder")
     report = report or (Quiet() if quiet else Reporter(place))
-    tokenizer, pack, valid = prepare(settled, place, report.note)
+    tokenizer, pack, valid = prepare(settled, place, resume, report.note)
     return _fit(settled, tokenizer, pack, valid, place, resume, report)
 
 
@@ -123,14 +123,14 @@ def settle(
 
 
 def prepare(
-    recipe: Recipe, place: Path, note: Callable[[str], None] = lambda text: None
+    recipe: Recipe, place: Path, resume: bool = False, note: Callable[[str], None] = lambda text: None
 ) -> tuple[Tokenizer, Pack, list[Pair]]:
     """Holds out, learns the tokenizer and packs the corpus, and gives these and the validation pairs.
 
-    What a run already has is taken as it is, so that a resumed one goes on with the same.
+    A resumed run goes on with the tokenizer it has; the pack is made again only where what it was made of has changed.
     """
     valid, held = _held_out(recipe, place, note)
-    tokenizer = _tokenizer(recipe, place, held, note)
+    tokenizer = _tokenizer(recipe, place, held, resume, note)
     data = recipe.data
     chosen = {
         name: getattr(data, name)
@@ -310,14 +310,14 @@ def _every(count: int, tell: Callable[[int], None]) -> Callable[[int], None]:
     return hear
 
 
-def _tokenizer(recipe: Recipe, place: Path, held: HeldOut, note: Callable[[str], None]) -> Tokenizer:
+def _tokenizer(recipe: Recipe, place: Path, held: HeldOut, resume: bool, note: Callable[[str], None]) -> Tokenizer:
     options = dict(recipe.tokenizer)
     maker = cast(type[Tokenizer], registry.factory("data/tokenizer", options.pop("kind"), "tokenizer.kind"))
     path = options.pop("path", None)
     folder = place / "tokenizer"
     if recipe.training.start_from:
         tokenizer = read_model(read_folder(Path(recipe.training.start_from)))[1]
-    elif path or folder.is_dir():
+    elif path or (resume and folder.is_dir()):
         files = {file.name: file.read_bytes() for file in sorted(Path(path or folder).glob("tokenizer*"))}
         if not files:
             raise UserError(f"tokenizer.path: no tokenizer in {path or folder}; give the folder of a model")

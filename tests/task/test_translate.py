@@ -54,3 +54,28 @@ def test_limits_are_refused_before_anything_is_searched(wrong):
         Translator._check(
             wrong.get("beam", 4), wrong.get("n_best", 1), wrong.get("length_penalty"), wrong.get("max_length"), None
         )
+
+
+def test_a_folder_left_by_a_refused_run_does_not_decide_the_next_ones_tokenizer(tmp_path):
+    (tmp_path / "pairs.tsv").write_text("".join(f"mot {n}\tword {n}\n" for n in range(60)))
+    options = ["model.preset=tiny", "tokenizer.kind=word", "data.hold_out_valid=2"]
+    with pytest.raises(UserError, match="positions"):
+        regard.train(
+            None,
+            *options,
+            "tokenizer.size=10",
+            'model.position={kind="learned", length=8}',
+            source=tmp_path / "pairs.tsv",
+            folder=tmp_path / "run",
+            quiet=True,
+        )
+    run = regard.train(
+        None,
+        *options,
+        "tokenizer.size=40",
+        "training.steps=1",
+        source=tmp_path / "pairs.tsv",
+        folder=tmp_path / "run",
+        quiet=True,
+    )
+    assert len(run.model.tokenizer) == 40
