@@ -23,6 +23,8 @@ from regard.task.translate import Translator
 
 PARTS = {"stem": "tokens", "encoder": "transformer", "decoder": "transformer"}
 """The parts a model may be made of, each a family folder, and the kind taken when a recipe names none."""
+GIVEN = ("vocabulary", "inputs", "memory_width")
+"""What a part is told of the data and of the part before it; a recipe does not state it."""
 
 
 def resolve_model(tree: dict[str, Any]) -> dict[str, Any]:
@@ -39,9 +41,11 @@ def resolve_model(tree: dict[str, Any]) -> dict[str, Any]:
     for part, spec in parts.items():
         spec = {"kind": spec} if isinstance(spec, str) else dict(spec)
         part_kind = spec.pop("kind", PARTS[part])
-        known = registry.keywords(registry.factory(part, part_kind, f"model.{part}.kind"))
+        known = _settings(part, part_kind)
         _refuse_unknown(spec, known, f"model.{part}")
-        values = {name: p.default for name, p in known.items() if p.default is not inspect.Parameter.empty}
+        values = {name: p.default for name, p in known.items()}
+        if part == "stem" and "position" in known and _reads_in_order(parts.get("encoder", {})):
+            values["position"] = "none"
         values |= {name: value for name, value in {**PRESETS[preset], **stated}.items() if name in known}
         values |= spec
         _check_types(values, known, f"model.{part}")
@@ -51,8 +55,31 @@ def resolve_model(tree: dict[str, Any]) -> dict[str, Any]:
         if name in own:
             resolved[name] = stated.get(name, own[name].default)
             taken.add(name)
-    _refuse_unknown(stated, {*taken, *PARTS, "preset", "kind"} - {"vocabulary"}, "model")
+    _refuse_unknown(stated, {*taken, *PARTS, "preset", "kind"}, "model")
+    _check_widths(resolved)
     return resolved
+
+
+def _settings(part: str, kind: str) -> dict[str, inspect.Parameter]:
+    """What a recipe may say of a part."""
+    known = registry.keywords(registry.factory(part, kind, f"model.{part}.kind"))
+    return {name: parameter for name, parameter in known.items() if name not in GIVEN}
+
+
+def _reads_in_order(encoder: str | dict[str, Any]) -> bool:
+    kind = encoder if isinstance(encoder, str) else encoder.get("kind", PARTS["encoder"])
+    return getattr(registry.factory("encoder", kind, "model.encoder.kind"), "reads_in_order", False)
+
+
+def _check_widths(resolved: dict[str, Any]) -> None:
+    """A part that cannot be told how wide its input is must be as wide as the part before it."""
+    for before, part, told in (("stem", "encoder", "inputs"), ("encoder", "decoder", "memory_width")):
+        if before in resolved and part in resolved:
+            given, own = resolved[before].get("width"), resolved[part].get("width")
+            if told not in registry.keywords(registry.factory(part, resolved[part]["kind"])) and given != own:
+                raise UserError(
+                    f"model.{part}: is {own} wide, but the {before} gives vectors of {given}; make the widths equal"
+                )
 
 
 def _refuse_unknown(given: dict[str, Any], known: Any, where: str) -> None:
@@ -68,7 +95,7 @@ def _check_types(values: dict[str, Any], known: dict[str, inspect.Parameter], wh
         if isinstance(default, bool) or isinstance(value, bool):
             fits = isinstance(default, bool) and isinstance(value, bool)
         elif isinstance(default, int):
-            fits = isinstance(value, int) and 0 < value <= 2**20
+            fits = isinstance(value, int) and min(default, 1) <= value <= 2**20
         elif isinstance(default, float):
             fits = isinstance(value, (int, float)) and 0 <= value < 1e6
         else:
@@ -85,8 +112,11 @@ def build_model(tree: dict[str, Any], vocabulary: int, label_smoothing: float = 
     resolved = resolve_model(tree)
     kind = resolved.pop("kind")
     made: dict[str, Any] = {"label_smoothing": label_smoothing}
+    given: dict[str, Any] = {"vocabulary": vocabulary}
     for name, value in resolved.items():
-        made[name] = registry.build(name, value, f"model.{name}", vocabulary=vocabulary) if name in PARTS else value
+        made[name] = registry.build(name, value, f"model.{name}", **given) if name in PARTS else value
+        if name in ("stem", "encoder"):
+            given["inputs" if name == "stem" else "memory_width"] = made[name].width
     return registry.create("model", kind, "model", **made)
 
 

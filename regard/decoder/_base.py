@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.errors import UserError
 from regard.layers.embedding import TokenEmbedding
 from regard.types import Memory, State
 
@@ -17,6 +18,11 @@ class Decoder(nn.Module, ABC):
 
     def __init__(self, embedding: TokenEmbedding, width: int, tie: bool):
         super().__init__()
+        if tie and embedding.table.embedding_dim != width:
+            raise UserError(
+                f"model.decoder: the embedding ({embedding.table.embedding_dim}) is not as wide as what it would be "
+                f"tied to ({width}); make them equal or set tie = false"
+            )
         self.embedding = embedding
         self.output = None if tie else nn.Linear(width, embedding.table.num_embeddings, bias=False)
 

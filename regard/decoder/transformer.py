@@ -49,7 +49,7 @@ class DecoderLayer(nn.Module):
 
     def _look_back(self, x: Tensor, slots: Slots | None, places: Tensor, visible: Tensor | None, filled: int) -> Tensor:
         if slots is None:
-            return self.attention(x, x, causal=True)
+            return self.attention.to_itself(x, causal=True)
         query, key, value = self.attention.project(x)
         slots["key"].index_copy_(1, places, key)
         slots["value"].index_copy_(1, places, value)
@@ -57,9 +57,8 @@ class DecoderLayer(nn.Module):
 
     def _look_across(self, x: Tensor, memory: Slots, mask: Tensor) -> Tensor:
         # The rows of a sentence are so many queries to its one memory, which therefore is never copied.
-        query = self.cross_attention.queries(x)
-        together = query.reshape(len(mask), -1, *query.shape[2:])
-        return self.cross_attention.look(together, memory["key"], memory["value"], mask).reshape(x.shape)
+        together = x.reshape(len(mask), -1, x.shape[-1])
+        return self.cross_attention.recall(together, memory, mask).reshape(x.shape)
 
 
 class TransformerDecoder(Decoder):
@@ -86,15 +85,13 @@ class TransformerDecoder(Decoder):
 
     def start(self, memory: Memory, rows: int, capacity: int) -> State:
         """Projects the memory once for every layer and, for generation, allocates `capacity` slots a row."""
-        projected = [layer.cross_attention.keys_values(memory.states) for layer in self.layers]
-        shape = (len(memory) * rows, capacity, *projected[0][0].shape[2:])
+        kept = [layer.cross_attention.remember(memory.states) for layer in self.layers]
+        shape = (len(memory) * rows, capacity, *kept[0]["key"].shape[2:])
         return State(
             rows=rows,
             position=torch.zeros((), dtype=torch.long, device=memory.states.device),
-            memory={"mask": memory.mask, "layers": [{"key": key, "value": value} for key, value in projected]},
-            slots=[{name: key.new_zeros(shape) for name in ("key", "value")} for key, _ in projected]
-            if capacity
-            else [],
+            memory={"mask": memory.mask, "layers": kept},
+            slots=[{name: was.new_zeros(shape) for name, was in layer.items()} for layer in kept] if capacity else [],
         )
 
     def advance(self, ids: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T D"], State]:

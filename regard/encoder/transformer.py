@@ -24,7 +24,7 @@ class EncoderLayer(nn.Module):
         self.around_feed_forward = Residual(width, dropout, norm)
 
     def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B 1 S"] | None) -> Float[Tensor, "B S D"]:
-        x = self.around_attention(x, lambda x: self.attention(x, x, mask))
+        x = self.around_attention(x, lambda x: self.attention.to_itself(x, mask))
         return self.around_feed_forward(x, self.feed_forward)
 
 
@@ -42,6 +42,7 @@ class TransformerEncoder(nn.Module):
         activation: str = "relu",
     ):
         super().__init__()
+        self.width = width
         self.layers = nn.ModuleList(
             EncoderLayer(width, heads, feed_forward, dropout, norm, activation) for _ in range(layers)
         )

@@ -19,19 +19,33 @@ def attention_weights(
     key: Float[Tensor, "*A S K"],
     mask: Bool[Tensor, "*M"] | None,
     causal: bool = False,
-    scale: float | None = None,
 ) -> Float[Tensor, "*A T S"]:
     """How much each query looks at each key. What may not be seen weighs exactly 0, also where nothing may be seen."""
-    scores = query @ key.transpose(-2, -1) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
     if causal:
         past = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
         mask = past if mask is None else mask & past
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf)
-    weights = scores.float().softmax(-1).to(scores.dtype)
-    if mask is not None:
-        weights = weights.masked_fill(~mask, 0.0)  # a row of -inf only would be NaN
-    return weights
+    return masked_softmax(scores, mask)
+
+
+def masked_softmax(scores: Float[Tensor, "*A T S"], mask: Bool[Tensor, "*M"] | None) -> Float[Tensor, "*A T S"]:
+    if mask is None:
+        return scores.float().softmax(-1).to(scores.dtype)
+    weights = scores.float().masked_fill(~mask, -torch.inf).softmax(-1)
+    return weights.masked_fill(~mask, 0.0).to(scores.dtype)  # a row of -inf only would be NaN
+
+
+def mix(
+    scores: Float[Tensor, "B T S"],
+    values: Float[Tensor, "B S M"],
+    mask: Bool[Tensor, "*N"] | None,
+    watcher: Callable[[str, Tensor], None] | None,
+) -> Float[Tensor, "B T M"]:
+    """The values mixed by the softmax of their scores: what attentions with one head end with."""
+    weights = masked_softmax(scores, mask)
+    if watcher:
+        watcher("weights", weights[:, None])
+    return weights.to(values.dtype) @ values
 
 
 def attend(

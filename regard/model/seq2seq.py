@@ -6,6 +6,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.decoder._base import Decoder
+from regard.errors import UserError
 from regard.layers.cross_entropy import projected_loss
 from regard.layers.embedding import TokenEmbedding
 from regard.types import Batch, LossSum, Memory
@@ -23,6 +24,11 @@ class Seq2Seq(nn.Module):
         self.stem, self.encoder, self.decoder = stem, encoder, decoder
         self.label_smoothing = label_smoothing
         if share and isinstance(source := getattr(stem, "embedding", None), TokenEmbedding):
+            if source.table.weight.shape != decoder.embedding.table.weight.shape:
+                raise UserError(
+                    "model: to share one embedding table, stem and decoder need equal embedding widths; "
+                    "make them equal or set share = false"
+                )
             decoder.embedding.table = source.table
 
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Memory:

@@ -17,6 +17,7 @@ class Tokens(nn.Module):
         self, vocabulary: int, width: int = 512, position: str | dict[str, object] = "sinusoidal", dropout: float = 0.1
     ):
         super().__init__()
+        self.width = width
         self.embedding = TokenEmbedding(vocabulary, width, position, dropout)
 
     def forward(

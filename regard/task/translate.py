@@ -173,7 +173,10 @@ class Translator:
             target, _ = pad([[BEGIN, *pairs[i][1]] for i in indexes])
             with capture(self.model.decoder) as seen:
                 self.model(ids, mask, target.to(self.device))
-            weights = average([calls[0] for name, calls in seen.items() if "cross_attention" in name]).cpu()
+            looks = [calls[0] for name, calls in seen.items() if "cross_attention" in name]
+            if not looks:
+                raise UserError("this model has no attention, so nothing says which word came from which")
+            weights = average(looks).cpu()
             for row, index in enumerate(indexes):
                 source, written = pairs[index]
                 found[index] = weights[row, : len(written) + 1, : len(source) + 1]

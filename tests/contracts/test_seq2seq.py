@@ -13,20 +13,63 @@ from regard.inspection.capture import capture
 from regard.types import BEGIN, END, PAD, Batch, fork, narrow, select_
 
 VOCABULARY, WIDTH = 23, 16
-COMBINATIONS = [
-    {"encoder": encoder, "decoder": decoder, "norm": norm, "position": position}
-    for encoder, decoder, norm, position in itertools.product(
-        registry.kinds("encoder"), registry.kinds("decoder"), ["pre", "post"], ["sinusoidal", "learned"]
+SIZES = {"width": WIDTH, "heads": 4, "feed_forward": 32, "layers": 2, "dropout": 0.1}
+LOOKS = [
+    {"attention": attention, "order": order, "feed": feed, "cell": cell}
+    for attention, (order, feed, cell) in itertools.product(
+        [
+            *registry.kinds("layers/attention"),
+            {"kind": "multiplicative", "score": "dot"},
+            {"kind": "multiplicative", "score": "concat"},
+            {"kind": "local", "window": 1},
+            {"kind": "local", "window": 2, "alignment": "monotonic", "score": "dot"},
+        ],
+        [("before", True, "gru"), ("after", True, "lstm"), ("after", False, "lstm")],
     )
 ]
+VARIANTS: dict[tuple[str, str], list[dict]] = {
+    ("encoder", "transformer"): [{"norm": "pre"}, {"norm": "post"}],
+    ("decoder", "transformer"): [{"norm": "pre", "position": "learned"}, {"norm": "post"}],
+    ("encoder", "recurrent"): [{"cell": "lstm"}, {"cell": "gru", "direction": "backward"}],
+    ("decoder", "recurrent"): [{"cell": "lstm"}, {"cell": "gru"}, {"cell": "rnn"}, {"layer_norm": True}],
+    ("decoder", "attentional"): [{}, *LOOKS, {"layer_norm": True}, {"embedding": 12, "tie": False}],
+}
 
 
-@pytest.fixture(scope="module", params=COMBINATIONS, ids=lambda c: "-".join(c.values()))
+def specs(part: str, kind: str) -> list[dict]:
+    """The part with small sizes, in the variants worth trying; a newcomer is tried as it comes."""
+    known = registry.keywords(registry.factory(part, kind))
+    return [
+        {"kind": kind, **{name: size for name, size in SIZES.items() if name in known}, **variant}
+        for variant in VARIANTS.get((part, kind), [{}])
+    ]
+
+
+def combinations() -> list[dict]:
+    """Every kind of encoder with every kind of decoder, and every variant of each with some other."""
+    found = []
+    for encoder, decoder in itertools.product(registry.kinds("encoder"), registry.kinds("decoder")):
+        encoders, decoders = specs("encoder", encoder), specs("decoder", decoder)
+        if encoder != "recurrent":
+            decoders = decoders[:2]  # the rest of the variants are tried with the encoder they were made for
+        for number in range(max(len(encoders), len(decoders))):
+            parts = {"encoder": encoders[number % len(encoders)], "decoder": decoders[number % len(decoders)]}
+            stem = {"width": WIDTH, "dropout": 0.1} | ({"position": "learned"} if number % 2 else {})
+            found.append({"stem": stem, "share": "embedding" not in parts["decoder"], **parts})
+    copied = {"kind": "recurrent", "width": WIDTH, "layers": 2, "cell": "lstm"}
+    found.append({"stem": {"width": 10}, "share": False, "encoder": copied, "decoder": {**copied, "bridge": "copy"}})
+    return found
+
+
+def title(tree: dict) -> str:
+    words = [str(value) for part in ("encoder", "decoder") for name, value in tree[part].items() if name not in SIZES]
+    return "-".join(words).replace(" ", "")
+
+
+@pytest.fixture(scope="module", params=combinations(), ids=title)
 def model(request):
     torch.manual_seed(0)
-    made = build_model(
-        dict(width=WIDTH, heads=4, feed_forward=32, layers=2, dropout=0.1, **request.param), VOCABULARY
-    ).eval()
+    made = build_model(request.param, VOCABULARY).eval()
     for parameter in made.parameters():
         if parameter.ndim > 1:
             torch.nn.init.normal_(parameter, std=0.3)

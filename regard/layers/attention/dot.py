@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.layers.attend import attention_weights
-from regard.layers.watch import Watched
+from regard.layers.attend import mix
+from regard.layers.attention._base import Attention, Kept
 
 __all__ = ["Dot"]
 
 
-class Dot(Watched):
+class Dot(Attention):
     """Every query compares itself with every remembered vector; `scaled` divides by sqrt(width) first."""
 
     def __init__(self, width: int, scaled: bool = False):
         super().__init__()
+        self.context = width
         self.scale = width**-0.5 if scaled else 1.0
 
-    def forward(
-        self, query: Float[Tensor, "B T D"], memory: Float[Tensor, "B S D"], mask: Bool[Tensor, "*M"] | None = None
+    def remember(self, memory: Float[Tensor, "B S D"]) -> Kept:
+        return {"value": memory}
+
+    def recall(
+        self,
+        query: Float[Tensor, "B T D"],
+        kept: Kept,
+        mask: Bool[Tensor, "*N"] | None = None,
+        places: Int[Tensor, "T"] | None = None,
     ) -> Float[Tensor, "B T D"]:
-        weights = attention_weights(query, memory, mask, scale=self.scale)
-        if self.watcher:
-            self.watcher("weights", weights[:, None])
-        return weights @ memory
+        return mix(query @ kept["value"].mT * self.scale, kept["value"], mask, self.watcher)

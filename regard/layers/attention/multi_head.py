@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.errors import UserError
 from regard.layers.attend import attend
-from regard.layers.watch import Watched
+from regard.layers.attention._base import Attention, Kept
 
 __all__ = ["MultiHead"]
 
@@ -16,14 +16,15 @@ Heads = Float[Tensor, "B T H K"]
 Projected = tuple[Heads, Heads, Heads]
 
 
-class MultiHead(Watched):
+class MultiHead(Attention):
     """Concat(head_1 .. head_h) W_O, where head_i attends with its own projections of query, key and value."""
 
     def __init__(self, width: int, heads: int = 8, dropout: float = 0.0):
         super().__init__()
         if width % heads:
             raise UserError(f"model: width {width} cannot be divided among {heads} heads; choose heads that divide it")
-        self.width, self.heads, self.dropout = width, heads, dropout
+        self.width = self.context = width
+        self.heads, self.dropout = heads, dropout
         self.inward = nn.Linear(width, 3 * width)  # W_Q, W_K, W_V on top of each other: one product makes all three
         self.outward = nn.Linear(width, width)
         for matrix in (*self.inward.weight.chunk(3), self.outward.weight):
@@ -31,30 +32,32 @@ class MultiHead(Watched):
         nn.init.zeros_(self.inward.bias)
         nn.init.zeros_(self.outward.bias)
 
-    def forward(
-        self,
-        query: Float[Tensor, "B T D"],
-        memory: Float[Tensor, "B S D"],
-        mask: Bool[Tensor, "*M"] | None = None,
-        causal: bool = False,
+    def to_itself(
+        self, x: Float[Tensor, "B T D"], mask: Bool[Tensor, "*M"] | None = None, causal: bool = False
     ) -> Float[Tensor, "B T D"]:
-        if query is memory:
-            return self.look(*self.project(query), mask=mask, causal=causal)
-        return self.look(self.queries(query), *self.keys_values(memory), mask=mask, causal=causal)
+        """Self-attention: the vectors look at each other, with `causal` only at those before them."""
+        return self.look(*self.project(x), mask=mask, causal=causal)
 
     def project(self, x: Float[Tensor, "B T D"]) -> Projected:
-        """Queries, keys and values of the same vectors: self-attention."""
+        """Queries, keys and values of the same vectors."""
         query, key, value = self.inward(x).chunk(3, dim=-1)
         return self._split(query), self._split(key), self._split(value)
 
-    def queries(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T H K"]:
-        return self._split(F.linear(x, self.inward.weight[: self.width], self.inward.bias[: self.width]))
-
-    def keys_values(self, memory: Float[Tensor, "B S D"]) -> tuple[Heads, Heads]:
-        """What a decoder keeps of the memory, so that it is computed once and not at every step."""
+    def remember(self, memory: Float[Tensor, "B S D"]) -> Kept:
+        """Keys and values."""
         both = F.linear(memory, self.inward.weight[self.width :], self.inward.bias[self.width :])
         key, value = both.chunk(2, dim=-1)
-        return self._split(key), self._split(value)
+        return {"key": self._split(key), "value": self._split(value)}
+
+    def recall(
+        self,
+        query: Float[Tensor, "B T D"],
+        kept: Kept,
+        mask: Bool[Tensor, "*M"] | None = None,
+        places: Int[Tensor, "T"] | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        projected = F.linear(query, self.inward.weight[: self.width], self.inward.bias[: self.width])
+        return self.look(self._split(projected), kept["key"], kept["value"], mask)
 
     def look(
         self,

@@ -1,0 +1,26 @@
+"""The gated recurrent unit (Cho et al. 2014): an LSTM with one state and two gates."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.layers.cell._base import Cell, CellState
+
+__all__ = ["GRU"]
+
+
+class GRU(Cell):
+    """r, z = sigmoid(b + W h + U x);  n = tanh(b + U x + r (W h));  h' = (1 - z) n + z h."""
+
+    gates, parts, kernel = ("reset", "update", "candidate"), ("hidden",), "gru"
+
+    def step(self, projected: Float[Tensor, "B G"], state: CellState) -> tuple[CellState, dict[str, Tensor]]:
+        (h,) = state
+        x_r, x_z, x_n = projected.chunk(3, dim=-1)
+        h_r, h_z, h_n = self.remembered(h).chunk(3, dim=-1)
+        r, z = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
+        n = torch.tanh(x_n + r * h_n)  # the paper has W (r h): reset before the product; after it, W h is one product
+        h = (1 - z) * n + z * h
+        return (h,), {"reset": r, "update": z, "candidate": n}

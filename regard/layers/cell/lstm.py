@@ -1,0 +1,31 @@
+"""The long short-term memory (Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000)."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.layers.cell._base import Cell, CellState
+
+__all__ = ["LSTM"]
+
+
+class LSTM(Cell):
+    """i, f, o = sigmoid(b + W h + U x);  g = tanh(b + W h + U x);  c' = f c + i g;  h' = o tanh(c')."""
+
+    gates, parts, kernel = ("input", "forget", "candidate", "output"), ("hidden", "cell"), "lstm"
+
+    def __init__(self, inputs: int, width: int, norm: bool = False):
+        super().__init__(inputs, width, norm)
+        self.rows_of(self.bias, "forget").fill_(1.0)  # at first it remembers (Gers et al. 2000)
+        self.norm_cell: nn.Module = nn.LayerNorm(width) if norm else nn.Identity()
+
+    def step(self, projected: Float[Tensor, "B G"], state: CellState) -> tuple[CellState, dict[str, Tensor]]:
+        h, c = state
+        i, f, g, o = (projected + self.remembered(h)).chunk(4, dim=-1)
+        i, f, o = torch.sigmoid(i), torch.sigmoid(f), torch.sigmoid(o)
+        g = torch.tanh(g)
+        c = f * c + i * g
+        h = o * torch.tanh(self.norm_cell(c))
+        return (h, c), {"input": i, "forget": f, "candidate": g, "output": o}
