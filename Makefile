@@ -30,6 +30,7 @@ check: .venv/installed-dev
 bench: .venv/installed-test
 	$(BIN)/python bench/train.py
 	$(BIN)/python bench/decode.py
+	$(BIN)/python bench/recurrent.py
 
 wheel: .venv/installed-test
 	$(BIN)/python -m build --wheel --outdir dist .

@@ -28,10 +28,10 @@ class Row:
 
     name: str
     ours: float
-    marian: float
+    theirs: float
     ratio: float
     ours_gib: float | None
-    marian_gib: float | None
+    theirs_gib: float | None
 
 
 class Side:
@@ -75,14 +75,14 @@ def compare(
     name: str,
     tokens: int,
     ours: Callable[[], Work],
-    marian: Callable[[], Work],
+    theirs: Callable[[], Work],
     device: torch.device,
     rounds: int,
     seconds: float = 0.3,
 ) -> Row:
     """Median of `rounds` in which both work in turns, `seconds` or one call each; a call makes `tokens` tokens."""
     print(f"measuring {name} ...", file=sys.stderr, flush=True)
-    sides = [Side(make, device, seconds) for make in (ours, marian)]
+    sides = [Side(make, device, seconds) for make in (ours, theirs)]
     for _ in range(rounds):
         for side in sides:
             side.round()
@@ -90,7 +90,12 @@ def compare(
     return Row(name, a, b, a / b, sides[0].gib, sides[1].gib)
 
 
-def run(title: str, measure: Callable[[torch.device, bool], Iterable[Row]], arguments: list[str] | None) -> int:
+def run(
+    title: str,
+    measure: Callable[[torch.device, bool], Iterable[Row]],
+    arguments: list[str] | None,
+    peer: str = "theirs",
+) -> int:
     """The command line that every script has. `measure(device, quick)` gives the rows; 1 when a ratio is too low."""
     parser = argparse.ArgumentParser(description=title)
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, ... (auto)")
@@ -105,13 +110,14 @@ def run(title: str, measure: Callable[[torch.device, bool], Iterable[Row]], argu
     torch.manual_seed(0)
     setting = {
         "title": title,
+        "peer": peer,
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         "threads": torch.get_num_threads(),
         **{package: importlib.metadata.version(package) for package in ("torch", "transformers")},
     }
     rows = list(measure(device, given.quick))
     print(", ".join(f"{key} {value}" if key != "title" else str(value) for key, value in setting.items()))
-    print(table(rows))
+    print(table(rows, peer))
     if given.json:
         given.json.write_text(json.dumps({"setting": setting, "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
     low = [row.name for row in rows if row.ratio < given.require]
@@ -120,13 +126,13 @@ def run(title: str, measure: Callable[[torch.device, bool], Iterable[Row]], argu
     return 1 if low else 0
 
 
-def table(rows: list[Row]) -> str:
+def table(rows: list[Row], peer: str) -> str:
     """Aligned columns; those for memory only where it was measured."""
-    head = ["", "ours tokens/s", "Marian tokens/s", "ratio"]
-    lines = [[row.name, f"{row.ours:,.0f}", f"{row.marian:,.0f}", f"{row.ratio:.2f}"] for row in rows]
+    head = ["", "ours tokens/s", f"{peer} tokens/s", "ratio"]
+    lines = [[row.name, f"{row.ours:,.0f}", f"{row.theirs:,.0f}", f"{row.ratio:.2f}"] for row in rows]
     if any(row.ours_gib is not None for row in rows):
-        head += ["ours GiB", "Marian GiB"]
-        lines = [[*line, f"{row.ours_gib:.2f}", f"{row.marian_gib:.2f}"] for line, row in zip(lines, rows)]
+        head += ["ours GiB", f"{peer} GiB"]
+        lines = [[*line, f"{row.ours_gib:.2f}", f"{row.theirs_gib:.2f}"] for line, row in zip(lines, rows)]
     widths = [max(len(line[i]) for line in [head, *lines]) for i in range(len(head))]
     return "\n".join(
         "  ".join(cell.rjust(width) if i else cell.ljust(width) for i, (cell, width) in enumerate(zip(line, widths)))

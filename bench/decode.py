@@ -86,7 +86,7 @@ def marian_output(model: Any, source: Tensor, width: int) -> list[list[int]]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    return run("decoding", measure, arguments)
+    return run("decoding", measure, arguments, "Marian")
 
 
 if __name__ == "__main__":

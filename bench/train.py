@@ -90,7 +90,7 @@ def random_batch(vocabulary: int, sentences: int, length: int) -> Batch:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    return run("training", measure, arguments)
+    return run("training", measure, arguments, "Marian")
 
 
 if __name__ == "__main__":

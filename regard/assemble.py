@@ -56,7 +56,7 @@ def resolve_model(tree: dict[str, Any]) -> dict[str, Any]:
             resolved[name] = stated.get(name, own[name].default)
             taken.add(name)
     _refuse_unknown(stated, {*taken, *PARTS, "preset", "kind"}, "model")
-    _check_widths(resolved)
+    _check_fit(resolved)
     return resolved
 
 
@@ -71,8 +71,13 @@ def _reads_in_order(encoder: str | dict[str, Any]) -> bool:
     return getattr(registry.factory("encoder", kind, "model.encoder.kind"), "reads_in_order", False)
 
 
-def _check_widths(resolved: dict[str, Any]) -> None:
-    """A part that cannot be told how wide its input is must be as wide as the part before it."""
+def _check_fit(resolved: dict[str, Any]) -> None:
+    """A part that cannot be told how wide its input is must be as wide as the part before it; copies need equals."""
+    encoder, decoder = resolved.get("encoder", {}), resolved.get("decoder", {})
+    if decoder.get("bridge") == "copy" and any(encoder.get(k) != decoder.get(k) for k in ("cell", "layers", "width")):
+        raise UserError(
+            'model.decoder.bridge: "copy" needs a recurrent encoder with the same cell, layers and width; use "dense"'
+        )
     for before, part, told in (("stem", "encoder", "inputs"), ("encoder", "decoder", "memory_width")):
         if before in resolved and part in resolved:
             given, own = resolved[before].get("width"), resolved[part].get("width")

@@ -118,7 +118,9 @@ def settle(
         )
     else:
         recipe = replace(recipe, tokenizer=_settled_tokenizer(recipe.tokenizer), model=resolve_model(recipe.model))
-    read_pairs(data.source, data.target)  # refuses files that are not there before anything is written
+    with torch.device("meta"):  # parts that do not fit together are refused here, before anything is written
+        build_model(recipe.model, vocabulary=8)
+    read_pairs(data.source, data.target)  # and so are files that are not there
     return recipe
 
 

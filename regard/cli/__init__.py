@@ -11,6 +11,7 @@ from regard import __version__
 from regard.cli.doctor import doctor
 from regard.cli.evaluate import evaluate
 from regard.cli.export import export
+from regard.cli.lab import lab
 from regard.cli.models import models
 from regard.cli.terminal import say
 from regard.cli.train import train
@@ -25,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # a bug keeps its whole traceback
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (translate, train, evaluate, export, models, doctor):
+for command in (translate, train, evaluate, export, lab, models, doctor):
     app.command()(command)
 
 

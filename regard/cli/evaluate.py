@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,16 +38,17 @@ def evaluate(
     from regard.evaluation.translation import compare, corpus_scores
 
     sources, references = map(list, zip(*read_pairs([source], [target] if target else []), strict=True))
+    others: list[str] | None = None
+    if against is not None and Path(against).is_file():
+        others = list(read_lines(against))
+        if len(others) != len(references):
+            raise UserError(f"{against} has {len(others)} lines but {source} has {len(sources)}; they must match")
     options = {"beam": beam, "length_penalty": length_penalty, "batch_tokens": batch_tokens}
     outputs = _translated(model, sources, device, quiet, options)
     scores = corpus_scores(outputs, references, lowercase=lowercase, tokenize=tokenize)
     result: dict[str, Any] = {"model": model, "lines": len(sources), **dataclasses.asdict(scores)}
     if against is not None:
-        if Path(against).is_file():
-            others = list(read_lines(against))
-            if len(others) != len(references):
-                raise UserError(f"{against} has {len(others)} lines but {source} has {len(sources)}; they must match")
-        else:
+        if others is None:
             others = _translated(against, sources, device, quiet, options)
         found = compare(outputs, others, references, lowercase=lowercase, tokenize=tokenize)
         result["against"] = {"name": against}
@@ -58,8 +60,13 @@ def _translated(model: str, sources: list[str], device: str, quiet: bool, option
     import regard
 
     translator = regard.load(model, device=device)
+    started = time.perf_counter()
     with progress_bar(len(sources), wanted=not quiet) as advance:
         found = translator.translate(sources, warn=None if quiet else say, progress=advance, **options)
+    seconds = time.perf_counter() - started
+    if not quiet:
+        pace = f"{seconds:.1f} s on {translator.device}, {len(sources) / seconds:.1f} a second"
+        say(f"{model}: {len(sources):,} lines in {pace}")
     return [translation.text for translation in found]
 
 

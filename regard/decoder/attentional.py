@@ -91,31 +91,34 @@ class AttentionalDecoder(Decoder):
         else:
             states, layers = self.recurrence(words, state=state.carry["layers"])
             seen = self._look(states, state, state.position + torch.arange(ids.shape[1], device=ids.device))
-            said, carry = torch.tanh(self.readout(torch.cat([seen, states], -1))), {"layers": layers}
+            said, carry = torch.tanh(self.readout(torch.cat([states, seen], -1))), {"layers": layers}
         return self.dropout(said), replace(state, carry=carry, position=state.position + ids.shape[1])
 
     def _step_by_step(self, words: Float[Tensor, "R T E"], state: State) -> tuple[Tensor, dict[str, object]]:
         first = self.recurrence.layer(0)[0]
+        of_words, of_extra = first.inward.split([words.shape[-1], first.inward.shape[-1] - words.shape[-1]], -1)
         # The words' share of b + U [y; extra] is computed for all positions at once, the rest as it comes.
-        size = words.shape[-1]
-        shares = F.linear(words, first.inward[:, :size])
+        shares = F.linear(words, of_words, first.early_bias)
+        of_extra = of_extra.to(shares.dtype)
+        places = state.position + torch.arange(words.shape[1], device=words.device)
         layers: list[CellState] = state.carry["layers"]
         said = state.carry.get("said")
         found = []
-        for t in range(words.shape[1]):
-            place = state.position + torch.full((1,), t, device=words.device)
+        for t, share in enumerate(shares.unbind(1)):
             if self.before:
-                seen = self._look(layers[-1][0][:, None], state, place)[:, 0]
-                layers = self.recurrence.step(shares[:, t] + F.linear(seen, first.inward[:, size:]), layers)
-                both = self.readout(torch.cat([layers[-1][0], words[:, t], seen], -1))
-                said = both.unflatten(-1, (-1, 2)).amax(-1)  # maxout
+                seen = self._look(layers[-1][0][:, None], state, places[t : t + 1])[:, 0]
+                layers = self.recurrence.step(share + F.linear(seen, of_extra), layers)
+                found.append(torch.cat([layers[-1][0], seen], -1))
             else:
-                layers = self.recurrence.step(shares[:, t] + F.linear(said, first.inward[:, size:]), layers)
-                seen = self._look(layers[-1][0][:, None], state, place)[:, 0]
-                said = torch.tanh(self.readout(torch.cat([seen, layers[-1][0]], -1)))
-            found.append(said)
-        carry: dict[str, object] = {"layers": layers} | ({"said": said} if self.fed else {})
-        return torch.stack(found, 1), carry
+                layers = self.recurrence.step(share + F.linear(said, of_extra), layers)
+                seen = self._look(layers[-1][0][:, None], state, places[t : t + 1])[:, 0]
+                said = torch.tanh(self.readout(torch.cat([layers[-1][0], seen], -1)))
+                found.append(said)
+        together = torch.stack(found, 1)
+        if not self.before:
+            return together, {"layers": layers, "said": said}
+        pairs = self.readout(torch.cat([together, words], -1)).unflatten(-1, (-1, 2))
+        return pairs.amax(-1), {"layers": layers}  # maxout
 
     def _look(self, query: Float[Tensor, "R T D"], state: State, places: Int[Tensor, "T"]) -> Float[Tensor, "R T C"]:
         """The rows of a sentence are so many queries to its one memory, which therefore is never copied."""

@@ -30,9 +30,9 @@ def attention_weights(
 
 def masked_softmax(scores: Float[Tensor, "*A T S"], mask: Bool[Tensor, "*M"] | None) -> Float[Tensor, "*A T S"]:
     if mask is None:
-        return scores.float().softmax(-1).to(scores.dtype)
-    weights = scores.float().masked_fill(~mask, -torch.inf).softmax(-1)
-    return weights.masked_fill(~mask, 0.0).to(scores.dtype)  # a row of -inf only would be NaN
+        return scores.softmax(-1, dtype=torch.float32).to(scores.dtype)
+    weights = torch.where(mask, scores, -torch.inf).softmax(-1, dtype=torch.float32)
+    return torch.where(mask, weights, 0.0).to(scores.dtype)  # a row of -inf only would be NaN
 
 
 def mix(

@@ -40,33 +40,35 @@ class _ProjectedLoss(torch.autograd.Function):
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
         device = hidden.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
-        size = len(weight)
+        exact = dtype if dtype == torch.float64 else torch.float32
+        even = smoothing / len(weight)  # what every word of the vocabulary is wanted a little
         needed = any(ctx.needs_input_grad[:2])
         with torch.autocast(device, enabled=False):
-            inward, table = hidden.to(dtype), weight.to(dtype)
+            real = (wanted != PAD)[:, None]
+            inward, table = hidden.to(dtype) * real, weight.to(dtype)
             total = torch.zeros((), device=hidden.device)
-            d_inward = torch.empty_like(inward)
-            d_weight = torch.zeros_like(weight)
-            rows = ROWS.get(device, 1024)
-            for start in range(0, len(inward), rows):
-                part = slice(start, start + rows)
-                chosen, real = wanted[part, None], (wanted[part] != PAD)[:, None]
-                logits = (inward[part] @ table.T).float()
-                log_sum = logits.logsumexp(-1, keepdim=True)
-                loss = log_sum - (1 - smoothing) * logits.gather(1, chosen)
+            d_inward, d_weight = torch.empty_like(inward), torch.zeros_like(weight)
+            size = ROWS.get(device, 1024)
+            for rows in (slice(start, start + size) for start in range(0, len(inward), size)):
+                chosen = wanted[rows, None]
+                logits = inward[rows] @ table.T
+                log_p = logits.log_softmax(-1, dtype=exact)
+                loss = (smoothing - 1) * log_p.gather(1, chosen)
                 if smoothing:
-                    loss -= smoothing * logits.mean(-1, keepdim=True)
-                total += (loss * real).sum()
+                    loss -= smoothing * log_p.mean(-1, keepdim=True)
+                total += (loss * real[rows]).sum()
                 if needed:
-                    gradient = logits.sub_(log_sum).exp_().sub_(smoothing / size)
+                    gradient = torch.exp(log_p, out=logits)
                     gradient.scatter_add_(1, chosen, gradient.new_full(chosen.shape, smoothing - 1))
-                    gradient = gradient.mul_(real).to(dtype)
-                    torch.mm(gradient, table, out=d_inward[part])
+                    torch.mm(gradient, table, out=d_inward[rows])
                     if dtype == d_weight.dtype:
-                        d_weight.addmm_(gradient.T, inward[part])
+                        d_weight.addmm_(gradient.T, inward[rows])
                     else:
-                        d_weight += gradient.T @ inward[part]
+                        d_weight += gradient.T @ inward[rows]
         if needed:
+            # The share that is wanted of every word is the same in all rows: it is taken off here, at once.
+            d_inward.sub_(even * table.sum(0)).mul_(real)
+            d_weight.sub_(even * inward.sum(0))
             ctx.save_for_backward(d_inward.to(hidden.dtype), d_weight)
         return total
 

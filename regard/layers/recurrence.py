@@ -73,15 +73,15 @@ class Recurrence(nn.Module):
         return outputs, self._joined(finals)
 
     def step(self, product: Float[Tensor, "B G"], states: Sequence[CellState]) -> list[CellState]:
-        """One position, spelled out, of a stack that reads forwards; `product` is the first layer's U x."""
+        """One position of a stack that reads forwards; `product` is the first layer's U x, with its early bias."""
         after: list[CellState] = []
         for number, state in enumerate(states):
             (cell,) = self.layer(number)
             if after:
-                product = F.linear(F.dropout(after[-1][0], self.dropout, self.training), cell.inward)
-            state, gates = cell.step(cell.biased(product), state)
-            cell.tell(gates, state)
-            after.append(state)
+                projected = cell.project(F.dropout(after[-1][0], self.dropout, self.training))
+            else:
+                projected = cell.settled(product)
+            after.append(cell.advance(projected, state))
         return after
 
     def _layer_by_layer(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -45,7 +46,8 @@ def test_evaluate_prints_what_sacrebleu_computes(model, corpus, said):
     out, err = said("evaluate", model, *files)
     assert out.startswith(f"BLEU {bleu.score:.2f}  (nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
     assert f"\nchrF {chrf.score:.2f}  (nrefs:1|" in out
-    assert err == ""
+    assert re.fullmatch(r"regard: .*: 4 lines in [0-9.]+ s on cpu, [0-9.]+ a second\n", err)
+    assert said("evaluate", model, *files, "--quiet")[1] == ""
     found = json.loads(said("evaluate", model, *files, "--format", "json")[0])
     assert (found["bleu"], found["chrf"], found["lines"]) == (bleu.score, chrf.score, 4)
 

@@ -50,11 +50,16 @@ class Cell(Watched, ABC):
 
     def project(self, x: Float[Tensor, "*A I"]) -> Float[Tensor, "*A G"]:
         """b + U x: what does not depend on the past, so that it can be computed for all positions at once."""
-        return self.biased(F.linear(x, self.inward))
+        return self.settled(F.linear(x, self.inward, self.early_bias))
 
-    def biased(self, product: Float[Tensor, "*A G"]) -> Float[Tensor, "*A G"]:
-        """b + U x from U x, for those who compute the product in parts."""
-        return self.norm_inward(product) + self.bias
+    @property
+    def early_bias(self) -> Tensor | None:
+        """The bias where it may be added to U x right away, even to a part of it; a norm must come before it."""
+        return None if self.normed else self.bias
+
+    def settled(self, product: Float[Tensor, "*A G"]) -> Float[Tensor, "*A G"]:
+        """b + U x from a product that has its early bias."""
+        return self.norm_inward(product) + self.bias if self.normed else product
 
     def remembered(self, hidden: Float[Tensor, "B W"]) -> Float[Tensor, "B G"]:
         """W h."""
@@ -64,11 +69,21 @@ class Cell(Watched, ABC):
     def step(self, projected: Float[Tensor, "B G"], state: CellState) -> tuple[CellState, dict[str, Tensor]]:
         """The equations: from b + U x_t and the state before to the state after, and the gates by name."""
 
-    def tell(self, gates: dict[str, Tensor], state: CellState) -> None:
-        """The gates and the state of one position, for a watcher."""
+    def advance(self, projected: Float[Tensor, "B G"], state: CellState) -> CellState:
+        """One step: fused where that is possible and nobody watches, else by the equations."""
+        if not self.spells_out and projected.is_cuda:
+            return self.fused_step(projected, self.remembered(state[0]), state)
+        after, gates = self.step(projected, state)
         if self.watcher:
-            for name, value in (gates | dict(zip(self.parts, state))).items():
+            for name, value in (gates | dict(zip(self.parts, after))).items():
                 self.watcher(name, value[:, None])
+        return after
+
+    @abstractmethod
+    def fused_step(
+        self, projected: Float[Tensor, "B G"], remembered: Float[Tensor, "B G"], state: CellState
+    ) -> CellState:
+        """The equations after the products, in one kernel of torch's for a GPU."""
 
     def empty(self, rows: int) -> CellState:
         return tuple(self.bias.new_zeros(rows, self.width) for _ in self.parts)

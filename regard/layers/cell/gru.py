@@ -24,3 +24,10 @@ class GRU(Cell):
         n = torch.tanh(x_n + r * h_n)  # the paper has W (r h): reset before the product; after it, W h is one product
         h = (1 - z) * n + z * h
         return (h,), {"reset": r, "update": z, "candidate": n}
+
+    def fused_step(
+        self, projected: Float[Tensor, "B G"], remembered: Float[Tensor, "B G"], state: CellState
+    ) -> CellState:
+        kernel, dtype = torch.ops.aten._thnn_fused_gru_cell, projected.dtype
+        h, _ = kernel(projected, remembered.to(dtype), state[0].to(dtype))
+        return (h,)

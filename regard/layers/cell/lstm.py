@@ -29,3 +29,10 @@ class LSTM(Cell):
         c = f * c + i * g
         h = o * torch.tanh(self.norm_cell(c))
         return (h, c), {"input": i, "forget": f, "candidate": g, "output": o}
+
+    def fused_step(
+        self, projected: Float[Tensor, "B G"], remembered: Float[Tensor, "B G"], state: CellState
+    ) -> CellState:
+        kernel, dtype = torch.ops.aten._thnn_fused_lstm_cell, projected.dtype
+        h, c, _ = kernel(projected, remembered.to(dtype), state[1].to(dtype))
+        return h, c

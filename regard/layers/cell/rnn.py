@@ -20,3 +20,8 @@ class RNN(Cell):
         a = projected + self.remembered(h)
         h = a.tanh()
         return (h,), {"candidate": h}
+
+    def fused_step(
+        self, projected: Float[Tensor, "B G"], remembered: Float[Tensor, "B G"], state: CellState
+    ) -> CellState:
+        return ((projected + remembered).tanh(),)

@@ -1,0 +1,133 @@
+"""`regard lab`: the lectures' claims, and what our own numbers say of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.progress import parts_bar
+from regard.cli.terminal import Format, as_json, harmless, say
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.lab._experiment import Experiment
+    from regard.lab._report import Record
+
+
+class Size(StrEnum):
+    tiny = "tiny"
+    small = "small"
+    full = "full"
+
+
+def _names() -> list[str]:
+    from regard.lab._listing import entries
+
+    return [entry.name for entry in entries()]
+
+
+def lab(
+    name: Annotated[
+        str | None, typer.Argument(help="The experiment; without it, all are listed.", autocompletion=_names)
+    ] = None,
+    size: Annotated[Size, typer.Option(help="Seconds, minutes on two cores, or a GPU's work.")] = Size.small,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Where the files go; else lab/NAME.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 1,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    data: Annotated[Path, typer.Option(metavar="FOLDER", help="Where data sets are.")] = Path("data"),
+    jobs: Annotated[int, typer.Option(min=1, help="Processes at once.")] = 1,
+    from_: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE", help="Draw and judge saved numbers again, without running.")
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write a page of documentation here instead.")
+    ] = None,
+    format: Annotated[Format, typer.Option(help="Plain text, or one JSON object.")] = Format.text,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar or notes.")] = False,
+) -> None:
+    """Test a claim of the lectures; without a name, list them.
+
+    Prints a table and whether the claim held, and writes the numbers and a figure (JSON, SVG, PNG).
+    A claim that does not hold is a finding, not an error.
+    """
+    if name is None:
+        if from_ or page or out:
+            raise UserError("name the experiment; `regard lab` lists them")
+        return _list(format)
+    if out and page:
+        raise UserError("--page writes its files into its own folder; leave out --out")
+
+    from regard.lab._listing import kind_of, shown
+
+    kind = kind_of(name)
+    name = shown(kind)
+    folder = page or out or Path("lab", name)
+    try:
+        from regard import registry
+        from regard.lab._report import read, text, write, write_page
+
+        experiment: Experiment = registry.create("lab", kind)
+        if from_:
+            record = read(from_, name)
+        else:
+            _make(folder)  # before minutes of work, not after them
+            record = _measured(experiment, name, size, seed, device, data, jobs, quiet)
+        try:
+            files = (write_page if page else write)(experiment, record, folder)
+            told = _as_json(experiment, record) if format is Format.json else text(experiment, record.numbers)
+        except KeyError as error:
+            if not from_:
+                raise
+            raise UserError(
+                f"{from_}: there is no {error} in these numbers; measure them anew without --from"
+            ) from None
+    except KeyboardInterrupt:
+        say("stopped before the end; nothing was kept")
+        raise typer.Exit(130) from None
+    typer.echo("\n".join(map(harmless, told.split("\n"))))
+    if not quiet:
+        say("wrote " + ", ".join(map(str, files)))
+
+
+def _list(format: Format) -> None:
+    from regard.lab._listing import entries
+
+    found = entries()
+    if format is Format.json:
+        typer.echo(as_json([dataclasses.asdict(entry) for entry in found]))
+        return
+    width = max((len(entry.name) for entry in found), default=0)
+    lectures = max((len(entry.lecture) for entry in found), default=0)
+    for entry in found:
+        typer.echo(harmless(f"{entry.name:{width}}  {entry.lecture:{lectures}}  {entry.claim}"))
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot write to {folder}: {error.strerror}; choose another folder") from None
+
+
+def _measured(
+    experiment: Experiment, name: str, size: Size, seed: int, device: str, data: Path, jobs: int, quiet: bool
+) -> Record:
+    from regard.device import pick_device
+    from regard.lab._experiment import Setting
+    from regard.lab._report import measure
+
+    note = (lambda line: None) if quiet else say
+    with parts_bar(wanted=not quiet) as progress:
+        setting = Setting(seed, pick_device(device), data, jobs, note, progress)
+        return measure(experiment, name, size.value, setting)
+
+
+def _as_json(experiment: Experiment, record: Record) -> str:
+    verdict = dataclasses.asdict(experiment.verdict(record.numbers))
+    return as_json(dataclasses.asdict(record) | {"verdict": verdict})

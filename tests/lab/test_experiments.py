@@ -1,0 +1,105 @@
+"""The laws of experiments. Every file in lab/ is found and held to them, in its tiny size."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard import registry
+from regard.lab._experiment import Experiment, Setting, Verdict
+from regard.lab._listing import entries, shown
+from regard.lab._report import Record, measure, page, read, text, write
+from regard.lab._source import place
+
+DOCS = Path(__file__).parents[2] / "docs" / "lab"
+RUNS: dict[tuple[str, int], tuple[Record, float]] = {}
+
+
+def experiment_of(kind: str) -> Experiment:
+    return registry.create("lab", kind)
+
+
+def tiny(kind: str, again: int = 0) -> tuple[Record, float]:
+    """A tiny run and the processor time it took; each is made once for all tests."""
+    if (kind, again) not in RUNS:
+        begin = time.process_time()
+        record = measure(experiment_of(kind), shown(kind), "tiny", Setting())
+        RUNS[kind, again] = record, time.process_time() - begin
+    return RUNS[kind, again]
+
+
+def plain(value: Any, without: tuple[str, ...]) -> Any:
+    """Numbers less some keys, at any depth."""
+    if isinstance(value, dict):
+        return {key: plain(inner, without) for key, inner in value.items() if key not in without}
+    return [plain(inner, without) for inner in value] if isinstance(value, list) else value
+
+
+@pytest.fixture(params=registry.kinds("lab"))
+def kind(request):
+    return request.param
+
+
+def test_it_says_what_it_claims_and_the_listing_says_the_same(kind):
+    experiment = experiment_of(kind)
+    assert isinstance(experiment, Experiment)
+    for sentence in (experiment.claim, experiment.threshold):
+        assert sentence.endswith(".") and "\n" not in sentence and len(sentence) > 20
+    assert any(character.isdigit() for character in experiment.threshold), "a rule has its numbers"
+    (entry,) = [entry for entry in entries() if entry.name == shown(kind)]
+    assert (entry.claim, entry.lecture) == (experiment.claim, experiment.lecture) and entry.lecture
+
+
+def test_it_is_computed_where_it_says(kind):
+    experiment = experiment_of(kind)
+    assert experiment.code
+    for path in experiment.code:
+        found = place(path)
+        line = (Path(registry.ROOT).parent / found.file).read_text().splitlines()[found.line - 1]
+        assert line.lstrip().startswith(("def ", "class ", "@")), f"{path} is not defined at {found}"
+
+
+def test_a_tiny_run_takes_seconds(kind):
+    assert tiny(kind)[1] < 60
+
+
+def test_numbers_survive_json(kind, tmp_path):
+    record, _ = tiny(kind)
+    assert json.loads(record.json())["numbers"] == record.numbers
+    path, *pictures = write(experiment_of(kind), record, tmp_path)
+    assert read(path, shown(kind)) == record
+    assert {picture.suffix for picture in pictures} == {".svg", ".png"}
+
+
+def test_table_verdict_and_figure_are_made_from_the_numbers_alone(kind, tmp_path):
+    record, _ = tiny(kind)
+    (tmp_path / "one").mkdir()
+    first = write(experiment_of(kind), record, tmp_path / "one")
+    again = read(first[0], shown(kind))
+    for one, two in zip(first, write(experiment_of(kind), again, tmp_path / "two")):
+        assert one.read_bytes() == two.read_bytes(), f"{one.name} has other bytes when it is made again"
+    head, *rows = experiment_of(kind).table(again.numbers)
+    assert rows and all(len(row) == len(head) and all(isinstance(cell, str) for cell in row) for row in rows)
+    verdict = experiment_of(kind).verdict(again.numbers)
+    assert isinstance(verdict, Verdict) and not verdict.sentence.endswith(".")
+    assert text(experiment_of(kind), again.numbers) == text(experiment_of(kind), record.numbers)
+
+
+def test_the_same_seed_gives_the_same_numbers(kind):
+    timed = experiment_of(kind).timed
+    first, second = (plain(tiny(kind, again)[0].numbers, timed) for again in (0, 1))
+    assert first == second
+    assert first, "something is not a time"
+
+
+def test_the_page_is_what_its_numbers_give(kind):
+    numbers = DOCS / f"{shown(kind)}.json"
+    if not numbers.exists():
+        pytest.skip("no page yet")
+    record = read(numbers, shown(kind))
+    assert numbers.with_suffix(".md").read_text() == page(experiment_of(kind), record)
+    assert numbers.with_suffix(".svg").exists()
