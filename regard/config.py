@@ -113,8 +113,9 @@ class Decoding:
     """How a trained model is used unless the caller says otherwise."""
 
     beam: int = 4
-    length_penalty: float = 0.6
-    """The exponent of ((5 + length) / 6) that a hypothesis' log-probability is divided by."""
+    length_penalty: float = 1.0
+    """The exponent of ((5 + length) / 6) that a hypothesis' log-probability is divided by. With less, models that are
+    unsure end long sentences early."""
     max_length: int = 256
     length_factor: float = 2.0
     """An output is at most length_factor * source tokens + length_extra long, and at most max_length."""

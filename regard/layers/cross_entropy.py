@@ -6,6 +6,7 @@ the largest thing a step makes, so they are made for some positions at a time an
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -41,11 +42,15 @@ class _ProjectedLoss(torch.autograd.Function):
         device = hidden.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
         exact = dtype if dtype == torch.float64 else torch.float32
-        even = smoothing / len(weight)  # what every word of the vocabulary is wanted a little
         needed = any(ctx.needs_input_grad[:2])
+        # Every word of the vocabulary is wanted a little: (p - even) is the gradient, or p where nothing is smoothed.
+        # It is made as even * (p / even - 1), which is exact also where p is nearly even, as in the end most are.
+        even = smoothing / len(weight)
+        scale = even or 1.0
         with torch.autocast(device, enabled=False):
             real = (wanted != PAD)[:, None]
             inward, table = hidden.to(dtype) * real, weight.to(dtype)
+            mean_word = table.mean(0, dtype=exact)
             total = torch.zeros((), device=hidden.device)
             d_inward, d_weight = torch.empty_like(inward), torch.zeros_like(weight)
             size = ROWS.get(device, 1024)
@@ -53,23 +58,22 @@ class _ProjectedLoss(torch.autograd.Function):
                 chosen = wanted[rows, None]
                 logits = inward[rows] @ table.T
                 log_p = logits.log_softmax(-1, dtype=exact)
-                loss = (smoothing - 1) * log_p.gather(1, chosen)
-                if smoothing:
-                    loss -= smoothing * log_p.mean(-1, keepdim=True)
+                found = log_p.gather(1, chosen)
+                loss = (smoothing - 1) * found
+                if smoothing:  # the mean of all log p is that of the logits, less what the softmax took off each
+                    taken_off = logits.gather(1, chosen).to(exact) - found
+                    loss -= smoothing * ((inward[rows].to(exact) @ mean_word)[:, None] - taken_off)
                 total += (loss * real[rows]).sum()
                 if needed:
-                    gradient = torch.exp(log_p, out=logits)
-                    gradient.scatter_add_(1, chosen, gradient.new_full(chosen.shape, smoothing - 1))
+                    gradient = torch.expm1(log_p.sub_(math.log(even)), out=logits) if even else log_p.exp_().to(dtype)
+                    gradient.scatter_add_(1, chosen, gradient.new_full(chosen.shape, (smoothing - 1) / scale))
                     torch.mm(gradient, table, out=d_inward[rows])
                     if dtype == d_weight.dtype:
                         d_weight.addmm_(gradient.T, inward[rows])
                     else:
                         d_weight += gradient.T @ inward[rows]
         if needed:
-            # The share that is wanted of every word is the same in all rows: it is taken off here, at once.
-            d_inward.sub_(even * table.sum(0)).mul_(real)
-            d_weight.sub_(even * inward.sum(0))
-            ctx.save_for_backward(d_inward.to(hidden.dtype), d_weight)
+            ctx.save_for_backward((d_inward * (scale * real)).to(hidden.dtype), d_weight.mul_(scale))
         return total
 
     @staticmethod

@@ -23,8 +23,19 @@ def corpus(count: int, seed: int) -> list[tuple[str, str]]:
     return pairs
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
+MODELS = {
+    "transformer": ["model.layers=2", "model.heads=4", "model.feed_forward=128", "model.norm=pre"],
+    "bahdanau": ["model.layers=1", "model.encoder=recurrent", "model.decoder=attentional"],
+    "luong": [
+        "model.layers=1",
+        "model.encoder=recurrent",
+        'model.decoder={kind = "attentional", cell = "lstm", order = "after", attention = "multiplicative"}',
+    ],
+}
+
+
+@pytest.fixture(scope="module", params=["transformer", "bahdanau", pytest.param("luong", marks=pytest.mark.slow)])
+def run(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("toy")
     for side, name in enumerate(("toy.fr", "toy.en")):
         text = "".join(f"{pair[side]}\n" for pair in corpus(6000, seed=1))
@@ -32,18 +43,16 @@ def run(tmp_path_factory):
     return regard.train(
         None,
         "tokenizer.kind=word",
-        "model.layers=2",
+        *MODELS[request.param],
         "model.width=64",
-        "model.heads=4",
-        "model.feed_forward=128",
         "model.dropout=0.0",
-        "model.norm=pre",
-        "training.steps=450",
+        "training.steps=500",
         "training.warmup=50",
+        "training.schedule=cosine",
         "training.learning_rate=3e-3",
         "training.batch_tokens=1000",
-        "training.validate_every=450",
-        "training.save_every=450",
+        "training.validate_every=500",
+        "training.save_every=500",
         "training.average=1",
         "training.device=cpu",
         "data.hold_out_valid=100",

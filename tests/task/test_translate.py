@@ -9,7 +9,7 @@ from regard.config import Recipe
 from regard.data.tokenizer.character import Character
 from regard.errors import UserError
 from regard.task.translate import Translator
-from regard.types import END
+from regard.types import BEGIN, END
 
 
 @pytest.mark.parametrize("beam", [1, 3])
@@ -79,3 +79,60 @@ def test_a_folder_left_by_a_refused_run_does_not_decide_the_next_ones_tokenizer(
         quiet=True,
     )
     assert len(run.model.tokenizer) == 40
+
+
+LOOKING = {
+    "transformer": {"heads": 2},
+    "bahdanau": {"encoder": "recurrent", "decoder": "attentional"},
+    "luong": {
+        "encoder": "recurrent",
+        "decoder": {"kind": "attentional", "cell": "lstm", "order": "after", "attention": "multiplicative"},
+    },
+    "luong without feeding": {
+        "encoder": "recurrent",
+        "decoder": {"kind": "attentional", "order": "after", "feed": False, "attention": "multiplicative"},
+    },
+    "local": {"encoder": "recurrent", "decoder": {"kind": "attentional", "order": "after", "attention": "local"}},
+}
+
+
+def translator_of(tree: dict) -> Translator:
+    tokenizer = Character.train(["abcdef ghi"], seed=1)
+    torch.manual_seed(4)
+    resolved = resolve_model({"width": 16, "layers": 2, **tree})
+    model = build_model(resolved, len(tokenizer))
+    for parameter in model.parameters():
+        if parameter.ndim > 1:
+            torch.nn.init.normal_(parameter, std=0.4)
+    return Translator(Recipe(model=resolved), tokenizer, model, torch.device("cpu"))
+
+
+@pytest.mark.parametrize("tree", LOOKING.values(), ids=LOOKING)
+@torch.no_grad()
+def test_the_attention_that_is_shown_is_that_of_the_chosen_hypothesis(tree):
+    """R20: against the steps taken one by one, alone, with the tokens of the hypothesis."""
+    translator = translator_of(tree)
+    sources = [translator.encode(text) for text in ("abc def", "fed", "ab ihg cdefab")]
+    found = translator.search(sources, beam=3, n_best=2, max_length=12)
+    pairs = [(source, h.ids) for source, hypotheses in zip(sources, found) for h in hypotheses]
+    assert len({tuple(ids) for _, ids in pairs}) > 1
+    for (source, written), shown in zip(pairs, translator.attention(pairs)):
+        assert shown.shape == (len(written) + 1, len(source) + 1)
+        torch.testing.assert_close(shown.sum(-1), torch.ones(len(shown)), atol=1e-5, rtol=0)
+        ids = torch.tensor([[*source, END]])
+        memory = translator.model.encode(ids, torch.ones_like(ids, dtype=torch.bool))
+        state = translator.model.decoder.start(memory, rows=1, capacity=20)
+        rows = []
+        for token in (BEGIN, *written):
+            with regard.capture(translator.model.decoder) as seen:
+                _, state = translator.model.decoder.step(torch.tensor([[token]]), state)
+            looks = [calls[0].mean(1)[0, 0] for name, calls in seen.items() if "cross_attention" in name]
+            rows.append(torch.stack(looks).mean(0))
+        torch.testing.assert_close(shown, torch.stack(rows), atol=1e-5, rtol=1e-4)
+
+
+def test_a_model_without_attention_says_so():
+    translator = translator_of({"encoder": "recurrent", "decoder": "recurrent"})
+    assert translator.translate("abc", max_length=5)[0].alignment is None
+    with pytest.raises(UserError, match="no attention"):
+        translator.translate("abc", alignment=True, max_length=5)
