@@ -7,7 +7,8 @@ can be made again from a file and a test can show which numbers would flip the v
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -42,6 +43,17 @@ class Setting:
     """Says one line to the person who waits."""
     progress: Callable[[int, int, str], None] = _silent
     """`progress(done, total, what)`: how far a part has come, and what the part is called."""
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Networks this small are faster on one thread: several spend their time waiting for one another."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @dataclass(frozen=True)

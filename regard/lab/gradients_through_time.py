@@ -20,7 +20,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.lab._drawing import PALETTE, TILE, label_ends, panels
-from regard.lab._experiment import Experiment, Numbers, Setting, Verdict
+from regard.lab._experiment import Experiment, Numbers, Setting, Verdict, one_thread
 from regard.layers.cell._base import Cell
 from regard.layers.cell.gru import GRU
 from regard.layers.cell.lstm import LSTM
@@ -77,7 +77,10 @@ class GradientsThroughTime(Experiment):
     )
 
     def run(self, size: str, setting: Setting) -> Numbers:
-        recipe = SIZES[size]
+        with one_thread():
+            return self._measured(SIZES[size], setting)
+
+    def _measured(self, recipe: Recipe, setting: Setting) -> Numbers:
         total = recipe.seeds * (len(CELLS) * recipe.steps + 2 * recipe.unclipped_steps)
         advance = _counter(setting, total)
         curves: list[Numbers] = []

@@ -7,6 +7,7 @@ each at the learning rate that suits it best. The full size reads Europarl; the 
 from __future__ import annotations
 
 import bisect
+import os
 import random
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +29,7 @@ from regard.data.corpus import read_pairs
 from regard.errors import UserError
 from regard.evaluation.translation import corpus_scores
 from regard.lab._drawing import PALETTE, label_ends, panels
-from regard.lab._experiment import Experiment, Numbers, Setting, Verdict
+from regard.lab._experiment import Experiment, Numbers, Setting, Verdict, one_thread
 from regard.runs import train
 from regard.training.progress import Quiet
 
@@ -74,7 +76,7 @@ class Size:
 
 SIZES = {
     "tiny": Size(12_000, 20, 300, (3, 6, 9), 20, 12, 4, (3e-3, 1e-2), 200, beam=1),
-    "small": Size(150_000, 60, 4000, (5, 10, 15, 20, 25), 100, 600, 120, (3e-3, 1e-2), 1500, 0.0, beam=1),
+    "small": Size(150_000, 60, 4000, (4, 8, 12, 16, 20), 100, 600, 100, (3e-3, 1e-2), 1500, 0.0, beam=1),
     "full": Size(7_600_000, 8000, 200_000, (10, 20, 30, 40, 60), 400, 2500, 500, (5e-4, 1e-3, 2e-3, 4e-3), 12_000, 0.2),
 }
 
@@ -96,7 +98,10 @@ class Length(Experiment):
 
     def run(self, size: str, setting: Setting) -> Numbers:
         wanted = SIZES[size]
-        with tempfile.TemporaryDirectory(prefix="regard-length-") as folder:
+        with (
+            one_thread() if setting.device.type == "cpu" else nullcontext(),
+            tempfile.TemporaryDirectory(prefix="regard-length-") as folder,
+        ):
             place = Path(folder)
             corpus = Corpus(*(_europarl if size == "full" else _made_up)(wanted, setting))
             corpus.write(place)
@@ -353,7 +358,8 @@ def _train(which: Try, recipe: Recipe, place: Path, setting: Setting) -> None:
     file = place / f"{folder.name}.toml"
     file.write_text(to_toml(settled), encoding="utf-8")
     command = [sys.executable, "-m", "regard", "train", str(file), "--out", str(folder), "--quiet"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode:
         raise UserError(f"training {name} failed: {done.stderr.strip()[-500:]}")
 

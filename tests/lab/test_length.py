@@ -92,6 +92,7 @@ def test_ranges_that_the_text_cannot_fill_are_refused():
         length._by_length([("a b", "c"), ("a", "b"), ("a b c d", "e")], SIZES["tiny"])
 
 
+@pytest.mark.slow
 def test_several_processes_give_what_one_gives():
     """Also that all runs have one tokenizer and one text: the losses are equal to the last digit."""
     alone, together = (Length().run("tiny", Setting(jobs=jobs)) for jobs in (1, 2))
@@ -102,3 +103,10 @@ def test_several_processes_give_what_one_gives():
         return json.dumps(numbers)
 
     assert without_times(together) == without_times(alone)
+
+
+@pytest.mark.slow
+def test_the_small_form_shows_what_the_lecture_claims():
+    numbers = Length().run("small", Setting())
+    assert Length().verdict(numbers).held
+    assert all(found["bleu"][0] > 95 for found in numbers["models"].values())  # short sentences are easy for all four

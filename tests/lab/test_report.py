@@ -128,7 +128,7 @@ def test_a_page_has_all_of_it_and_no_line_numbers(record, tmp_path):
         "**It held:** the last number is 10.",
         '<img src="counting.svg"',
         "| step | value | note |\n| --- | ---: | --- |\n| t0 | 1 | a\\|b |",
-        "fixed beforehand: The last of 4 numbers is above 3.",
+        "fixed before this run: The last of 4 numbers is above 3.",
         "$ regard lab counting --size tiny --seed 7\n",
         "[all numbers](counting.json)",
         "[`Record.json`](../../regard/lab/_report.py)",
