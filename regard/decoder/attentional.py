@@ -63,6 +63,13 @@ class AttentionalDecoder(Decoder):
             "layers/attention", attention, "model.decoder.attention", width=width, memory_width=memory_width
         )
         context = self.cross_attention.context
+        kind = attention if isinstance(attention, str) else str(attention["kind"])
+        told = "memory_width" in registry.keywords(registry.factory("layers/attention", kind))
+        if not told and memory_width != width:
+            raise UserError(
+                f"model.decoder.attention: {kind} needs a memory ({memory_width}) as wide as the decoder ({width}); "
+                "make the widths equal"
+            )
         self.before, self.fed = order == "before", feed and order == "after"
         extra = context if self.before else hidden if self.fed else 0
         self.recurrence = Recurrence(embedded + extra, width, layers, cell, "forward", dropout, layer_norm)

@@ -192,6 +192,7 @@ def test_the_bridge_copies_what_fits_and_refuses_what_does_not():
         ({"encoder": {"kind": "recurrent", "direction": "up"}}, "use forward, backward, both"),
         ({"encoder": {"kind": "recurrent", "width": 64}}, "make the widths equal"),
         ({"stem": {"width": 64}}, "make the widths equal"),
+        ({"encoder": {"kind": "recurrent", "width": 64}, "decoder": {"kind": "attentional", "attention": "dot"}}, "dot needs a memory"),
         ({"encoder": {"kind": "recurrent", "inputs": 64}}, "no key 'inputs'"),
     ],
 )  # fmt: skip
