@@ -35,7 +35,7 @@ def beam(
     max_lengths: Int[Tensor, "B"],
     width: int = 4,
     n_best: int = 1,
-    length_penalty: float = 0.6,
+    length_penalty: float = 1.0,
     rules: Sequence[Rule] = (),
     prefix: Int[Tensor, "B P"] | None = None,
 ) -> list[list[Hypothesis]]:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -335,14 +335,20 @@ def _train_all(
         setting.note(f"{name}, learning rate {rate:g}, {steps} steps: validation loss {loss:.3f}, {seconds:.0f} s")
         return {"loss": loss, "seconds": seconds}
 
+    def several(rest: list[Try]) -> Iterator[tuple[Try, dict[str, float]]]:
+        with ThreadPoolExecutor(setting.jobs) as pool:
+            for number, result in enumerate(zip(rest, pool.map(one, rest)), 1):
+                if setting.jobs > 1:  # one at a time, each shows its own steps
+                    setting.progress(number, len(rest), f"{len(rest)} runs, {setting.jobs} at once")
+                yield result
+
     tokenizer = place / "tokenizer"
     found = {}
     if not tokenizer.exists():  # the first run learns it, the others take it over
         found[tries[0]] = one(tries[0])
         shutil.copytree(_folder(place, tries[0]) / "tokenizer", tokenizer)
     rest = [which for which in tries if which not in found]
-    with ThreadPoolExecutor(setting.jobs) as pool:
-        return found | dict(zip(rest, pool.map(one, rest)))
+    return found | dict(several(rest))
 
 
 def _train(which: Try, recipe: Recipe, place: Path, setting: Setting) -> None:

@@ -107,7 +107,7 @@ class Translator:
         *,
         beam: int,
         n_best: int = 1,
-        length_penalty: float = 0.6,
+        length_penalty: float = 1.0,
         max_length: int = 256,
         batch_tokens: int = 4096,
         progress: Progress | None = None,

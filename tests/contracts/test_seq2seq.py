@@ -9,6 +9,7 @@ from regard import registry
 from regard.assemble import build_model
 from regard.decoding.beam import beam
 from regard.decoding.greedy import greedy
+from regard.decoding.sampling import sample
 from regard.inspection.capture import capture
 from regard.types import BEGIN, END, PAD, Batch, fork, narrow, select_
 
@@ -170,12 +171,18 @@ def test_the_searched_score_is_the_teacher_forced_score_in_any_batch(model, batc
     memory = model.encode(batch.source, batch.source_mask)
     limits = torch.tensor([9, 9, 5, 9])
     found = beam(model.decoder, memory, max_lengths=limits, width=3, n_best=3)
-    found = [[*hypotheses, one] for hypotheses, one in zip(found, greedy(model.decoder, memory, max_lengths=limits))]
+    others = [
+        greedy(model.decoder, memory, max_lengths=limits),
+        sample(model.decoder, memory, max_lengths=limits, seed=5),
+    ]
+    found = [[*hypotheses, *more] for hypotheses, *more in zip(found, *others)]
     for row, hypotheses in enumerate(found):
         one = slice(row, row + 1)
         alone = model.encode(batch.source[one], batch.source_mask[one])
         again = beam(model.decoder, alone, max_lengths=limits[one], width=3, n_best=3)[0]
         assert [h.ids for h in again] == [h.ids for h in hypotheses[:3]]
+        (drawn,) = sample(model.decoder, alone, max_lengths=limits[one], seed=5)
+        assert drawn.ids == hypotheses[-1].ids
         for hypothesis in hypotheses:
             wanted = torch.tensor([*hypothesis.ids, *([END] if hypothesis.finished else [])])
             fed = torch.tensor([[BEGIN, *wanted[:-1].tolist()]])

@@ -118,6 +118,7 @@ def test_brute_force_after_a_prefix() -> None:
         max_lengths=lengths(6, 5),
         width=64,
         n_best=3,
+        length_penalty=0.6,
         prefix=torch.tensor([[4, 1], [0, 4]]),
     )
     assert_same(found[0], brute_force(table, 9, 6, 0.6, prefix=(4, 1))[:3])
@@ -197,7 +198,7 @@ def test_sentences_that_are_done_leave_the_batch() -> None:
 def test_what_the_limit_cuts_is_returned_only_when_nothing_finished() -> None:
     table = Table(vocabulary=6, seed=5)
     table.table[:, END] = -torch.inf
-    found = beam(table, table.memory([1]), max_lengths=lengths(4), width=3, n_best=2)
+    found = beam(table, table.memory([1]), max_lengths=lengths(4), width=3, n_best=2, length_penalty=0.6)
     assert [(len(h.ids), h.finished) for h in found[0]] == [(4, False), (4, False)]
     wanted = plain_beam(table, 1, 4, 3, 2, 0.6)
     assert_same(found[0], [(score, ids) for score, ids, _ in wanted])

@@ -9,32 +9,27 @@ from torch import Tensor
 
 from regard.layers.watch import Watched
 
+Query = Float[Tensor, "B T D"]
+Context = Float[Tensor, "B T C"]
 Kept = dict[str, Tensor]
 """What is computed once a memory, each (B, S, ...)."""
+Mask = Bool[Tensor, "*N"] | None
+"""Broadcastable to (B, T, S), True where a query may look."""
+Places = Int[Tensor, "T"] | None
+"""The queries' positions in the text being written, for those attentions that care."""
 
 
 class Attention(Watched, ABC):
-    """query (B, T, D), memory (B, S, M), mask broadcastable to (B, T, S) with True where a query may look.
-
-    Tells its watcher the "weights", (B, heads, T, S). What it gives is `context` wide.
-    """
+    """Tells its watcher the "weights", (B, heads, T, S)."""
 
     context: int
+    """How wide what it gives is."""
 
     @abstractmethod
     def remember(self, memory: Float[Tensor, "B S M"]) -> Kept: ...
 
     @abstractmethod
-    def recall(
-        self,
-        query: Float[Tensor, "B T D"],
-        kept: Kept,
-        mask: Bool[Tensor, "*N"] | None = None,
-        places: Int[Tensor, "T"] | None = None,
-    ) -> Float[Tensor, "B T C"]:
-        """`places` are the queries' positions in the text being written, for those attentions that care."""
+    def recall(self, query: Query, kept: Kept, mask: Mask = None, places: Places = None) -> Context: ...
 
-    def forward(
-        self, query: Float[Tensor, "B T D"], memory: Float[Tensor, "B S M"], mask: Bool[Tensor, "*N"] | None = None
-    ) -> Float[Tensor, "B T C"]:
+    def forward(self, query: Query, memory: Float[Tensor, "B S M"], mask: Mask = None) -> Context:
         return self.recall(query, self.remember(memory), mask)

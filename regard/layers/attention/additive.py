@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.layers.attend import mix
-from regard.layers.attention._base import Attention, Kept
+from regard.layers.attention._base import Attention, Context, Kept, Mask, Places, Query
 
 __all__ = ["Additive"]
 
@@ -26,12 +26,6 @@ class Additive(Attention):
     def remember(self, memory: Float[Tensor, "B S M"]) -> Kept:
         return {"key": self.key(memory), "value": memory}
 
-    def recall(
-        self,
-        query: Float[Tensor, "B T D"],
-        kept: Kept,
-        mask: Bool[Tensor, "*N"] | None = None,
-        places: Int[Tensor, "T"] | None = None,
-    ) -> Float[Tensor, "B T M"]:
+    def recall(self, query: Query, kept: Kept, mask: Mask = None, places: Places = None) -> Context:
         matched = torch.tanh(self.query(query)[:, :, None] + kept["key"][:, None])
         return mix(self.score(matched)[..., 0], kept["value"], mask, self.watcher)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from regard.layers.attend import mix
-from regard.layers.attention._base import Attention, Kept
+from regard.layers.attention._base import Attention, Context, Kept, Mask, Places, Query
 
 __all__ = ["Dot"]
 
@@ -22,11 +22,5 @@ class Dot(Attention):
     def remember(self, memory: Float[Tensor, "B S D"]) -> Kept:
         return {"value": memory}
 
-    def recall(
-        self,
-        query: Float[Tensor, "B T D"],
-        kept: Kept,
-        mask: Bool[Tensor, "*N"] | None = None,
-        places: Int[Tensor, "T"] | None = None,
-    ) -> Float[Tensor, "B T D"]:
+    def recall(self, query: Query, kept: Kept, mask: Mask = None, places: Places = None) -> Context:
         return mix(query @ kept["value"].mT * self.scale, kept["value"], mask, self.watcher)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import UserError
 from regard.layers.attend import mix
-from regard.layers.attention._base import Attention, Kept
+from regard.layers.attention._base import Attention, Context, Kept, Mask, Places, Query
 from regard.layers.attention.multiplicative import Multiplicative
 
 __all__ = ["Local"]
@@ -41,13 +41,7 @@ class Local(Attention):
     def remember(self, memory: Float[Tensor, "B S M"]) -> Kept:
         return self.match.remember(memory)
 
-    def recall(
-        self,
-        query: Float[Tensor, "B T D"],
-        kept: Kept,
-        mask: Bool[Tensor, "*N"] | None = None,
-        places: Int[Tensor, "T"] | None = None,
-    ) -> Float[Tensor, "B T M"]:
+    def recall(self, query: Query, kept: Kept, mask: Mask = None, places: Places = None) -> Context:
         scores = self.match.scores(query, kept["key"])
         positions = torch.arange(scores.shape[-1], device=scores.device)
         seen = torch.ones_like(positions, dtype=torch.bool) if mask is None else mask

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.errors import UserError
 from regard.layers.attend import attend
-from regard.layers.attention._base import Attention, Kept
+from regard.layers.attention._base import Attention, Context, Kept, Mask, Places, Query
 
 __all__ = ["MultiHead"]
 
@@ -49,13 +49,7 @@ class MultiHead(Attention):
         key, value = both.chunk(2, dim=-1)
         return {"key": self._split(key), "value": self._split(value)}
 
-    def recall(
-        self,
-        query: Float[Tensor, "B T D"],
-        kept: Kept,
-        mask: Bool[Tensor, "*M"] | None = None,
-        places: Int[Tensor, "T"] | None = None,
-    ) -> Float[Tensor, "B T D"]:
+    def recall(self, query: Query, kept: Kept, mask: Mask = None, places: Places = None) -> Context:
         projected = F.linear(query, self.inward.weight[: self.width], self.inward.bias[: self.width])
         return self.look(self._split(projected), kept["key"], kept["value"], mask)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import UserError
 from regard.layers.attend import mix
-from regard.layers.attention._base import Attention, Kept
+from regard.layers.attention._base import Attention, Context, Kept, Mask, Places, Query
 
 __all__ = ["Multiplicative"]
 
@@ -38,11 +38,5 @@ class Multiplicative(Attention):
             return self.vector(torch.tanh(self.query(query)[:, :, None] + key[:, None]))[..., 0]
         return query @ key.mT
 
-    def recall(
-        self,
-        query: Float[Tensor, "B T D"],
-        kept: Kept,
-        mask: Bool[Tensor, "*N"] | None = None,
-        places: Int[Tensor, "T"] | None = None,
-    ) -> Float[Tensor, "B T M"]:
+    def recall(self, query: Query, kept: Kept, mask: Mask = None, places: Places = None) -> Context:
         return mix(self.scores(query, kept["key"]), kept["value"], mask, self.watcher)

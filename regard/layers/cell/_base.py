@@ -13,6 +13,8 @@ from torch.nn import functional as F
 from regard.layers.cell._fused import fused
 from regard.layers.watch import Watched
 
+Stacked = Float[Tensor, "B G"]
+"""A number for every unit of every gate."""
 CellState = tuple[Tensor, ...]
 """What a cell remembers, each (B, W): the hidden state h, and for an LSTM the cell state c."""
 
@@ -61,15 +63,15 @@ class Cell(Watched, ABC):
         """b + U x from a product that has its early bias."""
         return self.norm_inward(product) + self.bias if self.normed else product
 
-    def remembered(self, hidden: Float[Tensor, "B W"]) -> Float[Tensor, "B G"]:
+    def remembered(self, hidden: Float[Tensor, "B W"]) -> Stacked:
         """W h."""
         return self.norm_recurrent(F.linear(hidden, self.recurrent))
 
     @abstractmethod
-    def step(self, projected: Float[Tensor, "B G"], state: CellState) -> tuple[CellState, dict[str, Tensor]]:
+    def step(self, projected: Stacked, state: CellState) -> tuple[CellState, dict[str, Tensor]]:
         """The equations: from b + U x_t and the state before to the state after, and the gates by name."""
 
-    def advance(self, projected: Float[Tensor, "B G"], state: CellState) -> CellState:
+    def advance(self, projected: Stacked, state: CellState) -> CellState:
         """One step: fused where that is possible and nobody watches, else by the equations."""
         if not self.spells_out and projected.is_cuda:
             return self.fused_step(projected, self.remembered(state[0]), state)
@@ -80,9 +82,7 @@ class Cell(Watched, ABC):
         return after
 
     @abstractmethod
-    def fused_step(
-        self, projected: Float[Tensor, "B G"], remembered: Float[Tensor, "B G"], state: CellState
-    ) -> CellState:
+    def fused_step(self, projected: Stacked, remembered: Stacked, state: CellState) -> CellState:
         """The equations after the products, in one kernel of torch's for a GPU."""
 
     def empty(self, rows: int) -> CellState:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from regard.layers.cell._base import Cell, CellState
+from regard.layers.cell._base import Cell, CellState, Stacked
 
 __all__ = ["GRU"]
 
@@ -16,7 +15,7 @@ class GRU(Cell):
 
     gates, parts, kernel = ("reset", "update", "candidate"), ("hidden",), "gru"
 
-    def step(self, projected: Float[Tensor, "B G"], state: CellState) -> tuple[CellState, dict[str, Tensor]]:
+    def step(self, projected: Stacked, state: CellState) -> tuple[CellState, dict[str, Tensor]]:
         (h,) = state
         x_r, x_z, x_n = projected.chunk(3, dim=-1)
         h_r, h_z, h_n = self.remembered(h).chunk(3, dim=-1)
@@ -25,9 +24,7 @@ class GRU(Cell):
         h = (1 - z) * n + z * h
         return (h,), {"reset": r, "update": z, "candidate": n}
 
-    def fused_step(
-        self, projected: Float[Tensor, "B G"], remembered: Float[Tensor, "B G"], state: CellState
-    ) -> CellState:
+    def fused_step(self, projected: Stacked, remembered: Stacked, state: CellState) -> CellState:
         kernel, dtype = torch.ops.aten._thnn_fused_gru_cell, projected.dtype
         h, _ = kernel(projected, remembered.to(dtype), state[0].to(dtype))
         return (h,)

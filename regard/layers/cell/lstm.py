@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.layers.cell._base import Cell, CellState
+from regard.layers.cell._base import Cell, CellState, Stacked
 
 __all__ = ["LSTM"]
 
@@ -21,7 +20,7 @@ class LSTM(Cell):
         self.rows_of(self.bias, "forget").fill_(1.0)  # at first it remembers (Gers et al. 2000)
         self.norm_cell: nn.Module = nn.LayerNorm(width) if norm else nn.Identity()
 
-    def step(self, projected: Float[Tensor, "B G"], state: CellState) -> tuple[CellState, dict[str, Tensor]]:
+    def step(self, projected: Stacked, state: CellState) -> tuple[CellState, dict[str, Tensor]]:
         h, c = state
         i, f, g, o = (projected + self.remembered(h)).chunk(4, dim=-1)
         i, f, o = torch.sigmoid(i), torch.sigmoid(f), torch.sigmoid(o)
@@ -30,9 +29,7 @@ class LSTM(Cell):
         h = o * torch.tanh(self.norm_cell(c))
         return (h, c), {"input": i, "forget": f, "candidate": g, "output": o}
 
-    def fused_step(
-        self, projected: Float[Tensor, "B G"], remembered: Float[Tensor, "B G"], state: CellState
-    ) -> CellState:
+    def fused_step(self, projected: Stacked, remembered: Stacked, state: CellState) -> CellState:
         kernel, dtype = torch.ops.aten._thnn_fused_lstm_cell, projected.dtype
         h, c, _ = kernel(projected, remembered.to(dtype), state[1].to(dtype))
         return h, c

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from jaxtyping import Float
 from torch import Tensor
 
-from regard.layers.cell._base import Cell, CellState
+from regard.layers.cell._base import Cell, CellState, Stacked
 
 __all__ = ["RNN"]
 
@@ -15,13 +14,11 @@ class RNN(Cell):
 
     gates, parts, kernel = ("candidate",), ("hidden",), "rnn_tanh"
 
-    def step(self, projected: Float[Tensor, "B G"], state: CellState) -> tuple[CellState, dict[str, Tensor]]:
+    def step(self, projected: Stacked, state: CellState) -> tuple[CellState, dict[str, Tensor]]:
         (h,) = state
         a = projected + self.remembered(h)
         h = a.tanh()
         return (h,), {"candidate": h}
 
-    def fused_step(
-        self, projected: Float[Tensor, "B G"], remembered: Float[Tensor, "B G"], state: CellState
-    ) -> CellState:
+    def fused_step(self, projected: Stacked, remembered: Stacked, state: CellState) -> CellState:
         return ((projected + remembered).tanh(),)
