@@ -171,8 +171,8 @@ def random_batch(vocabulary: int, sentences: int, length: int) -> Batch:
     """Sentences of every length from a third of the longest up, in no order."""
     source, target = (random_ids(vocabulary, sentences, length) for _ in range(2))
     target = F.pad(target, (1, 0), value=BEGIN)
-    mask = target != PAD
-    return Batch(source, source != PAD, target, mask, int(mask[:, 1:].sum()))
+    mask = (target != PAD) & (target != BEGIN)
+    return Batch(source, source != PAD, target, mask, int(mask.sum()))
 
 
 def random_ids(vocabulary: int, sentences: int, length: int) -> Tensor:

@@ -86,7 +86,7 @@ def random_batch(vocabulary: int, sentences: int, length: int) -> Batch:
     source = source[:, 1:].contiguous()
     source[:, -1] = target[:, -1] = END
     target[:, 0] = BEGIN
-    return Batch(source, source != PAD, target, target != PAD, sentences * length)
+    return Batch(source, source != PAD, target, target != BEGIN, sentences * length)
 
 
 def main(arguments: list[str] | None = None) -> int:

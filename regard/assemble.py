@@ -1,4 +1,4 @@
-"""Recipe -> model, model folder -> something that translates. The only file that knows both data and models.
+"""Recipe -> model, model folder -> something to use. The only file that knows both data and models.
 
 The constructors' signatures are the schema: a key that no part takes is refused here, with the nearest one that exists.
 """
@@ -7,24 +7,30 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from regard import registry
 from regard.config import PRESETS, Recipe, recipe_from_toml, to_toml
-from regard.data.tokenizer._base import Tokenizer
+from regard.data.codec import Codec
 from regard.device import pick_device
 from regard.errors import UserError, suggestion
 from regard.pretrained import shipped_models
 from regard.storage import Folder, read_folder, save_weights, write_folder
-from regard.task.translate import Translator
+from regard.task._base import Task
 
 PARTS = {"stem": "tokens", "encoder": "transformer", "decoder": "transformer"}
 """The parts a model may be made of, each a family folder, and the kind taken when a recipe names none."""
-GIVEN = ("vocabulary", "inputs", "memory_width")
+GIVEN = ("vocabulary", "channels", "size", "rate", "features", "labels", "inputs", "memory_width")
 """What a part is told of the data and of the part before it; a recipe does not state it."""
+EXAMPLE_SIZES = {"vocabulary": 8, "channels": 3, "size": 32, "rate": 8000, "features": 2, "labels": 2}
+"""What parts are told where the data are not known yet, only to see whether they fit together."""
+
+
+CODEC_FILES = ("tokenizer", "input", "labels", "target")
+"""How the names of the files begin that hold what goes between raw examples and the weights."""
 
 
 def resolve_model(tree: dict[str, Any]) -> dict[str, Any]:
@@ -51,10 +57,10 @@ def resolve_model(tree: dict[str, Any]) -> dict[str, Any]:
         _check_types(values, known, f"model.{part}")
         resolved[part] = {"kind": part_kind, **values}
         taken |= set(known)
-    for name in ("share",):
-        if name in own:
-            resolved[name] = stated.get(name, own[name].default)
-            taken.add(name)
+    for name in own.keys() - PARTS.keys() - {*GIVEN, "label_smoothing"}:
+        resolved[name] = stated.get(name, own[name].default)
+        _check_types({name: resolved[name]}, own, "model")
+        taken.add(name)
     _refuse_unknown(stated, {*taken, *PARTS, "preset", "kind"}, "model")
     _check_fit(resolved)
     return resolved
@@ -78,9 +84,11 @@ def _check_fit(resolved: dict[str, Any]) -> None:
         raise UserError(
             'model.decoder.bridge: "copy" needs a recurrent encoder with the same cell, layers and width; use "dense"'
         )
+    given = resolved.get("stem", {}).get("width")
     for before, part, told in (("stem", "encoder", "inputs"), ("encoder", "decoder", "memory_width")):
         if before in resolved and part in resolved:
-            given, own = resolved[before].get("width"), resolved[part].get("width")
+            given = resolved[before].get("width", given)
+            own = resolved[part].get("width", given)
             if told not in registry.keywords(registry.factory(part, resolved[part]["kind"])) and given != own:
                 raise UserError(
                     f"model.{part}: is {own} wide, but the {before} gives vectors of {given}; make the widths equal"
@@ -112,24 +120,29 @@ def _check_types(values: dict[str, Any], known: dict[str, inspect.Parameter], wh
             raise UserError(f"{where}.{name}: wants {wanted}, was given {value!r}")
 
 
-def build_model(tree: dict[str, Any], vocabulary: int, label_smoothing: float = 0.0) -> nn.Module:
-    """The model a (resolved or short) `model` section describes, for a vocabulary of that size."""
+def build_model(
+    tree: dict[str, Any], vocabulary: int | None = None, label_smoothing: float = 0.0, **sizes: int
+) -> nn.Module:
+    """The model a (resolved or short) `model` section describes, for data of these sizes (a codec's `sizes()`)."""
     resolved = resolve_model(tree)
     kind = resolved.pop("kind")
-    made: dict[str, Any] = {"label_smoothing": label_smoothing}
-    given: dict[str, Any] = {"vocabulary": vocabulary}
-    for name, value in resolved.items():
-        made[name] = registry.build(name, value, f"model.{name}", **given) if name in PARTS else value
+    known = registry.keywords(registry.factory("model", kind, "model.kind"))
+    given: dict[str, Any] = {**sizes, "memory_width": None} | ({} if vocabulary is None else {"vocabulary": vocabulary})
+    made: dict[str, Any] = {}
+    for name in [part for part in PARTS if part in resolved]:
+        made[name] = registry.build(name, resolved.pop(name), f"model.{name}", **given)
         if name in ("stem", "encoder"):
             given["inputs" if name == "stem" else "memory_width"] = made[name].width
-    return registry.create("model", kind, "model", **made)
+    told = {"label_smoothing": label_smoothing, **sizes}
+    made |= {name: value for name, value in told.items() if name in known}
+    return registry.create("model", kind, "model", **made, **resolved)
 
 
-def model_files(recipe: Recipe, tokenizer: Tokenizer, weights: dict[str, Tensor], precision: str) -> dict[str, Any]:
+def model_files(recipe: Recipe, codec: Codec, weights: dict[str, Tensor], precision: str) -> dict[str, Any]:
     """What a model folder holds, by file name."""
     return {
         "recipe.toml": to_toml(recipe).encode(),
-        **tokenizer.files(),
+        **codec.files(),
         "weights.safetensors": save_weights(weights, precision),
     }
 
@@ -151,21 +164,35 @@ def find_model(name: str | Path) -> Path:
     raise UserError(f"no model '{name}'{suggestion(str(name), shipped_models())} (or the path of a model folder)")
 
 
-def read_model(folder: Folder) -> tuple[Recipe, Tokenizer, nn.Module]:
-    """Recipe, tokenizer and model of a verified folder, from that folder alone."""
+def task_of(recipe: Recipe) -> type[Task]:
+    """The class that a recipe's `task` names."""
+    return cast(type[Task], registry.factory("task", recipe.task, "task"))
+
+
+def read_model(folder: Folder) -> tuple[Recipe, Codec, nn.Module]:
+    """Recipe, codec and model of a verified folder, from that folder alone."""
     recipe = recipe_from_toml(folder.read("recipe.toml").decode(), where=f"{folder.path}/recipe.toml")
-    options = dict(recipe.tokenizer)
-    kind = registry.factory("data/tokenizer", options.pop("kind", "subword"), "tokenizer.kind")
-    tokenizer = kind.from_files({name: folder.read(name) for name in folder.names if name.startswith("tokenizer")})  # type: ignore[attr-defined]
+    codec = read_codec(recipe, folder)
     weights = folder.weights()
     with torch.device("meta"):  # shapes only: nothing is allocated before the weights are known to fit
-        model = build_model(recipe.model, len(tokenizer))
+        model = build_model(recipe.model, **codec.sizes())
+    check_weights(model, weights, str(folder.path))
+    if any(buffer.is_meta for buffer in model.buffers()):  # what a part computes for itself must be there too
+        model = build_model(recipe.model, **codec.sizes())
     assign_weights(model, weights, str(folder.path))
-    return recipe, tokenizer, model
+    return recipe, codec, model
 
 
-def assign_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> None:
-    """Gives the model its weights, refusing a missing, extra or misshapen one by name."""
+def read_codec(recipe: Recipe, folder: Folder) -> Codec:
+    known = {name: folder.read(name) for name in folder.names if name.startswith(CODEC_FILES)}
+    try:
+        return task_of(recipe).codec(recipe, known)
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{folder.path}: what goes with the weights cannot be understood ({error})") from None
+
+
+def check_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> None:
+    """Refuses a missing, extra or misshapen weight by name."""
     wanted = dict(model.named_parameters())
     for name in sorted(wanted.keys() ^ weights.keys()):
         raise UserError(f"{where}: weight '{name}' is {'missing' if name in wanted else 'not part of this model'}")
@@ -173,9 +200,30 @@ def assign_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> 
         if parameter.shape != weights[name].shape:
             shapes = f"{tuple(weights[name].shape)} instead of {tuple(parameter.shape)}"
             raise UserError(f"{where}: weight '{name}' has shape {shapes}")
+
+
+def assign_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> None:
+    """Gives the model its weights, which must be all of them and no others."""
+    check_weights(model, weights, where)
     shared = {id(p): name for name, p in model.named_parameters()}
     every = model.named_parameters(remove_duplicate=False)
     model.load_state_dict({name: weights[shared[id(p)]] for name, p in every}, assign=True)
+
+
+def take_over(model: nn.Module, weights: dict[str, Tensor], where: str) -> int:
+    """Gives the stem and the encoder the weights of another model's; says how many numbers that were."""
+    taken = 0
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.startswith(("stem.", "encoder.")) and name in weights:
+                if parameter.shape != weights[name].shape:
+                    shapes = f"{tuple(weights[name].shape)} instead of {tuple(parameter.shape)}"
+                    raise UserError(f"{where}: weight '{name}' has shape {shapes}; the parts must be of one size")
+                parameter.copy_(weights[name])
+                taken += parameter.numel()
+    if not taken:
+        raise UserError(f"{where}: nothing in it fits this model; it needs the same stem or encoder")
+    return taken
 
 
 def export(name: str | Path, folder: str | Path, precision: str = "int8") -> Path:
@@ -183,12 +231,17 @@ def export(name: str | Path, folder: str | Path, precision: str = "int8") -> Pat
     if Path(folder).exists():
         raise UserError(f"{folder} already exists; choose another folder")
     origin = read_folder(find_model(name))
-    recipe, tokenizer, _ = read_model(origin)
-    write_folder(Path(folder), model_files(recipe, tokenizer, origin.weights(), precision))
+    recipe, codec, _ = read_model(origin)
+    write_folder(Path(folder), model_files(recipe, codec, origin.weights(), precision))
     return Path(folder)
 
 
-def load(name: str | Path = "fr-en", device: str = "auto") -> Translator:
-    """A shipped model by name, or any model folder or run by path, ready to translate."""
-    recipe, tokenizer, model = read_model(read_folder(find_model(name)))
-    return Translator(recipe, tokenizer, model, pick_device(device))
+def load(name: str | Path = "fr-en", device: str = "auto", task: str = "") -> Any:
+    """A shipped model by name, or any model folder or run by path, ready to use: a Translator, a Classifier, ...
+
+    With `task` a model for anything else is refused.
+    """
+    recipe, codec, model = read_model(read_folder(find_model(name)))
+    if task and recipe.task != task:
+        raise UserError(f"{name}: this model is made to {recipe.task}, not to {task}; use: regard {recipe.task}")
+    return task_of(recipe)(recipe, codec, model, pick_device(device))

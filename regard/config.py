@@ -31,7 +31,11 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 @dataclass
 class Data:
-    """Where the text is. A file may end in .gz, .xz or .zst; `pairs.tsv#2` means the second column of a .tsv."""
+    """Where the data are. A file may end in .gz, .xz or .zst; `pairs.tsv#2` means the second column of a .tsv.
+
+    Translation reads pairs of lines from `source` and `target`. All other tasks read examples from `train`, `valid` and
+    `test`, by `format`.
+    """
 
     root: str = "data"
     """Relative paths below start here."""
@@ -39,10 +43,20 @@ class Data:
     target: list[str] = field(default_factory=list)
     valid_source: list[str] = field(default_factory=list)
     valid_target: list[str] = field(default_factory=list)
+    format: dict[str, Any] = field(default_factory=dict)
+    """What reads the examples: its kind (a file in data/format), and its keys."""
+    train: list[str] = field(default_factory=list)
+    valid: list[str] = field(default_factory=list)
+    """When empty, some of `train` are held out."""
+    test: list[str] = field(default_factory=list)
+    folds: int = 0
+    """Cross-validation: the training examples are dealt into this many piles, of which pile `fold` is the test."""
+    fold: int = 0
     hold_out: list[str] = field(default_factory=list)
     """Which of `source` the held-out pairs are taken from; all of them when empty."""
     hold_out_valid: int = -1
-    """Pairs held out for validation, besides the valid files; -1 means 1,000 if no such files are named, else none."""
+    """Pairs or examples held out for validation, besides the valid files; -1 means 1,000 (of examples a tenth at most)
+    if no such files are named, else none."""
     hold_out_test: int = 0
     """Pairs held out and written to RUN/held_out/test.source and test.target, never trained on."""
     valid_limit: int = 2000
@@ -71,6 +85,8 @@ class Training:
     """Stop after this much time even if steps are left; 0 means no limit."""
     batch_tokens: int = 4096
     """A batch holds as many pairs as fit this many padded target tokens, and source tokens likewise."""
+    batch_examples: int = 0
+    """A batch holds so many examples instead; for inputs that are not made of tokens."""
     accumulate: int = 1
     """Batches whose gradients make one step."""
     learning_rate: float = 1e-3
@@ -95,17 +111,18 @@ class Training:
     log_every: int = 50
     keep: int = 5
     """Checkpoints kept, besides the best."""
-    metric: str = "bleu"
-    """What the best is chosen by: bleu, chrf or loss."""
+    metric: str = ""
+    """What the best is chosen by; empty means the first score that validation gives (for translation, bleu)."""
     patience: int = 0
     """Stop after this many validations without improvement; 0 never does."""
     bad_steps: int = 10
     """Steps with a non-finite loss or gradient are skipped; this many in a row stop the run."""
     device: str = "auto"
     samples: int = 3
-    """Translations shown at each validation."""
+    """Outputs shown at each validation."""
     start_from: str = ""
-    """A model or run to fine-tune (`training.from` in a recipe): its weights and tokenizer are taken over."""
+    """A model or run to fine-tune (`training.from` in a recipe): its weights and tokenizer are taken over. From a model
+    for another task only what reads is taken, its stem and encoder."""
 
 
 @dataclass
@@ -132,9 +149,14 @@ class Recipe:
     target_language: str = ""
     data: Data = field(default_factory=Data)
     tokenizer: dict[str, Any] = field(default_factory=lambda: {"kind": "subword"})
+    input: dict[str, Any] = field(default_factory=dict)
+    """How an input that is not text is read: the size of pictures, say."""
     model: dict[str, Any] = field(default_factory=dict)
     training: Training = field(default_factory=Training)
     decoding: Decoding = field(default_factory=Decoding)
+    tiny: dict[str, Any] = field(default_factory=dict)
+    """What changes in a form of seconds on data the package makes itself, which anybody can try: any keys of the other
+    sections, and `beats`, the scores that it must do better than to have learnt anything."""
 
 
 KEYS = {"start_from": "from"}
@@ -209,6 +231,29 @@ def apply_overrides(recipe: Recipe, overrides: Iterable[str]) -> Recipe:
                 raise UserError(f"{'.'.join(keys)}: '{'.'.join(keys[:depth])}' is a value and has no keys")
         node[keys[-1]] = value
     return recipe_from_dict(tree)
+
+
+def tiny_form(recipe: Recipe) -> Recipe:
+    """The recipe as its `[tiny]` section changes it: on data that need no files."""
+    if not recipe.tiny:
+        raise UserError("tiny: this recipe has no tiny form; train it on its data")
+    tree, changes = _plain(recipe), _tree(recipe.tiny, "tiny")
+    changes.pop("beats", None)
+    for name, value in tree["data"].items():
+        if isinstance(value, list):
+            tree["data"][name] = []
+    for whole in ("format",):  # another kind takes none of the keys of the first
+        if whole in changes.get("data", {}):
+            tree["data"][whole] = {}
+    tree["tiny"] = {}
+    return recipe_from_dict(_merged(tree, changes))
+
+
+def _merged(tree: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    for key, value in changes.items():
+        inner = tree.get(key)
+        tree[key] = _merged(inner, value) if isinstance(value, dict) and isinstance(inner, dict) else value
+    return tree
 
 
 def to_toml(recipe: Recipe) -> str:

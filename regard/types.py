@@ -1,8 +1,8 @@
 """The values that travel between the rooms, and the one legend of shapes.
 
-    B  sentences in a batch         R  rows being decoded, R = B * rows-per-sentence
+    B  examples in a batch          R  rows being decoded, R = B * rows-per-example
     S  source positions             T  target positions
-    D  model width                  H  heads         V  vocabulary
+    D  model width                  H  heads         V  vocabulary         L  labels
 
 Batch comes first everywhere. Masks are boolean and True means "may be attended" (a real position).
 Nothing here imports anything of ours.
@@ -11,11 +11,11 @@ Nothing here imports anything of ours.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 Tree = Any
@@ -37,24 +37,32 @@ def map_tree(function: Callable[[Tensor], Tensor], tree: Tree) -> Tree:
 
 @dataclass
 class Batch:
-    """Padded pairs. `target` holds BEGIN, the text, END: `target[:, :-1]` is fed, `target[:, 1:]` is wanted."""
+    """Padded examples: an input and what is wanted of it, each of whatever shape its stem or head takes.
 
-    source: Int[Tensor, "B S"]
+    A target that is text holds BEGIN, the text, END: `target[:, :-1]` is fed, `target[:, 1:]` is wanted.
+    """
+
+    source: Shaped[Tensor, "B *input"]
     source_mask: Bool[Tensor, "B S"]
-    target: Int[Tensor, "B T"]
+    target: Shaped[Tensor, "B *output"]
     target_mask: Bool[Tensor, "B T"]
+    """Where something is wanted: at padding nothing is, nor at BEGIN."""
     units: int
-    """Wanted target tokens: what a loss is averaged over. Counted on the host, so that nobody waits for the GPU."""
+    """How often the mask is True: what a loss is averaged over. Counted on the host, so that nobody waits for the GPU."""
 
     def __len__(self) -> int:
         return self.source.shape[0]
 
     def to(self, device: torch.device | str) -> Batch:
-        moved = {f.name: getattr(self, f.name).to(device, non_blocking=True) for f in fields(self) if f.name != "units"}
-        return replace(self, **moved)
+        return self._each(lambda tensor: tensor.to(device, non_blocking=True))
 
     def pin(self) -> Batch:
-        return replace(self, **{f.name: getattr(self, f.name).pin_memory() for f in fields(self) if f.name != "units"})
+        return self._each(Tensor.pin_memory)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        return Batch(
+            change(self.source), change(self.source_mask), change(self.target), change(self.target_mask), self.units
+        )
 
     def split(self) -> list[Batch]:
         """Two halves, for a batch that did not fit in memory."""
@@ -64,9 +72,7 @@ class Batch:
 
     def _rows(self, part: slice) -> Batch:
         target_mask = self.target_mask[part]
-        return Batch(
-            self.source[part], self.source_mask[part], self.target[part], target_mask, int(target_mask[:, 1:].sum())
-        )
+        return Batch(self.source[part], self.source_mask[part], self.target[part], target_mask, int(target_mask.sum()))
 
 
 @dataclass
@@ -77,9 +83,16 @@ class Memory:
     mask: Bool[Tensor, "B S"]
     final: Tree = None
     """The last state of a recurrent encoder, batch first."""
+    cost: Float[Tensor, "B"] | None = None
+    """What thinking cost, weighted: a model that halts by itself is trained to keep it low."""
 
     def __len__(self) -> int:
         return self.states.shape[0]
+
+
+def nothing(examples: int, device: torch.device | str = "cpu") -> Memory:
+    """The memory of a decoder that has nothing to look at: a language model's."""
+    return Memory(torch.zeros(examples, 0, 1, device=device), torch.zeros(examples, 0, dtype=torch.bool, device=device))
 
 
 @dataclass
@@ -96,6 +109,8 @@ class State:
     """Per row and position, (R, capacity, ...): filled one position at a time. Empty when capacity is 0."""
     carry: Tree = field(default_factory=dict)
     """Per row, (R, ...): the state of a recurrent decoder."""
+    cost: Float[Tensor, "R"] | None = None
+    """As the memory's, of what was decoded last."""
 
 
 def select_(state: State, index: Int[Tensor, "R"], filled: int | None = None) -> State:
@@ -164,6 +179,15 @@ class BatchStream(Protocol):
         ...
 
     def seek(self, cursor: dict[str, int]) -> None: ...
+
+
+@dataclass
+class Validation:
+    """What a validation found: its scores, the one that counts first."""
+
+    scores: dict[str, float]
+    samples: list[tuple[str, str, str]] = field(default_factory=list)
+    """(input, output, what was wanted) of a few examples."""
 
 
 @dataclass

@@ -8,11 +8,14 @@ from typing import Annotated
 import typer
 
 from regard import __version__
+from regard.cli.classify import classify
+from regard.cli.data import data
 from regard.cli.doctor import doctor
 from regard.cli.evaluate import evaluate
 from regard.cli.export import export
 from regard.cli.lab import lab
 from regard.cli.models import models
+from regard.cli.recipes import recipes
 from regard.cli.terminal import say
 from regard.cli.train import train
 from regard.cli.translate import translate
@@ -26,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # a bug keeps its whole traceback
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (translate, train, evaluate, export, lab, models, doctor):
+for command in (translate, classify, train, evaluate, export, lab, recipes, data, models, doctor):
     app.command()(command)
 
 

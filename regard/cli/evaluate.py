@@ -17,7 +17,10 @@ from regard.errors import UserError
 
 def evaluate(
     model: Annotated[str, typer.Argument(help="A shipped model, a model folder or a run.", autocompletion=model_names)],
-    source: Annotated[str, typer.Option(metavar="FILE", help="Text to translate: plain, .gz, .xz, .zst or a .tsv.")],
+    source: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Text to translate; without it, a run is tested on what its recipe names."),
+    ] = None,
     target: Annotated[
         str | None, typer.Option(metavar="FILE", help="Its reference translation, line by line; a .tsv may hold both.")
     ] = None,
@@ -33,7 +36,9 @@ def evaluate(
     format: Annotated[Format, typer.Option(help="Plain text, or one JSON object.")] = Format.text,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar or warnings.")] = False,
 ) -> None:
-    """Score a model: BLEU and chrF with their signatures."""
+    """Score a model: a translator's BLEU and chrF with their signatures, a run of any task by its own test examples."""
+    if source is None:
+        return _tested(model, device, format)
     from regard.data.corpus import read_lines, read_pairs
     from regard.evaluation.translation import compare, corpus_scores
 
@@ -56,10 +61,18 @@ def evaluate(
     typer.echo(as_json(result) if format is Format.json else _report(result))
 
 
+def _tested(run: str, device: str, format: Format) -> None:
+    from regard.runs import test
+
+    scores = test(run, device)
+    shown = "  ".join(f"{name} {value:.4g}" for name, value in scores.items())
+    typer.echo(as_json({"model": run, **scores}) if format is Format.json else shown)
+
+
 def _translated(model: str, sources: list[str], device: str, quiet: bool, options: dict[str, Any]) -> list[str]:
     import regard
 
-    translator = regard.load(model, device=device)
+    translator = regard.load(model, device=device, task="translate")
     started = time.perf_counter()
     with progress_bar(len(sources), wanted=not quiet) as advance:
         found = translator.translate(sources, warn=None if quiet else say, progress=advance, **options)

@@ -6,6 +6,7 @@ import enum
 import json
 import re
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 BREAKS = re.compile("[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
@@ -30,6 +31,12 @@ def say(message: str) -> None:
     line = harmless(one_line(f"regard: {message}"))
     encoding = sys.stderr.encoding or "utf-8"
     print(line.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
+
+
+def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """The rows as lines whose columns begin below each other."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows]
 
 
 class Format(enum.StrEnum):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.cli.models import model_names
 from regard.cli.terminal import harmless, say
 from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.config import Recipe
 
 
 def _recipe_names() -> list[str]:
@@ -28,7 +31,7 @@ def train(
             autocompletion=_recipe_names,
         ),
     ] = None,
-    task: Annotated[str | None, typer.Option(help="What the model is for: translate.")] = None,
+    task: Annotated[str | None, typer.Option(help="What the model is for, when no recipe says it.")] = None,
     source: Annotated[
         list[str] | None,
         typer.Option(metavar="FILE", help="Text to translate from: plain, .gz, .xz, .zst or a .tsv. May be repeated."),
@@ -45,6 +48,12 @@ def train(
     from_: Annotated[
         str | None, typer.Option("--from", metavar="MODEL", help="Fine-tune this model.", autocompletion=model_names)
     ] = None,
+    tiny: Annotated[
+        bool, typer.Option("--tiny", help="The recipe's form of seconds, on data made on the spot.")
+    ] = False,
+    folds: Annotated[
+        int | None, typer.Option(min=2, help="Cross-validate: train so many times, each tested on another part.")
+    ] = None,
     steps: Annotated[int | None, typer.Option(help="The same as training.steps=N.")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No live display.")] = False,
@@ -54,7 +63,7 @@ def train(
     Each line of the target file is the translation of that line of the source file.
     Ctrl-C saves and exits; --resume goes on from there.
     """
-    from regard.config import Recipe, apply_overrides, read_recipe
+    from regard.config import Recipe, apply_overrides, read_recipe, tiny_form
 
     recipe, overrides = recipe_and_overrides(arguments or [])
     named = {
@@ -69,16 +78,22 @@ def train(
     overrides += [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in named.items() if value is not None]
     if resume and (recipe or source or target or out or from_):
         raise UserError("--resume goes on with a run as it is; it takes no recipe, --source, --target, --out or --from")
-    if not resume and not recipe and not source and not any(text.startswith("data.source") for text in overrides):
+    named_data = any(text.startswith(("data.source", "data.train", "data.format")) for text in overrides)
+    if not resume and not recipe and not source and not named_data:
         raise UserError("nothing to train on; give a recipe, or --source FILE and --target FILE")
 
     if resume:
         given: Recipe | None = None
     else:  # mistakes in a recipe are found before anything heavy is imported
-        given, overrides = apply_overrides(read_recipe(recipe) if recipe else Recipe(), overrides), []
+        given = read_recipe(recipe) if recipe else Recipe()
+        given, overrides = apply_overrides(tiny_form(given) if tiny else given, overrides), []
 
     import regard
 
+    if folds:
+        if given is None:
+            raise UserError("--folds begins anew; leave out --resume")
+        return _cross_validate(given, folds, out, quiet)
     run = regard.train(
         given, *overrides, source=source, target=target, folder=resume or out, resume=resume is not None, quiet=quiet
     )
@@ -87,7 +102,20 @@ def train(
         raise typer.Exit(130)
     scores = ", ".join(f"{name} {value:.2f}" for name, value in run.scores.items())
     typer.echo(harmless(f"model: {run.folder / 'model'}" + (f" ({scores})" if scores else "")))
-    typer.echo(harmless(f"try:   regard translate --model {run.folder} '...'"))
+    typer.echo(harmless(f"try:   regard {run.model.usage.format(model=run.folder)}"))
+
+
+def _cross_validate(recipe: Recipe, folds: int, out: Path | None, quiet: bool) -> None:
+    from regard.runs import cross_validate
+
+    try:
+        scores, folder = cross_validate(recipe, folds, out, quiet)
+    except KeyboardInterrupt:
+        say("stopped before the last fold; the runs that were finished are kept")
+        raise typer.Exit(130) from None
+    found = "  ".join(f"{name} {mean:.2f} (spread {spread:.2f})" for name, (mean, spread) in scores.items())
+    typer.echo(harmless(f"{folds} folds, each tested on its own part: {found}"))
+    typer.echo(harmless(f"runs:  {folder}"))
 
 
 def recipe_and_overrides(arguments: list[str]) -> tuple[str | None, list[str]]:

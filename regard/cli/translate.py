@@ -55,7 +55,7 @@ def translate(
 
     if not texts and sys.stdin is None:
         raise UserError("no text was given and standard input is closed; write: regard translate 'Je suis étudiant.'")
-    translator = regard.load(model, device=device)
+    translator = regard.load(model, device=device, task="translate")
     warn = (lambda message: None) if quiet else say
 
     def answer(batch: list[str], first: int) -> list[str]:

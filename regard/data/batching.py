@@ -182,7 +182,8 @@ def _cut(source: np.ndarray, target: np.ndarray, batch_tokens: int) -> Iterator[
 
 
 def _padded(ids: np.ndarray, lengths: np.ndarray, begin: bool) -> tuple[Tensor, Tensor]:
-    """Sentences one after another -> a padded matrix, each with END after it (and BEGIN before it), and its mask."""
+    """Sentences one after another -> a padded matrix, each with END after it (and BEGIN before it), and where it holds
+    them: BEGIN is not among what it holds, since nobody has to guess it."""
     width = int(lengths.max()) + 1 + begin
     places = np.arange(width)
     ends = (lengths + begin)[:, None]
@@ -193,7 +194,7 @@ def _padded(ids: np.ndarray, lengths: np.ndarray, begin: bool) -> tuple[Tensor, 
         text[:, 0] = False
     matrix[text] = ids
     matrix[np.arange(len(lengths)), ends[:, 0]] = END
-    return torch.from_numpy(matrix), torch.from_numpy(places <= ends)
+    return torch.from_numpy(matrix), torch.from_numpy((places <= ends) & (places >= begin))
 
 
 def sorted_batches(id_lists: Sequence[Sequence[int]], batch_tokens: int) -> Iterator[list[int]]:

@@ -39,7 +39,7 @@ class AttentionalDecoder(Decoder):
     def __init__(
         self,
         vocabulary: int,
-        memory_width: int = 0,
+        memory_width: int | None = 0,
         width: int = 512,
         embedding: int = 0,
         layers: int = 1,
@@ -53,6 +53,8 @@ class AttentionalDecoder(Decoder):
         tie: bool = True,
     ):
         """`memory_width` and `embedding`: 0 stands for `width`."""
+        if memory_width is None:
+            raise UserError("model.decoder: attentional has nothing to look at here; use recurrent or transformer")
         if order not in ORDERS:
             raise UserError(f"model.decoder.order: no '{order}'; use {' or '.join(ORDERS)}")
         embedded = embedding or width

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from regard.decoder._base import Decoder
 from regard.layers.bridge import Bridge
+from regard.layers.cell._base import CellState
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.recurrence import Recurrence
 from regard.types import Memory, State, map_tree
@@ -23,7 +24,7 @@ class RecurrentDecoder(Decoder):
     def __init__(
         self,
         vocabulary: int,
-        memory_width: int = 0,
+        memory_width: int | None = 0,
         width: int = 512,
         embedding: int = 0,
         layers: int = 1,
@@ -33,18 +34,26 @@ class RecurrentDecoder(Decoder):
         bridge: str = "dense",
         tie: bool = True,
     ):
-        """`memory_width` and `embedding`: 0 stands for `width`."""
+        """`memory_width` and `embedding`: 0 stands for `width`; a `memory_width` of None for nothing to begin from."""
         super().__init__(TokenEmbedding(vocabulary, embedding or width, "none", dropout), width, tie)
         self.recurrence = Recurrence(embedding or width, width, layers, cell, "forward", dropout, layer_norm)
-        self.bridge = Bridge(memory_width or width, width, layers, self.recurrence.parts, bridge)
+        self.width, self.bridge = width, None
+        if memory_width is not None:
+            self.bridge = Bridge(memory_width or width, width, layers, self.recurrence.parts, bridge)
         self.dropout = nn.Dropout(dropout)
 
     def start(self, memory: Memory, rows: int, capacity: int) -> State:
+        begun = self.bridge(memory) if self.bridge else self._zeros(memory)
         return State(
             rows=rows,
             position=torch.zeros((), dtype=torch.long, device=memory.states.device),
-            carry=map_tree(lambda part: part.repeat_interleave(rows, 0), self.bridge(memory)),
+            carry=map_tree(lambda part: part.repeat_interleave(rows, 0), begun),
         )
+
+    def _zeros(self, memory: Memory) -> list[CellState]:
+        """Where a language model begins."""
+        zero = torch.zeros(len(memory), self.width, device=memory.states.device)
+        return [(zero,) * self.recurrence.parts for _ in self.recurrence.cells]
 
     def advance(self, ids: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T D"], State]:
         outputs, carry = self.recurrence(self.embedding(ids), state=state.carry)

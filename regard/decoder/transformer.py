@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.decoder._base import Decoder
+from regard.errors import UserError
 from regard.layers.attention.multi_head import MultiHead
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.feed_forward import FeedForward
@@ -24,13 +25,18 @@ Slots = dict[str, Tensor]
 class DecoderLayer(nn.Module):
     """Masked self-attention, attention to the memory, feed-forward, each inside a residual connection."""
 
-    def __init__(self, width: int, heads: int, feed_forward: int, dropout: float, norm: str, activation: str):
+    def __init__(
+        self, width: int, heads: int, feed_forward: int, dropout: float, norm: str, activation: str, looks: bool = True
+    ):
+        """Without `looks` there is no attention to a memory: a language model's layer."""
         super().__init__()
+        self.looks = looks
         self.attention = MultiHead(width, heads)
-        self.cross_attention = MultiHead(width, heads)
+        if looks:
+            self.cross_attention = MultiHead(width, heads)
+            self.around_cross_attention = Residual(width, dropout, norm)
         self.feed_forward = FeedForward(width, feed_forward, activation)
         self.around_attention = Residual(width, dropout, norm)
-        self.around_cross_attention = Residual(width, dropout, norm)
         self.around_feed_forward = Residual(width, dropout, norm)
 
     def forward(
@@ -44,7 +50,8 @@ class DecoderLayer(nn.Module):
         filled: int,
     ) -> Float[Tensor, "R T D"]:
         x = self.around_attention(x, lambda x: self._look_back(x, slots, places, visible, filled))
-        x = self.around_cross_attention(x, lambda x: self._look_across(x, memory, memory_mask))
+        if self.looks:
+            x = self.around_cross_attention(x, lambda x: self._look_across(x, memory, memory_mask))
         return self.around_feed_forward(x, self.feed_forward)
 
     def _look_back(self, x: Tensor, slots: Slots | None, places: Tensor, visible: Tensor | None, filled: int) -> Tensor:
@@ -62,11 +69,15 @@ class DecoderLayer(nn.Module):
 
 
 class TransformerDecoder(Decoder):
-    """A stack of decoder layers between an embedding and a projection to the vocabulary."""
+    """A stack of decoder layers between an embedding and a projection to the vocabulary.
+
+    Pre-norm, with learned positions, gelu and no scale it is GPT-2 (Radford et al. 2019).
+    """
 
     def __init__(
         self,
         vocabulary: int,
+        memory_width: int | None = 0,
         width: int = 512,
         layers: int = 6,
         heads: int = 8,
@@ -76,37 +87,57 @@ class TransformerDecoder(Decoder):
         activation: str = "relu",
         position: str | dict[str, object] = "sinusoidal",
         tie: bool = True,
+        scale: bool = True,
     ):
-        super().__init__(TokenEmbedding(vocabulary, width, position, dropout), width, tie)
+        """`memory_width`: None where there is no memory to look at, 0 stands for `width`."""
+        if memory_width and memory_width != width:
+            raise UserError(
+                f"model.decoder: is {width} wide, but looks at vectors of {memory_width}; make the widths equal"
+            )
+        super().__init__(TokenEmbedding(vocabulary, width, position, dropout, scale), width, tie)
+        self.looks, self.heads = memory_width is not None, heads
         self.layers: Iterable[DecoderLayer] = nn.ModuleList(  # type: ignore[assignment]
-            DecoderLayer(width, heads, feed_forward, dropout, norm, activation) for _ in range(layers)
+            DecoderLayer(width, heads, feed_forward, dropout, norm, activation, self.looks) for _ in range(layers)
         )
         self.norm = last_norm(width, norm)
 
     def start(self, memory: Memory, rows: int, capacity: int) -> State:
         """Projects the memory once for every layer and, for generation, allocates `capacity` slots a row."""
-        kept = [layer.cross_attention.remember(memory.states) for layer in self.layers]
-        shape = (len(memory) * rows, capacity, *kept[0]["key"].shape[2:])
+        kept = [layer.cross_attention.remember(memory.states) if self.looks else {} for layer in self.layers]
+        slots = empty_slots(self.embedding.table.weight, len(memory) * rows, capacity, self.heads)
         return State(
             rows=rows,
             position=torch.zeros((), dtype=torch.long, device=memory.states.device),
             memory={"mask": memory.mask, "layers": kept},
-            slots=[{name: was.new_zeros(shape) for name, was in layer.items()} for layer in kept] if capacity else [],
+            slots=[{name: slots.clone() for name in ("key", "value")} for _ in kept] if capacity else [],
         )
 
     def advance(self, ids: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T D"], State]:
         x = self.embedding(ids, state.position)
-        length = ids.shape[1]
-        places = state.position + torch.arange(length, device=ids.device)
-        visible, filled = None, 0
-        if state.slots:
-            capacity = state.slots[0]["key"].shape[1]
-            # On the CPU reading the position is free: empty slots are left out. A GPU would wait: they are masked.
-            filled = int(state.position) + length if ids.device.type == "cpu" else capacity
-            if length > 1 or filled == capacity:
-                visible = torch.arange(filled, device=ids.device) <= places[:, None]
+        places, visible, filled = places_in_slots(ids, state)
         for index, layer in enumerate(self.layers):
             slots = state.slots[index] if state.slots else None
             mask = state.memory["mask"][:, None, :]
             x = layer(x, state.memory["layers"][index], mask, slots, places, visible, filled)
-        return self.norm(x), replace(state, position=state.position + length)
+        return self.norm(x), replace(state, position=state.position + ids.shape[1])
+
+
+def empty_slots(like: Tensor, rows: int, capacity: int, heads: int) -> Float[Tensor, "R L H K"]:
+    """Room for keys or values, of the type that projections have: under autocast not that of the weights."""
+    device = like.device.type
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else like.dtype
+    return torch.zeros(rows, capacity, heads, like.shape[-1] // heads, dtype=dtype, device=like.device)
+
+
+def places_in_slots(ids: Int[Tensor, "R T"], state: State) -> tuple[Int[Tensor, "T"], Bool[Tensor, "T L"] | None, int]:
+    """Where the tokens' keys and values go, which slots each may then look at (None: all), and how many there are."""
+    length = ids.shape[1]
+    places = state.position + torch.arange(length, device=ids.device)
+    if not state.slots:
+        return places, None, 0
+    capacity = state.slots[0]["key"].shape[1]
+    # On the CPU reading the position is free: empty slots are left out. A GPU would wait: they are masked.
+    filled = int(state.position) + length if ids.device.type == "cpu" else capacity
+    if length == 1 and filled < capacity:
+        return places, None, filled
+    return places, torch.arange(filled, device=ids.device) <= places[:, None], filled

@@ -346,7 +346,7 @@ def _train_all(
     found = {}
     if not tokenizer.exists():  # the first run learns it, the others take it over
         found[tries[0]] = one(tries[0])
-        shutil.copytree(_folder(place, tries[0]) / "tokenizer", tokenizer)
+        shutil.copytree(_folder(place, tries[0]) / "codec", tokenizer)
     rest = [which for which in tries if which not in found]
     return found | dict(several(rest))
 

@@ -16,10 +16,11 @@ class Watched(nn.Module):
 
 
 @contextmanager
-def told_together(modules: Iterable[nn.Module]) -> Iterator[None]:
+def told_together(modules: Iterable[nn.Module], axis: int = -2) -> Iterator[None]:
     """Steps of one call tell as one: what watched modules say of each position in the block is told joined at its end.
 
-    Positions are the last axis but one, of attention weights and of gates alike.
+    Positions are the last axis but one, of attention weights and of gates alike. Where a step is all positions once
+    more, it is the heads that stand side by side: axis 1.
     """
     watchers = {module: module.watcher for module in modules if isinstance(module, Watched) and module.watcher}
     said: dict[Watched, dict[str, list[Tensor]]] = {module: {} for module in watchers}
@@ -32,4 +33,4 @@ def told_together(modules: Iterable[nn.Module]) -> Iterator[None]:
             module.watcher = watcher
     for module, watcher in watchers.items():
         for what, steps in said[module].items():
-            watcher(what, torch.cat(steps, -2))
+            watcher(what, torch.cat(steps, axis))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
 from regard.decoder._base import Decoder
@@ -31,18 +31,21 @@ class Seq2Seq(nn.Module):
                 )
             decoder.embedding.table = source.table
 
-    def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Memory:
+    def encode(self, source: Shaped[Tensor, "B *input"], mask: Bool[Tensor, "B S"]) -> Memory:
         return self.encoder(*self.stem(source, mask))
 
     def forward(
-        self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], target: Int[Tensor, "B T"]
+        self, source: Shaped[Tensor, "B *input"], mask: Bool[Tensor, "B S"], target: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
         """The logits of each next token, given the true ones before it (teacher forcing)."""
         state = self.decoder.start(self.encode(source, mask), rows=1, capacity=0)
         return self.decoder.step(target, state)[0]
 
     def loss(self, batch: Batch) -> LossSum:
-        state = self.decoder.start(self.encode(batch.source, batch.source_mask), rows=1, capacity=0)
-        hidden, _ = self.decoder.advance(batch.target[:, :-1], state)
-        weight = self.decoder.output_weight()
-        return LossSum(projected_loss(hidden, weight, batch.target[:, 1:], self.label_smoothing), batch.units)
+        memory = self.encode(batch.source, batch.source_mask)
+        state = self.decoder.start(memory, rows=1, capacity=0)
+        hidden, state = self.decoder.advance(batch.target[:, :-1], state)
+        total = projected_loss(hidden, self.decoder.output_weight(), batch.target[:, 1:], self.label_smoothing)
+        if self.training:  # what is validated is the likelihood alone
+            total = sum((cost.sum() for cost in (memory.cost, state.cost) if cost is not None), total)
+        return LossSum(total, batch.units)

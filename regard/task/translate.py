@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
+from pathlib import Path
+from typing import Any, ClassVar, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from regard.config import Recipe
-from regard.data.batching import pad, sorted_batches
+from regard.data import tokenizer as tokenizers
+from regard.data.batching import Batches, pad, sorted_batches
+from regard.data.corpus.preparing import named_pairs, prepare, training_pairs
+from regard.data.corpus.reading import Pair
+from regard.data.flat import Sentences
 from regard.data.normalise import plain
 from regard.data.tokenizer._base import Tokenizer
-from regard.decoding.beam import beam as beam_search
-from regard.decoding.greedy import greedy
-from regard.decoding.rules import Forbid, NoLoops, Rule, loops_allowed
+from regard.decoding.rules import loops_allowed
 from regard.errors import UserError
+from regard.evaluation.translation import corpus_scores
 from regard.inspection.alignment import average, links, word_matrix
 from regard.inspection.capture import capture
 from regard.layers.cross_entropy import token_loss
 from regard.model.seq2seq import Seq2Seq
+from regard.task._base import Prepared, Task
 from regard.task._splitting import sentences, split_long
-from regard.types import BEGIN, END, Hypothesis
+from regard.task._writing import longest_text, search
+from regard.types import BEGIN, END, Hypothesis, Validation
 
 __all__ = ["Translator"]
 
@@ -52,8 +59,59 @@ class Translation:
         return self.text
 
 
-class Translator:
+class Translator(Task):
     """A model with its tokenizer and recipe: everything needed to translate."""
+
+    usual: ClassVar[dict[str, Any]] = {"kind": "seq2seq"}
+    unit: ClassVar[str] = "tokens"
+    usage: ClassVar[str] = "translate --model {model} '...'"
+
+    @classmethod
+    def codec(cls, recipe: Recipe, files: Mapping[str, bytes]) -> Tokenizer:
+        return tokenizers.from_files(files)
+
+    @classmethod
+    def settle(cls, recipe: Recipe) -> Recipe:
+        if not recipe.data.source and not recipe.data.format:
+            raise UserError("data.source: nothing to train on; give --source FILE and --target FILE, or a recipe")
+        training_pairs(recipe.data)  # files that are not there are refused
+        return recipe
+
+    @classmethod
+    def prepare(
+        cls, recipe: Recipe, place: Path, known: Mapping[str, bytes], same: bool, note: Callable[[str], None]
+    ) -> Prepared:
+        tokenizer, pack, valid = prepare(recipe, place, known, note)
+        alpha = float(recipe.tokenizer.get("sampling", 0.0))
+
+        def resample(sentences: Sentences, seeds: np.ndarray) -> Sentences:
+            return tokenizer.resample(sentences, seeds, alpha)
+
+        stream = Batches(
+            pack,
+            batch_tokens=recipe.training.batch_tokens,
+            seed=recipe.seed,
+            window=recipe.data.window,
+            workers=recipe.data.workers,
+            sample=(resample, resample) if alpha else None,
+        )
+        step = max(1, len(valid) // recipe.data.valid_limit)
+        return Prepared(tokenizer, stream, valid[::step][: recipe.data.valid_limit])
+
+    @classmethod
+    def tests(cls, recipe: Recipe) -> list[Pair]:
+        return named_pairs(recipe.data)
+
+    def judge(self, valid: Sequence[Pair]) -> Validation:
+        """Translates greedily and scores that; also the loss a token, without label smoothing."""
+        settings = self.recipe.training
+        outputs = [t.text for t in self.translate([s for s, _ in valid], beam=1, batch_tokens=settings.batch_tokens)]
+        scores = corpus_scores(outputs, [reference for _, reference in valid])
+        shown = range(0, len(outputs), max(1, len(outputs) // max(1, settings.samples)))
+        return Validation(
+            {"bleu": scores.bleu, "chrf": scores.chrf, "loss": self.loss(valid, settings.batch_tokens)},
+            [(valid[i][0], outputs[i], valid[i][1]) for i in shown][: settings.samples],
+        )
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, model: nn.Module, device: torch.device):
         self.recipe, self.tokenizer, self.device = recipe, tokenizer, device
@@ -129,23 +187,10 @@ class Translator:
     ) -> list[list[Hypothesis]]:
         settings = self.recipe.decoding
         ids, mask = (tensor.to(self.device) for tensor in pad(sources))
-        memory = self.model.encode(ids, mask)
-        lengths = mask.sum(1)
         longest = min(max_length, longest_text(self.model) or max_length)
-        limits = (lengths * settings.length_factor + settings.length_extra).long().clamp(max=longest)
-        rows = 1 if width == 1 and n_best == 1 else max(width, n_best)
-        rules: list[Rule] = [Forbid(), NoLoops(loops_allowed(ids, mask), rows)]
-        if rows == 1:
-            return [[h] for h in greedy(self.model.decoder, memory, max_lengths=limits, rules=rules)]
-        return beam_search(
-            self.model.decoder,
-            memory,
-            max_lengths=limits,
-            width=rows,
-            n_best=n_best,
-            length_penalty=length_penalty,
-            rules=rules,
-        )
+        limits = (mask.sum(1) * settings.length_factor + settings.length_extra).long().clamp(max=longest)
+        memory = self.model.encode(ids, mask)
+        return search(self.model.decoder, memory, limits, loops_allowed(ids, mask), width, n_best, length_penalty)
 
     @torch.inference_mode()
     def loss(self, pairs: Sequence[tuple[str, str]], batch_tokens: int = 4096) -> float:
@@ -253,12 +298,6 @@ class Translator:
             raise UserError(f"max-length must lie between 1 and 10000, not {max_length}")
         if batch_tokens is not None and batch_tokens < 1:
             raise UserError(f"batch-tokens must be at least 1, not {batch_tokens}")
-
-
-def longest_text(model: nn.Module) -> int | None:
-    """How many positions the model knows, where that is limited (learned positions)."""
-    limits = [limit for module in model.modules() if isinstance(limit := getattr(module, "limit", None), int)]
-    return min(limits, default=None)
 
 
 def _shifted(parts: list[Translation]) -> Iterator[tuple[int, int]]:

@@ -24,10 +24,12 @@ from regard.errors import UserError, suggestion
 from regard.storage import Folder, clean_leftovers, read_folder, save_tensors, write_folder
 from regard.training.checkpoints import Checkpoints, Lock, average
 from regard.training.interruption import Interrupted, Interruption
-from regard.training.progress import Listener, Log, Quiet, Validation
-from regard.types import Batch, BatchStream
+from regard.training.progress import Listener, Log, Quiet
+from regard.types import Batch, BatchStream, Validation
 
 OPTIMIZER, LEDGER = "optimizer.safetensors", "training.json"
+ERRORS = ("loss", "error", "wer", "mse", "mae")
+"""Scores of which less is better."""
 
 
 @dataclass
@@ -206,9 +208,10 @@ class Trainer:
         scores = self.ledger.best_scores
         if self.validate and len(folders) > 1:
             mean = self._validated(smooth=False).scores
-            metric, alone = self.settings.metric, self.ledger.best_scores.get(self.settings.metric, math.nan)
+            metric = self._metric(mean)
+            alone = self.ledger.best_scores.get(metric, math.nan)
             found = f"{len(folders)} checkpoints averaged: {metric} {mean[metric]:.4g}, the best alone: {alone:.4g}"
-            if self._better(mean[metric]):
+            if self._better(mean):
                 scores = mean
                 self.report.note(f"{found}; the average is kept")
             else:
@@ -352,12 +355,15 @@ class Trainer:
         finally:
             self.model.train()
         self._logged_at += time.monotonic() - began  # the speed shown is that of training
-        if self.settings.metric not in validation.scores:
-            raise UserError(
-                f"training.metric: validation gives no '{self.settings.metric}'"
-                f"{suggestion(self.settings.metric, validation.scores)}"
-            )
+        self._metric(validation.scores)
         return validation
+
+    def _metric(self, scores: dict[str, float]) -> str:
+        """The score that the best is chosen by: the one the recipe names, or the first there is."""
+        name = self.settings.metric or next(iter(scores))
+        if name not in scores:
+            raise UserError(f"training.metric: validation gives no '{name}'{suggestion(name, scores)}")
+        return name
 
     @contextlib.contextmanager
     def _smoothed(self, wanted: bool) -> Iterator[None]:
@@ -378,19 +384,19 @@ class Trainer:
         """Writes the scores into the ledger; True when they are the best so far."""
         ledger = self.ledger
         ledger.validated = ledger.step
-        score = validation.scores[self.settings.metric]
-        improved = self._better(score)
+        score = validation.scores[self._metric(validation.scores)]
+        improved = self._better(validation.scores)
         if improved:
             ledger.best_score, ledger.best_step, ledger.best_scores = score, ledger.step, dict(validation.scores)
         ledger.waited = 0 if improved else ledger.waited + 1
         self.report.validated(ledger.step, validation)
         return improved
 
-    def _better(self, score: float) -> bool:
-        if not math.isfinite(score):
+    def _better(self, scores: dict[str, float]) -> bool:
+        metric, best = self._metric(scores), self.ledger.best_score
+        if not math.isfinite(scores[metric]):
             return False
-        best = self.ledger.best_score
-        return best is None or (score < best if self.settings.metric == "loss" else score > best)
+        return best is None or (scores[metric] < best if metric in ERRORS else scores[metric] > best)
 
     # -------------------------------------------------------------------------------------------- to and from the disk
 

@@ -11,12 +11,13 @@ import math
 import re
 import sys
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, runtime_checkable
 
 from regard.storage import write_file
 from regard.training.events import EventFile
+from regard.types import Validation
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -24,15 +25,6 @@ if TYPE_CHECKING:
 
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Controls, line breaks, changes of writing direction and halves of characters."""
-
-
-@dataclass
-class Validation:
-    """What a validation found."""
-
-    scores: dict[str, float]
-    samples: list[tuple[str, str, str]] = field(default_factory=list)
-    """(source, output, reference) of a few sentences."""
 
 
 @dataclass

@@ -28,8 +28,8 @@ def batch():
     source[2, 4] = END
     target[:, 0] = BEGIN
     target[3, 6:] = PAD
-    mask = target != PAD
-    return Batch(source, source != PAD, target, mask, int(mask[:, 1:].sum()))
+    mask = (target != PAD) & (target != BEGIN)
+    return Batch(source, source != PAD, target, mask, int(mask.sum()))
 
 
 def test_logits_agree(pair, batch):

@@ -31,6 +31,8 @@ LOOKS = [
 VARIANTS: dict[tuple[str, str], list[dict]] = {
     ("encoder", "transformer"): [{"norm": "pre"}, {"norm": "post"}],
     ("decoder", "transformer"): [{"norm": "pre", "position": "learned"}, {"norm": "post"}],
+    ("encoder", "universal"): [{"norm": "pre"}, {"norm": "post"}, {"halting": False, "position": "learned"}],
+    ("decoder", "universal"): [{"norm": "pre", "position": "learned"}, {"norm": "post"}, {"halting": False}],
     ("encoder", "recurrent"): [{"cell": "lstm"}, {"cell": "gru", "direction": "backward"}],
     ("decoder", "recurrent"): [{"cell": "lstm"}, {"cell": "gru"}, {"cell": "rnn"}, {"layer_norm": True}],
     ("decoder", "attentional"): [{}, *LOOKS, {"layer_norm": True}, {"embedding": 12, "tie": False}],
@@ -85,8 +87,8 @@ def batch() -> Batch:
         source[row, length - 1], source[row, length:] = END, PAD
     target[:, 0] = BEGIN
     target[1, 4:] = PAD
-    mask = target != PAD
-    return Batch(source, source != PAD, target, mask, int(mask[:, 1:].sum()))
+    mask = (target != PAD) & (target != BEGIN)
+    return Batch(source, source != PAD, target, mask, int(mask.sum()))
 
 
 def close(a, b):

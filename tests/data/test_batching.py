@@ -48,8 +48,8 @@ def rows(batch: Batch) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     for i in range(len(batch)):
         source = [int(x) for x, m in zip(batch.source[i], batch.source_mask[i], strict=True) if m]
         target = [int(x) for x, m in zip(batch.target[i], batch.target_mask[i], strict=True) if m]
-        assert source[-1] == END and (target[0], target[-1]) == (BEGIN, END)
-        result.append((tuple(source[:-1]), tuple(target[1:-1])))
+        assert source[-1] == END and (int(batch.target[i, 0]), target[-1]) == (BEGIN, END)
+        result.append((tuple(source[:-1]), tuple(target[:-1])))
     return result
 
 
@@ -78,9 +78,9 @@ def test_an_epoch_holds_every_pair_once(pack: Pack) -> None:
 def test_shapes_padding_and_budget(pack: Pack) -> None:
     for batch in take_epoch(batches(pack)):
         assert batch.source.dtype == batch.target.dtype == torch.int64
-        assert (batch.source[~batch.source_mask] == PAD).all() and (batch.target[~batch.target_mask] == PAD).all()
-        assert batch.source_mask.any(0).all() and batch.target_mask.any(0).all()  # no column of padding alone
-        assert batch.units == int(batch.target_mask[:, 1:].sum())
+        assert (batch.source[~batch.source_mask] == PAD).all() and (batch.target[:, 1:][~batch.target_mask[:, 1:]] == PAD).all()
+        assert batch.source_mask.any(0).all() and batch.target_mask[:, 1:].any(0).all()  # no column of padding alone
+        assert batch.units == int(batch.target_mask.sum()) and not batch.target_mask[:, 0].any()
         assert len(batch) * batch.source.shape[1] <= BUDGET and len(batch) * (batch.target.shape[1] - 1) <= BUDGET
 
 

@@ -99,8 +99,8 @@ class Stream:
         text = torch.randint(4, POISON, (self.rows, length), generator=random)
         source = torch.cat([text, torch.full((self.rows, 1), END)], 1)
         target = torch.cat([torch.full((self.rows, 1), BEGIN), text.flip(1), torch.full((self.rows, 1), END)], 1)
-        ones = torch.ones(1, dtype=torch.bool)
-        return Batch(source, ones.expand_as(source), target, ones.expand_as(target), target[:, 1:].numel())
+        wanted = target != BEGIN
+        return Batch(source, torch.ones_like(source, dtype=torch.bool), target, wanted, int(wanted.sum()))
 
 
 def validate(model: nn.Module) -> Validation:

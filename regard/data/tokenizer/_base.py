@@ -39,6 +39,10 @@ class Tokenizer(ABC):
     @abstractmethod
     def __len__(self) -> int: ...
 
+    def sizes(self) -> dict[str, int]:
+        """What the parts of a model are told."""
+        return {"vocabulary": len(self)}
+
     @abstractmethod
     def encode(self, text: str) -> list[int]: ...
 

@@ -1,0 +1,39 @@
+"""`regard classify`: what is it, and how sure is the model?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from regard.cli.inputs import answer
+from regard.cli.models import model_names
+from regard.cli.terminal import Format, as_json
+
+
+def classify(
+    model: Annotated[str, typer.Argument(help="A model folder or a run.", autocompletion=model_names)],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="INPUT", help="A text, or a file: a picture, a .csv; without it, lines of stdin."),
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="Labels shown for each input, the likeliest first.")] = 3,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    format: Annotated[Format, typer.Option(help="Plain text, or one JSON object a line.")] = Format.text,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No hints.")] = False,
+) -> None:
+    """Classify texts, pictures or series.
+
+    One line for each input: the label and its probability, then the next ones, separated by tabs.
+    """
+    import regard
+
+    task = regard.load(model, device=device, task="classify")
+
+    def use(raws: list[object]) -> list[str]:
+        found = task.classify(raws)
+        if format is Format.json:
+            return [as_json({"label": one.label, "probabilities": one.probabilities}) for one in found]
+        return ["\t".join(f"{n}\t{p:.4f}" for n, p in list(one.probabilities.items())[:top]) for one in found]
+
+    answer(inputs, task.pair.input.read, use, "regard classify MODEL 'a text'", quiet)

@@ -1,0 +1,184 @@
+"""`regard recipes`: what can be trained by name, on which data, and what came of it here.
+
+What takes hours to know (scores, times, counts of parameters) is read from recipes/measured.json.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from regard.cli.terminal import Format, aligned, as_json, harmless
+from regard.errors import UserError, suggestion
+
+NOT_MEASURED = "not measured"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What is known of a recipe's result; a number of parameters of 0 and empty texts are unknown."""
+
+    score: str = ""
+    """Of what and on what, as it is read after the value: `BLEU on Multi30k test_2016`."""
+    value: float | str = ""
+    hardware: str = ""
+    time: str = ""
+    parameters: int = 0
+    command: str = ""
+
+    @property
+    def result(self) -> str:
+        return " ".join(filter(None, (str(self.value), self.score))) or NOT_MEASURED
+
+    @property
+    def size(self) -> str:
+        return f"{self.parameters:,}" if self.parameters else "-"
+
+    @property
+    def effort(self) -> str:
+        return ", ".join(filter(None, (self.time, self.hardware)))
+
+
+@dataclass(frozen=True)
+class Entry:
+    name: str
+    task: str
+    files: tuple[str, ...]
+    """What it reads of known data sets, as NAME/FILE."""
+    data: str
+    """The data sets in words."""
+    measured: Measured
+
+    @property
+    def train(self) -> str:
+        return self.measured.command or f"regard train {self.name}"
+
+    @property
+    def use(self) -> str:
+        return f"regard {self.task} --model runs/{self.name} ..."
+
+
+def _names() -> list[str]:
+    from regard.config import shipped_recipes
+
+    return list(shipped_recipes())
+
+
+def recipes(
+    name: Annotated[
+        str | None, typer.Argument(help="Show this one; without it, all are listed.", autocompletion=_names)
+    ] = None,
+    data: Annotated[Path, typer.Option(metavar="FOLDER", envvar="REGARD_DATA", help="Where data sets are.")] = Path(
+        "data"
+    ),
+    format: Annotated[Format, typer.Option(help="Plain text, or one JSON value.")] = Format.text,
+) -> None:
+    """List the shipped recipes: task, data, size and score; with a name, show one and how to use it."""
+    found = entries()
+    if name is not None:
+        name = name.removesuffix(".toml")
+        if name not in found:
+            raise UserError(f"no recipe '{name}'{suggestion(name, found)}")
+        return _show(found[name], data, format)
+    if format is Format.json:
+        typer.echo(as_json([_plain(entry) for entry in found.values()]))
+        return
+    rows = [("RECIPE", "TASK", "DATA", "PARAMETERS", "SCORE")]
+    rows += [(one.name, one.task, one.data, one.measured.size, one.measured.result) for one in found.values()]
+    typer.echo("\n".join(map(harmless, aligned(rows))))
+
+
+def entries() -> dict[str, Entry]:
+    """Every shipped recipe by its name."""
+    from regard.config import Recipe, shipped_recipes
+    from regard.data.known import known
+
+    results, sets = measured(), known()
+    found = {}
+    for name, path in shipped_recipes().items():
+        tree = _tree(path)
+        files = tuple(dict.fromkeys(file for file in _files(tree.get("data", {})) if file.split("/")[0] in sets))
+        result = results.get(name, Measured())
+        found[name] = Entry(name, str(tree.get("task", Recipe.task)), files, _in_words(tree, files), result)
+    return found
+
+
+def measured() -> dict[str, Measured]:
+    """What recipes/measured.json says, recipe by recipe."""
+    from regard.config import shipped_recipes
+
+    found: dict[str, Measured] = {}
+    for folder in dict.fromkeys(path.parent for path in shipped_recipes().values()):
+        path = folder / "measured.json"
+        try:
+            content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+            found |= {name: Measured(**entry) for name, entry in content.items()}
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            raise UserError(f"{path}: does not say what was measured ({error})") from None
+    return found
+
+
+def users_of(data_set: str) -> list[str]:
+    """The recipes that read something of a data set."""
+    return [entry.name for entry in entries().values() if any(file.startswith(f"{data_set}/") for file in entry.files)]
+
+
+def _tree(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read: {error}") from None
+
+
+def _files(value: Any) -> Iterator[str]:
+    """Every text in a tree that could name a file in a folder; `#2`, a column, belongs to no name."""
+    if isinstance(value, str):
+        if "/" in value:
+            yield value.rpartition("#")[0] or value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _files(item)
+
+
+def _in_words(tree: dict[str, Any], files: tuple[str, ...]) -> str:
+    if files:
+        return ", ".join(dict.fromkeys(file.split("/")[0] for file in files))
+    kind = tree.get("data", {}).get("format", {})
+    kind = kind.get("kind", "") if isinstance(kind, dict) else kind
+    return "made as it goes" if str(kind).startswith("made_") else "your own"
+
+
+def _plain(entry: Entry) -> dict[str, Any]:
+    return asdict(entry) | {"train": entry.train, "use": entry.use}
+
+
+def _show(entry: Entry, root: Path, format: Format) -> None:
+    from regard.config import shipped_recipes
+
+    path = shipped_recipes()[entry.name]
+    missing = [file for file in entry.files if not (root / file).is_file()]
+    if format is Format.json:
+        typer.echo(as_json(_plain(entry) | {"text": path.read_text(encoding="utf-8"), "missing": missing}))
+        return
+    told = path.read_text(encoding="utf-8").rstrip().split("\n") + [""]
+    rows = [("data", line) for line in _data(entry, missing, root)]
+    effort = f" ({entry.measured.effort})" if entry.measured.effort else ""
+    rows += [("parameters", entry.measured.size), ("measured", entry.measured.result + effort)]
+    rows += [("train", entry.train), ("use", entry.use)]
+    typer.echo("\n".join(map(harmless, told + aligned(rows))))
+
+
+def _data(entry: Entry, missing: list[str], root: Path) -> Iterator[str]:
+    if not entry.files:
+        yield entry.data
+    for name in dict.fromkeys(file.split("/")[0] for file in entry.files):
+        lacking = [file.split("/", 1)[1] for file in missing if file.startswith(f"{name}/")]
+        into = "" if root == Path("data") else f" --into {root}"
+        state = f"{', '.join(lacking)} not in {root / name}: regard data get {name}{into}" if lacking else "there"
+        yield f"{name}: {state}"

@@ -1,0 +1,113 @@
+"""Examples in memory as batches: any input, any target, in an order that only the seed decides.
+
+For corpora too large for memory there is batching.py. An epoch is one shuffle of all examples, those of like length
+beside each other, so a place in the data is two numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.errors import UserError
+from regard.types import Batch
+
+
+class Coded(NamedTuple):
+    """An example as numbers."""
+
+    source: np.ndarray
+    """(S, ...), or a shape that all examples share."""
+    target: np.ndarray
+    """(T, ...)."""
+    wanted: np.ndarray
+    """(T,), boolean: where the loss looks."""
+
+
+Epochs = Callable[[int], Sequence[Coded]]
+"""The examples of an epoch: the same every time, or cut in another way."""
+
+
+class ExampleBatches:
+    """An endless `BatchStream` over examples in memory."""
+
+    def __init__(
+        self, epochs: Epochs, *, varying: bool, batch_tokens: int, batch_examples: int = 0, seed: int = 1
+    ) -> None:
+        """A batch holds `batch_examples`, or where that is 0 as many as fit `batch_tokens` positions with padding."""
+        if len(epochs(0)) == 0:
+            raise UserError("data.train: there are no examples to train on")
+        if batch_tokens < 1 or batch_examples < 0 or seed < 0:
+            raise UserError("training.batch_tokens must be at least 1, batch_examples and seed at least 0")
+        self._epochs, self._varying, self._seed = epochs, varying, seed
+        self._tokens, self._examples = batch_tokens, batch_examples
+        self._next = {"epoch": 0, "batch": 0}
+
+    def cursor(self) -> dict[str, int]:
+        return dict(self._next)
+
+    def seek(self, cursor: dict[str, int]) -> None:
+        self._next = {name: int(cursor[name]) for name in self._next}
+
+    def __iter__(self) -> Iterator[Batch]:
+        while True:
+            epoch, first = self._next["epoch"], self._next["batch"]
+            examples = self._epochs(epoch)
+            plan = self._plan(examples, epoch)
+            for number in range(first, len(plan)):
+                batch = collate([examples[i] for i in plan[number]], self._varying)
+                last = number + 1 == len(plan)
+                self._next = {"epoch": epoch + last, "batch": 0 if last else number + 1}
+                yield batch
+            if first >= len(plan):  # the budget was changed, and there are fewer batches now
+                self._next = {"epoch": epoch + 1, "batch": 0}
+
+    def _plan(self, examples: Sequence[Coded], epoch: int) -> list[np.ndarray]:
+        random = np.random.default_rng([self._seed, epoch])
+        order = random.permutation(len(examples))
+        if self._examples and not self._varying:
+            cuts = range(0, len(order), self._examples)
+            return [order[start : start + self._examples] for start in cuts]
+        lengths = np.array([_length(examples[i]) for i in order])
+        # Sorted, but not quite: else the same examples would always meet.
+        near = np.argsort(lengths * (1 + 0.1 * random.random(len(order))), kind="stable")
+        order, lengths = order[near], lengths[near]
+        batches, start = [], 0
+        while start < len(order):
+            stop = start + self._fitting(lengths[start:])
+            batches.append(order[start:stop])
+            start = stop
+        return [batches[i] for i in random.permutation(len(batches))]
+
+    def _fitting(self, lengths: np.ndarray) -> int:
+        if self._examples:
+            return self._examples
+        longest = np.maximum.accumulate(lengths[: self._tokens])
+        return max(1, int(np.count_nonzero(np.arange(1, len(longest) + 1) * longest <= self._tokens)))
+
+
+def _length(example: Coded) -> int:
+    return max(1, len(example.source), len(example.target))
+
+
+def collate(examples: Sequence[Coded], varying: bool) -> Batch:
+    """Padded on the right where lengths differ."""
+    source, source_mask = pad_arrays([e.source for e in examples], varying)
+    target, _ = pad_arrays([e.target for e in examples], True)
+    wanted, _ = pad_arrays([e.wanted for e in examples], True)
+    return Batch(source, source_mask, target, wanted, int(wanted.sum()))
+
+
+def pad_arrays(arrays: Sequence[np.ndarray], varying: bool) -> tuple[Tensor, Tensor]:
+    """One array of all, padded with zeros along the first axis, and where it is real; with one shape, just stacked."""
+    if not varying:
+        return torch.from_numpy(np.stack(arrays)), torch.ones(len(arrays), 1, dtype=torch.bool)
+    lengths = np.array([len(array) for array in arrays])
+    real = np.arange(lengths.max(initial=0)) < lengths[:, None]
+    padded = np.zeros((*real.shape, *arrays[0].shape[1:]), arrays[0].dtype)
+    padded[real] = np.concatenate(arrays)
+    return torch.from_numpy(padded), torch.from_numpy(real)

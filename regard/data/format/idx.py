@@ -1,0 +1,66 @@
+"""The IDX files of MNIST and its kin: one with images, one with their labels, packed with gzip or not."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from regard.data.bounded import check_size
+from regard.data.format._base import Example, Format
+from regard.errors import UserError
+
+__all__ = ["Idx"]
+
+MOST_BYTES = 4_000_000_000
+
+
+class Idx(Format):
+    """Grey images with the names of their labels."""
+
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        """`names` says what label 0, 1, ... is called; without, it is called by its number."""
+        if isinstance(names, str) or len(set(names)) < len(names):
+            raise UserError("data.format.names: wants a list of different names, one for each label")
+        self.names = [str(name) for name in names]
+
+    def read(self, files: Sequence[Path], part: str) -> list[Example]:
+        arrays = {array.ndim: array for array in map(_read, files)}
+        if len(files) != 2 or arrays.keys() != {1, 3}:
+            raise UserError("data.format: idx wants two files a part, one with images and one with their labels")
+        images, labels = arrays[3][..., None], arrays[1].tolist()
+        if len(images) != len(labels):
+            counts = f"{len(images)} images, {len(labels)} labels"
+            raise UserError(f"{files[0]} and {files[1]} do not belong together: {counts}")
+        if self.names and max(labels) >= len(self.names):
+            raise UserError(f"data.format.names: {len(self.names)} names, but a label {max(labels)}; name them all")
+        names = self.names or [str(label) for label in range(256)]
+        return [Example(image, names[label]) for image, label in zip(images, labels)]
+
+
+def _read(file: Path) -> np.ndarray:
+    """The array in an IDX file of bytes: two zeros, the type, the number of axes, the length of each, the values."""
+    check_size(file, MOST_BYTES)
+    packed = file.suffix == ".gz"
+    most = file.stat().st_size * (1032 if packed else 1)  # no deflated file unpacks to more
+    opened = gzip.open if packed else open
+    try:
+        with opened(file, "rb") as stream:
+            magic = stream.read(4)
+            if magic not in (b"\0\0\x08\x01", b"\0\0\x08\x03"):
+                raise UserError(f"{file}: is no IDX file of images or labels; check the name")
+            axes = magic[3]
+            shape = np.frombuffer(stream.read(4 * axes), ">u4").tolist()
+            wanted = math.prod(shape)
+            if len(shape) < axes or not 0 < wanted <= min(MOST_BYTES, most):
+                raise UserError(f"{file}: its header promises what it cannot hold, {shape}; check the file")
+            values = stream.read(wanted + 1)
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise UserError(f"{file}: cannot be read ({error}); check the file") from None
+    if len(values) != wanted:
+        raise UserError(f"{file}: its header promises {wanted:,} values, but it holds more or fewer; check the file")
+    return np.frombuffer(values, np.uint8).reshape(shape)

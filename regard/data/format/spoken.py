@@ -1,0 +1,143 @@
+"""Spoken digits: recordings called DIGIT_SPEAKER_INDEX.wav, as in the Free Spoken Digit Dataset, in a folder or a tar.
+
+Indices 0 to 4 are the test, as that data set has it; of the rest, 5 to 9 are for validation and the others to train on.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import tarfile
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from regard.data.bounded import check_size, megabytes
+from regard.data.format._base import Example, Format
+from regard.data.format._made import check_made, random_for
+from regard.data.input.sound import Sound, read_sound
+from regard.errors import UserError, suggestion
+
+__all__ = ["Spoken"]
+
+DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+PACKED = 1_000_000_000
+RECORDING = 5_000_000
+ALL_RECORDINGS = 2_000_000_000
+ENTRIES = 200_000
+_NAME = re.compile(r"([0-9])_([^_/]+)_([0-9]{1,6})\.wav")
+_REST = (0.02, 0.25)
+"""Seconds of near silence around joined recordings, at least and at most."""
+
+
+class Recording(NamedTuple):
+    sound: Sound
+    digit: int
+    speaker: str
+    take: int
+
+
+class Spoken(Format):
+    """Example(Sound, "seven"). With `join` above 1, `count` strings of one to `join` digits: "seven zero two".
+
+    `unseen` is a speaker all of whose recordings are the test, and nobody else's are. A string is spoken by one
+    speaker, of recordings of its own part only, with rests of random length between them.
+    """
+
+    def __init__(self, unseen: str = "", join: int = 1, count: int = 5000, seed: int = 1) -> None:
+        check_made(count, seed)
+        if not 1 <= join <= 20:
+            raise UserError(f"data.format.join: wants 1 to 20 digits, not {join}")
+        self.unseen, self.join, self.count, self.seed = unseen, join, count, seed
+
+    def read(self, files: Sequence[Path], part: str) -> list[Example]:
+        names = [str(file) for file in files]
+        recordings = sorted(
+            (recording for file in files for recording in _recordings(file)),
+            key=lambda r: (r.digit, r.speaker, r.take),
+        )
+        if not recordings:
+            raise UserError(f"{', '.join(names)}: no recordings called DIGIT_SPEAKER_INDEX.wav")
+        speakers = {recording.speaker for recording in recordings}
+        if self.unseen and self.unseen not in speakers:
+            raise UserError(f"data.format.unseen: no speaker '{self.unseen}'{suggestion(self.unseen, speakers)}")
+        chosen = [recording for recording in recordings if self._part(recording) == part]
+        if not chosen:
+            raise UserError(f"{', '.join(names)}: no recordings for the part '{part}' (index 0-4 test, 5-9 valid)")
+        if self.join == 1:
+            return [Example(recording.sound, DIGITS[recording.digit]) for recording in chosen]
+        return self._joined(chosen, random_for(self.seed, part))
+
+    def _part(self, recording: Recording) -> str:
+        if self.unseen and recording.speaker == self.unseen:
+            return "test"
+        if recording.take < 5:
+            return "" if self.unseen else "test"
+        return "valid" if recording.take < 10 else "train"
+
+    def _joined(self, recordings: Sequence[Recording], random: np.random.Generator) -> list[Example]:
+        rates = sorted({recording.sound.rate for recording in recordings})
+        if len(rates) > 1:
+            raise UserError(f"data.format.join: recordings at {rates[0]:,} and {rates[1]:,} Hz cannot be joined")
+        by_speaker: dict[str, list[Recording]] = {}
+        for recording in recordings:
+            by_speaker.setdefault(recording.speaker, []).append(recording)
+        speakers = sorted(by_speaker)
+        examples = []
+        for _ in range(self.count):
+            own = by_speaker[speakers[random.integers(len(speakers))]]
+            said = [own[i] for i in random.integers(len(own), size=random.integers(1, self.join, endpoint=True))]
+            pieces = [_rest(random, rates[0])]
+            for recording in said:
+                pieces += [recording.sound.samples, _rest(random, rates[0])]
+            words = " ".join(DIGITS[recording.digit] for recording in said)
+            examples.append(Example(Sound(np.concatenate(pieces), rates[0]), words))
+        return examples
+
+
+def _rest(random: np.random.Generator, rate: int) -> np.ndarray:
+    """Hardly anything, but not nothing: a microphone is never quite still."""
+    return (1e-3 * random.standard_normal(int(rate * random.uniform(*_REST)))).astype(np.float32)
+
+
+def _recordings(file: Path) -> Iterator[Recording]:
+    for name, content in _folder(file) if file.is_dir() else _tar(file):
+        found = _NAME.fullmatch(name)
+        assert found is not None
+        sound = read_sound(io.BytesIO(content), f"{file}, {name}")
+        yield Recording(sound, int(found[1]), found[2], int(found[3]))
+
+
+def _folder(folder: Path) -> Iterator[tuple[str, bytes]]:
+    for path in sorted(folder.iterdir()):
+        if _NAME.fullmatch(path.name) and path.is_file():
+            check_size(path, RECORDING)
+            yield path.name, path.read_bytes()
+
+
+def _tar(file: Path) -> Iterator[tuple[str, bytes]]:
+    """Read from front to back, in memory: nothing is written, so names in it can lead nowhere."""
+    check_size(file, PACKED)
+    total = 0
+    try:
+        with tarfile.open(file, "r|*") as archive:
+            for number, member in enumerate(archive):
+                total += member.size
+                if number >= ENTRIES or total > ALL_RECORDINGS:
+                    most = f"{ENTRIES:,} files or {megabytes(ALL_RECORDINGS)}"
+                    raise UserError(f"{file}: holds more than {most}; use fewer")
+                name = member.name.rpartition("/")[2]
+                if not member.isfile() or not _NAME.fullmatch(name):
+                    continue
+                if member.size > RECORDING:
+                    raise UserError(
+                        f"{file}, {name}: has {megabytes(member.size)}; {megabytes(RECORDING)} are the most"
+                    )
+                content = archive.extractfile(member)
+                assert content is not None
+                yield name, content.read()
+    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+        raise UserError(f"{file}: is no tar archive that can be read ({error}); give the archive or a folder") from None

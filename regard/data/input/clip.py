@@ -1,0 +1,107 @@
+"""Clips: images one after another. Each is treated as an image is; how many there are differs."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Float32, UInt8
+
+from regard.data.bounded import check_size
+from regard.data.input._base import Input
+from regard.data.input.image import Image
+from regard.data.picture import _pixels as pixels_of
+from regard.errors import UserError
+
+__all__ = ["Clip"]
+
+Frames = UInt8[np.ndarray, "T H W C"]
+
+BYTES = 20_000_000
+FRAMES = 500
+PIXELS = 4_000_000
+"""Of one frame; of all together, ALL_PIXELS."""
+ALL_PIXELS = 200_000_000
+
+
+class Clip(Input):
+    """Frames (T, H, W, C) -> (T, C, size, size), with the mean and spread of the training clips' pixels."""
+
+    kind: ClassVar[str] = "clip"
+    varying: ClassVar[bool] = True
+
+    def __init__(self, image: Image) -> None:
+        self.image = image
+
+    @classmethod
+    def fit(cls, raws: Sequence[Any], *, seed: int, **options: Any) -> Clip:
+        """The keys of an image: `size` and `channels`; 0 takes those of the training clips."""
+        for number, raw in enumerate(raws, 1):
+            if not isinstance(raw, np.ndarray) or raw.ndim != 4 or not len(raw):
+                raise UserError(f"data.train: clip {number} is no array of frames (T, height, width, 1 or 3)")
+        return cls(Image.fit(list(chain.from_iterable(raws)), seed=seed, **options))
+
+    @classmethod
+    def from_files(cls, files: Mapping[str, bytes]) -> Clip:
+        return cls(Image.from_files(files))
+
+    def files(self) -> dict[str, bytes]:
+        return self.image.files()
+
+    def sizes(self) -> dict[str, int]:
+        return self.image.sizes()
+
+    def read(self, argument: str, note: Callable[[str], None] = lambda text: None) -> Frames:
+        """An animated GIF; large frames are shrunk one by one, so that they are never all in memory."""
+        frames, size = read_gif(Path(argument), self.image.size)
+        if size[0] != size[1]:
+            note(f"{argument}: is {size[0]} x {size[1]} pixels; only the square in the middle is looked at")
+        return frames
+
+    def encode(self, raw: Frames) -> Float32[np.ndarray, "T C S S"]:
+        return np.stack([self.image.encode(frame) for frame in raw])
+
+
+def read_gif(path: Path, shortest: int = 0) -> tuple[Frames, tuple[int, int]]:
+    """The frames of a GIF and how wide and high it is; with `shortest`, a larger one is shrunk to that short side."""
+    from PIL import Image as Pillow
+
+    check_size(path, BYTES)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Pillow.open(io.BytesIO(path.read_bytes()), formats=("GIF",)) as opened:  # reads the header only
+                size = opened.size
+                _check_pixels(opened.width * opened.height, 1, path)
+                count = getattr(opened, "n_frames", 1)  # walks over the frames without decoding them
+                _check_pixels(opened.width * opened.height, count, path)
+                frames = []
+                for number in range(count):
+                    opened.seek(number)
+                    _check_pixels(opened.width * opened.height, count, path)
+                    frames.append(pixels_of(opened, shortest))
+    except UserError:
+        raise
+    except Pillow.UnidentifiedImageError:
+        raise UserError(f"{path}: is no GIF that can be read; save the clip as an animated GIF") from None
+    except Exception:  # a broken file raises whatever its decoder stumbles over
+        raise UserError(f"{path}: the GIF is damaged or cut off; save it again") from None
+    channels = max(frame.shape[2] for frame in frames)
+    return np.stack([np.broadcast_to(frame, (*frame.shape[:2], channels)) for frame in frames]), size
+
+
+def _check_pixels(pixels: int, frames: int, path: Path) -> None:
+    if frames > FRAMES:
+        raise UserError(f"{path}: has {frames:,} frames; {FRAMES} are the most, so cut it")
+    if pixels > PIXELS:
+        raise UserError(
+            f"{path}: has {pixels / 1e6:,.1f} million pixels a frame; {PIXELS // 10**6} million are the most"
+        )
+    if pixels * frames > ALL_PIXELS:
+        every = pixels * frames // 10**6
+        raise UserError(f"{path}: has {every:,} million pixels in all; {ALL_PIXELS // 10**6} million are the most")

@@ -1,0 +1,159 @@
+"""Sound: one channel of samples at one rate. What a spectrogram makes of them is the stem's business."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar, NamedTuple
+
+import numpy as np
+
+from regard.data.bounded import check_size
+from regard.data.input._base import Input
+from regard.errors import UserError, suggestion
+
+__all__ = ["SoundInput", "Sound", "read_sound", "resampled"]
+
+_FILE = "input.json"
+BYTES = 50_000_000
+SECONDS = 60
+RATES = (4_000, 192_000)
+_BLOCK = 1 << 16
+_ZEROS = 16
+"""Zero crossings of the resampling filter on either side."""
+_CUTOFF = 0.95
+"""Where it begins to cut, as a part of the highest frequency that the lower rate can hold."""
+
+
+class Sound(NamedTuple):
+    """A recording: samples between -1 and 1, `rate` of them a second."""
+
+    samples: np.ndarray
+    """float32 (N,)."""
+    rate: int
+
+
+class SoundInput(Input):
+    """Recordings at one rate; those that come at another are resampled."""
+
+    kind: ClassVar[str] = "sound"
+    varying: ClassVar[bool] = True
+
+    def __init__(self, rate: int) -> None:
+        self.rate = rate
+
+    @classmethod
+    def fit(cls, raws: Sequence[Sound], *, seed: int, rate: int = 0, **unknown: Any) -> SoundInput:
+        """A `rate` of 0 is the one that most training recordings have, of equals the lowest; `seed` changes nothing."""
+        for name in unknown:
+            raise UserError(f"input: no key '{name}'{suggestion(name, ['rate'])}")
+        if not raws:
+            raise UserError("input: no recordings to learn the rate from")
+        counts = Counter(raw.rate for raw in raws)
+        rate = rate or min(counts, key=lambda rate: (-counts[rate], rate))
+        check_rate(rate, "input.rate")
+        return cls(rate)
+
+    @classmethod
+    def from_files(cls, files: Mapping[str, bytes]) -> SoundInput:
+        try:
+            rate = json.loads(files[_FILE])["rate"]
+        except (KeyError, TypeError, ValueError, RecursionError):
+            raise UserError(f"{_FILE}: does not describe sounds; the model folder is damaged") from None
+        check_rate(rate, _FILE)
+        return cls(rate)
+
+    def files(self) -> dict[str, bytes]:
+        return {_FILE: json.dumps({"kind": self.kind, "rate": self.rate}).encode()}
+
+    def sizes(self) -> dict[str, int]:
+        return {"rate": self.rate}
+
+    def read(self, argument: str, note: Callable[[str], None] = lambda text: None) -> Sound:
+        """A sound file (WAV, FLAC, OGG, ...) at its own rate; `note` hears of channels mixed and rates changed."""
+        file = Path(argument)
+        check_size(file, BYTES)
+        with file.open("rb") as stream:
+            sound = read_sound(stream, str(file), note)
+        if sound.rate != self.rate:
+            note(f"{file}: {sound.rate:,} Hz, resampled to the model's {self.rate:,} Hz")
+        return sound
+
+    def encode(self, raw: Sound) -> np.ndarray:
+        return resampled(raw.samples, raw.rate, self.rate)
+
+
+def read_sound(stream: BinaryIO, name: str, note: Callable[[str], None] = lambda text: None) -> Sound:
+    """The sound in an open file, several channels mixed into one; what is too long is refused before it is decoded."""
+    import soundfile
+
+    try:
+        with soundfile.SoundFile(stream) as file:
+            rate, channels = file.samplerate, file.channels
+            check_rate(rate, name)
+            _check_length(file.frames, rate, name)
+            blocks, heard = [], 0
+            for block in file.blocks(_BLOCK, dtype="float32", always_2d=True):
+                heard += len(block)
+                _check_length(heard, rate, name)  # a header may say what it likes
+                blocks.append(block.mean(axis=1))
+    except (soundfile.SoundFileError, RuntimeError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{name}: not a sound file that can be read ({_one_line(error)}); give WAV, FLAC or OGG"
+        ) from None
+    if not heard:
+        raise UserError(f"{name}: holds no samples; record something")
+    samples = np.concatenate(blocks)
+    if not np.isfinite(samples).all():
+        place = int(np.flatnonzero(~np.isfinite(samples))[0])
+        raise UserError(f"{name}: sample {place + 1:,} is not a number; save the recording anew")
+    if channels > 1:
+        note(f"{name}: {channels} channels, mixed into one")
+    return Sound(samples, rate)
+
+
+def check_rate(rate: int, where: str) -> None:
+    lowest, highest = RATES
+    if not isinstance(rate, int) or not lowest <= rate <= highest:
+        raise UserError(f"{where}: a rate of {rate} samples a second; it must be {lowest:,} to {highest:,}")
+
+
+def resampled(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
+    """The same sound with `wanted` samples a second: sums of sinc functions under a Hann window.
+
+    What the lower of the two rates cannot hold is filtered out first, so that it is not heard as something else.
+    Outputs between the same two inputs at the same distance share their weights: there are wanted / gcd such phases.
+    """
+    if rate == wanted:
+        return samples.astype(np.float32, copy=False)
+    common = math.gcd(rate, wanted)
+    up, down = wanted // common, rate // common
+    band = _CUTOFF * min(1.0, wanted / rate)
+    reach = math.ceil(_ZEROS / band)
+    taps = np.arange(-reach + 1, reach + 1)
+    distances = taps - np.arange(up)[:, None] / up
+    window = np.cos(np.pi * (distances / (reach + 1)).clip(-1, 1) / 2) ** 2
+    weights = (band * np.sinc(band * distances) * window).astype(np.float32)
+    weights /= weights.sum(axis=1, keepdims=True)  # a constant stays one
+    padded = np.pad(samples.astype(np.float32, copy=False), (reach, reach + 1))
+    count = -(-len(samples) * up // down)
+    output = np.empty(count, dtype=np.float32)
+    step = max(1, (1 << 20) // len(taps))
+    for start in range(0, count, step):
+        places = np.arange(start, min(start + step, count)) * down
+        before, phases = places // up, places % up
+        heard = padded[before[:, None] + 1 + np.arange(len(taps))]
+        output[start : start + step] = np.einsum("nt,nt->n", heard, weights[phases])
+    return output
+
+
+def _check_length(samples: int, rate: int, name: str) -> None:
+    if samples > SECONDS * rate:
+        raise UserError(f"{name}: is {samples / rate:,.0f} seconds long; {SECONDS} are the most, so cut it")
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()).rstrip(".")

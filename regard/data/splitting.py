@@ -1,0 +1,84 @@
+"""The parts of a data set: what to learn from, what to choose by, what to be judged on; no example is in two of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from regard import registry
+from regard.config import Data
+from regard.data.corpus.reading import check_file
+from regard.data.format._base import Example, Format
+from regard.errors import UserError
+
+
+@dataclass
+class Parts:
+    train: list[Example] = field(default_factory=list)
+    valid: list[Example] = field(default_factory=list)
+    test: list[Example] = field(default_factory=list)
+
+
+def read_parts(data: Data) -> Parts:
+    """Reads what the recipe names. What it does not name is held out of the training examples, always the same ones.
+
+    With `folds` the examples are dealt into so many piles, and pile `fold` is the test.
+    """
+    form = make_format(data)
+    found = Parts(form.read(_files(data.train), "train"))
+    if not found.train:
+        raise UserError(f"data.train: no examples in {', '.join(data.train) or 'what the format makes'}")
+    made = not data.train
+    if data.valid or made:
+        found.valid = form.read(_files(data.valid), "valid")
+    if data.test or made:
+        found.test = form.read(_files(data.test), "test")
+    if data.folds:
+        if not 2 <= data.folds <= len(found.train) or not 0 <= data.fold < data.folds:
+            raise UserError(f"data.fold: {data.fold} of {data.folds} folds; use 0 to folds - 1, and at least 2 folds")
+        dealt = _shuffled(len(found.train), 0)
+        tested = np.zeros(len(dealt), dtype=bool)
+        tested[dealt[data.fold :: data.folds]] = True
+        found.test = [e for e, chosen in zip(found.train, tested) if chosen]
+        found.train = [e for e, chosen in zip(found.train, tested) if not chosen]
+    elif data.hold_out_test and not found.test:
+        found.train, found.test = _held_out(found.train, data.hold_out_test, 1)
+    wanted = data.hold_out_valid
+    if wanted < 0:
+        wanted = 0 if found.valid else min(1000, max(1, len(found.train) // 10))
+    if wanted:
+        found.train, held = _held_out(found.train, wanted, 2)
+        found.valid += held
+    return found
+
+
+def make_format(data: Data) -> Format:
+    options = dict(data.format)
+    kind = options.pop("kind", "")
+    if not kind:
+        kinds = ", ".join(registry.kinds("data/format"))
+        raise UserError(f"data.format: say of which kind the files are ({kinds})")
+    return registry.create("data/format", kind, "data.format", **options)
+
+
+def _files(names: list[str]) -> list[Path]:
+    paths = [Path(name) for name in names]
+    for path in paths:
+        if not path.is_dir():
+            check_file(path)
+    return paths
+
+
+def _held_out(examples: list[Example], count: int, seed: int) -> tuple[list[Example], list[Example]]:
+    if count >= len(examples):
+        raise UserError(f"data: {count} examples cannot be held out of {len(examples)}; hold out fewer")
+    chosen = set(_shuffled(len(examples), seed)[:count].tolist())
+    rest = [example for i, example in enumerate(examples) if i not in chosen]
+    return rest, [example for i, example in enumerate(examples) if i in chosen]
+
+
+def _shuffled(count: int, seed: int) -> np.ndarray:
+    """Not the run's seed: runs that differ only in it are judged on the same examples."""
+    return np.random.default_rng([7, seed]).permutation(count)

@@ -1,0 +1,52 @@
+"""Text that is written token by token: BEGIN, the tokens, END."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from regard.data.format._base import Example
+from regard.data.input._base import Input
+from regard.data.target._base import Target
+from regard.data.tokenizer import from_files as tokenizer_from_files
+from regard.data.tokenizer import train as train_tokenizer
+from regard.data.tokenizer._base import Tokenizer
+from regard.types import BEGIN, END
+
+__all__ = ["Text"]
+
+
+class Text(Target):
+    """A tokenizer learnt from the training targets. Where several texts are right, the first one is encoded."""
+
+    kind: ClassVar[str] = "text"
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+
+    @classmethod
+    def fit(cls, examples: Sequence[Example], *, seed: int, **options: Any) -> Text:
+        """`options` are the keys of the recipe's `[tokenizer]`."""
+        lines = (text for example in examples for text in references(example.target))
+        return cls(train_tokenizer(options, lines, seed))
+
+    @classmethod
+    def from_files(cls, files: Mapping[str, bytes]) -> Text:
+        return cls(tokenizer_from_files(files))
+
+    def files(self) -> dict[str, bytes]:
+        return self.tokenizer.files()
+
+    def sizes(self) -> dict[str, int]:
+        return {"vocabulary": len(self.tokenizer)}
+
+    def encode(self, example: Example, input: Input) -> tuple[np.ndarray, np.ndarray]:
+        ids = np.array([BEGIN, *self.tokenizer.encode(references(example.target)[0]), END])
+        return ids, ids != BEGIN
+
+
+def references(target: str | Sequence[str]) -> list[str]:
+    """Every text that is right: one, or a list of them."""
+    return [target] if isinstance(target, str) else list(target)

@@ -1,0 +1,69 @@
+"""The Universal Transformer's encoder (Dehghani et al. 2019, 2.1): one layer, applied again and again."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard import registry
+from regard.encoder.transformer import EncoderLayer
+from regard.layers.halting import Halting
+from regard.layers.position.sinusoidal import Sinusoidal
+from regard.layers.residual import last_norm
+from regard.layers.watch import told_together
+from regard.types import Memory
+
+__all__ = ["UniversalEncoder"]
+
+
+class UniversalEncoder(nn.Module):
+    """H^t = layer(H^{t-1} + P^t), with the same layer at every step t. P^t says which position and which step it is.
+
+    `layers` is the most steps there are, where a Transformer has as many layers. With `halting` each position takes as
+    many of them as it needs, and the sum of what they took, times `ponder_cost`, is added to the loss of training.
+    """
+
+    reads_in_order = True
+    """It adds positions itself, at every step: the stem need not."""
+
+    def __init__(
+        self,
+        width: int = 512,
+        layers: int = 6,
+        heads: int = 8,
+        feed_forward: int = 2048,
+        dropout: float = 0.1,
+        norm: str = "post",
+        activation: str = "relu",
+        position: str | dict[str, object] = "sinusoidal",
+        halting: bool = True,
+        ponder_cost: float = 0.01,
+        epsilon: float = 0.01,
+    ):
+        super().__init__()
+        self.width, self.steps, self.ponder_cost = width, layers, ponder_cost
+        self.position = registry.build("layers/position", position, "model.position", width=width)
+        self.clock = Sinusoidal(width)
+        self.layer = EncoderLayer(width, heads, feed_forward, dropout, norm, activation)
+        self.halting = Halting(width, epsilon) if halting else None
+        self.norm = last_norm(width, norm)
+
+    def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Memory:
+        positions = self.position(torch.arange(x.shape[1], device=x.device))
+        times = self.clock(torch.arange(1, self.steps + 1, device=x.device))
+
+        def think(x: Tensor, step: int) -> Tensor:
+            return self.layer(x + (positions + times[step]).to(x.dtype), mask[:, None, :])
+
+        cost = None
+        with told_together(self.layer.modules(), axis=1):  # the heads of all steps, side by side
+            if self.halting is None:
+                for step in range(self.steps):
+                    x = think(x, step)
+            else:
+                # To ask a GPU whether all have halted is to wait for it, which training would rather not.
+                early = not self.training or x.device.type == "cpu"
+                x, ponder = self.halting(x, think, self.steps, mask, early)
+                cost = self.ponder_cost * ponder.sum(1)
+        return Memory(self.norm(x), mask, cost=cost)

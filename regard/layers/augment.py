@@ -1,0 +1,91 @@
+"""Augmentation: a batch changed a little each time it is trained on, in ways that leave its meaning; never in use.
+
+One function for each name. They draw from torch's own generator on the batch's device, so that a resumed run draws
+the same, and wait for nothing. An encoded image has mean 0, so 0 is what fills a gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.errors import UserError, suggestion
+
+Images = Float[Tensor, "B C H W"]
+Way = Callable[[Tensor], Tensor]
+
+
+def flip(images: Images) -> Images:
+    """Every other image, by chance, as in a mirror: left and right change places."""
+    mirrored = torch.rand(len(images), 1, 1, 1, device=images.device) < 0.5
+    return torch.where(mirrored, images.flip(-1), images)
+
+
+def shift(images: Images) -> Images:
+    """Each image moved by up to an eighth of its size, up or down and to either side."""
+    batch, _, height, width = images.shape
+    y, x = height // 8, width // 8
+    down = torch.randint(0, 2 * y + 1, (batch, 1), device=images.device) + torch.arange(height, device=images.device)
+    right = torch.randint(0, 2 * x + 1, (batch, 1), device=images.device) + torch.arange(width, device=images.device)
+    rows = torch.arange(batch, device=images.device)[:, None, None]
+    moved = F.pad(images, (x, x, y, y))[rows, :, down[:, :, None], right[:, None, :]]
+    return moved.permute(0, 3, 1, 2)
+
+
+def erase(images: Images) -> Images:
+    """In every other image, by chance, a rectangle is blotted out (Zhong et al. 2020): a tenth to half of each side."""
+    batch, _, height, width = images.shape
+    chosen = torch.rand(batch, 1, device=images.device) < 0.5
+
+    def along(length: int) -> Tensor:
+        """Which of the rows or columns are in the rectangle."""
+        extent = torch.empty(batch, 1, device=images.device).uniform_(0.1, 0.5) * length
+        start = torch.rand(batch, 1, device=images.device) * (length - extent)
+        places = torch.arange(length, device=images.device) + 0.5
+        return (places >= start) & (places < start + extent)
+
+    inside = (chosen & along(height))[:, None, :, None] & along(width)[:, None, None, :]
+    return images.masked_fill(inside, 0.0)
+
+
+def mask(frames: Float[Tensor, "B T M"]) -> Float[Tensor, "B T M"]:
+    """Two stretches of time and two of pitch are blotted out of every recording (Park et al. 2019, SpecAugment).
+
+    A stretch is up to a tenth of the time or a fifth of the pitches.
+    """
+    batch, times, pitches = frames.shape
+
+    def along(length: int, part: float) -> Tensor:
+        extent = torch.rand(batch, 1, device=frames.device) * part * length
+        start = torch.rand(batch, 1, device=frames.device) * (length - extent)
+        places = torch.arange(length, device=frames.device) + 0.5
+        return (places >= start) & (places < start + extent)
+
+    for _ in range(2):
+        frames = frames.masked_fill(along(times, 0.1)[:, :, None] | along(pitches, 0.2)[:, None, :], 0.0)
+    return frames
+
+
+IMAGES: dict[str, Way] = {"flip": flip, "shift": shift, "erase": erase}
+SOUNDS: dict[str, Way] = {"mask": mask}
+
+
+class Augment(nn.Module):
+    """The named ways one after another, as in "flip shift"; without names, and out of training, nothing is changed."""
+
+    def __init__(self, names: str = "", ways: Mapping[str, Way] = IMAGES, where: str = "model.stem.augment"):
+        super().__init__()
+        for name in names.split():
+            if name not in ways:
+                raise UserError(f"{where}: no '{name}'{suggestion(name, ways)}")
+        self.ways = [ways[name] for name in names.split()]
+
+    def forward(self, batch: Shaped[Tensor, "B *input"]) -> Shaped[Tensor, "B *input"]:
+        if self.training:
+            for way in self.ways:
+                batch = way(batch)
+        return batch

@@ -1,0 +1,49 @@
+"""Clips: one small convolutional network looks at every image of a sequence, and makes one vector of each."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.layers.placing import Placing
+
+__all__ = ["Clips"]
+
+GRID = 4
+"""Images are halved until they are no wider than this: few cells are left, and where something is can still be told."""
+
+
+class Clips(nn.Module):
+    """Convolutions that halve the image, a linear layer over what is left, plus position.
+
+    No batch norm: a frame must look the same whatever it comes with.
+    """
+
+    reads: ClassVar[str] = "clip"
+
+    def __init__(
+        self,
+        channels: int,
+        size: int,
+        width: int = 128,
+        filters: int = 16,
+        position: str | dict[str, object] = "sinusoidal",
+        dropout: float = 0.1,
+    ):
+        """`filters` are those of the first convolution; each further one has twice as many, up to eight times."""
+        super().__init__()
+        self.width = width
+        layers: list[nn.Module] = []
+        side, inputs, outputs = size, channels, filters
+        while side > GRID or not layers:
+            layers += [nn.Conv2d(inputs, outputs, 3, stride=2, padding=1), nn.ReLU()]
+            side, inputs, outputs = (side + 1) // 2, outputs, min(2 * outputs, 8 * filters)
+        self.look = nn.Sequential(*layers, nn.Flatten(), nn.Linear(inputs * side * side, width))
+        self.placing = Placing(width, 0, position, dropout)
+
+    def forward(
+        self, source: Float[Tensor, "B S C H W"], mask: Bool[Tensor, "B S"]
+    ) -> tuple[Float[Tensor, "B S D"], Bool[Tensor, "B S"]]:
+        return self.placing(self.look(source.flatten(0, 1)).unflatten(0, mask.shape)), mask

@@ -1,0 +1,148 @@
+"""What tasks share whose answer is a text: the search, and a base for those that look at something else than text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from regard.data.format._base import Example
+from regard.data.input._base import Raw
+from regard.data.target.text import Text
+from regard.data.tokenizer._base import Tokenizer
+from regard.decoding.beam import beam as beam_search
+from regard.decoding.greedy import greedy
+from regard.decoding.rules import Forbid, NoLoops, Rule
+from regard.errors import UserError
+from regard.inspection.alignment import average
+from regard.inspection.capture import capture
+from regard.layers.cross_entropy import token_loss
+from regard.task._base import ExampleTask, Progress
+from regard.types import BEGIN, Hypothesis, Memory, Steps
+
+
+@torch.inference_mode()
+def search(
+    decoder: Steps,
+    memory: Memory,
+    limits: Int[Tensor, "B"],
+    loops: Int[Tensor, "B"],
+    width: int,
+    n_best: int,
+    length_penalty: float,
+) -> list[list[Hypothesis]]:
+    """The best texts, at most `limits` tokens long, in which nothing is said more than `loops` times in a row."""
+    rows = 1 if width == 1 and n_best == 1 else max(width, n_best)
+    rules: list[Rule] = [Forbid(), NoLoops(loops, rows)]
+    if rows == 1:
+        return [[h] for h in greedy(decoder, memory, max_lengths=limits, rules=rules)]
+    return beam_search(
+        decoder, memory, max_lengths=limits, width=rows, n_best=n_best, length_penalty=length_penalty, rules=rules
+    )
+
+
+def longest_text(model: nn.Module) -> int | None:
+    """How many positions the model knows, where that is limited (learned positions)."""
+    limits = [limit for module in model.modules() if isinstance(limit := getattr(module, "limit", None), int)]
+    return min(limits, default=None)
+
+
+@dataclass
+class Written:
+    """A text that a model wrote about an input; `str()` of it is the text."""
+
+    text: str
+    score: float
+    """Log-probability after the length penalty: what texts about one input are ranked by."""
+    log_probability: float
+    tokens: list[str] = field(default_factory=list)
+    token_probabilities: list[float] = field(default_factory=list)
+    """How sure the model was of each token, given those before it."""
+    alternatives: list[Written] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Writer(ExampleTask):
+    """A task whose target is text, read off something that is not: a picture, a sound."""
+
+    usual: ClassVar[dict[str, Any]] = {"kind": "seq2seq", "share": False}
+    target: ClassVar[str] = "text"
+    unit: ClassVar[str] = "tokens"
+    repeats: ClassVar[int] = 3
+    """How often a text may say the same in a row."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        target = self.pair.target
+        assert isinstance(target, Text)
+        return target.tokenizer
+
+    @torch.inference_mode()
+    def write(
+        self,
+        raws: Sequence[Raw],
+        *,
+        beam: int | None = None,
+        n_best: int = 1,
+        length_penalty: float | None = None,
+        max_length: int | None = None,
+        progress: Progress | None = None,
+    ) -> list[Written]:
+        """A text about each input, in order."""
+        settings = self.recipe.decoding
+        width = settings.beam if beam is None else beam
+        if not 1 <= width <= 1000 or not 1 <= n_best <= 1000:
+            raise UserError(f"beam and n-best must lie between 1 and 1000, not {width} and {n_best}")
+        penalty = settings.length_penalty if length_penalty is None else length_penalty
+        # The stem may know positions of its own, of what it reads; what is written has the decoder's.
+        longest = min(max_length or settings.max_length, longest_text(self.model.decoder) or settings.max_length)
+        found: dict[int, Written] = {}
+        for indexes, source, mask in self.batches(raws, progress):
+            memory = self.model.encode(source, mask)
+            limits = torch.full((len(indexes),), longest, device=self.device)
+            loops = torch.full_like(limits, self.repeats)
+            results = search(self.model.decoder, memory, limits, loops, width, n_best, penalty)
+            for row, (index, hypotheses) in enumerate(zip(indexes, results)):
+                written = [self._written(h) for h in hypotheses]
+                one = replace(written[0], alternatives=written[1:])
+                sure = self._sure(source[row : row + 1], mask[row : row + 1], hypotheses[0].ids)
+                found[index] = replace(one, token_probabilities=sure)
+        return [found[i] for i in range(len(raws))]
+
+    def _written(self, hypothesis: Hypothesis) -> Written:
+        text = self.tokenizer.decode(hypothesis.ids).strip()
+        return Written(text, hypothesis.score, hypothesis.log_probability, self.tokenizer.pieces(hypothesis.ids))
+
+    def _sure(self, source: Tensor, mask: Tensor, ids: list[int]) -> list[float]:
+        if not ids:
+            return []
+        fed = torch.tensor([[BEGIN, *ids[:-1]]], device=self.device)
+        probabilities = self.model(source, mask, fed)[0].float().softmax(-1)
+        return probabilities.gather(1, torch.tensor(ids, device=self.device)[:, None])[:, 0].tolist()
+
+    @torch.inference_mode()
+    def attention(self, raw: Raw, ids: Sequence[int]) -> Tensor:
+        """Where the decoder looked when it wrote each token: (T, S), the mean of layers and heads."""
+        _, source, mask = next(iter(self.batches([raw])))
+        fed = torch.tensor([[BEGIN, *ids[:-1]]], device=self.device)
+        with capture(self.model.decoder) as seen:
+            self.model(source, mask, fed)
+        looks = [calls[0] for name, calls in seen.items() if "cross_attention" in name]
+        if not looks:
+            raise UserError("this model has no attention, so nothing says where it looked")
+        return average(looks).cpu()[0]
+
+    @torch.inference_mode()
+    def loss(self, examples: Sequence[Example]) -> float:
+        """The mean of -log p a token (END included), without label smoothing."""
+        total, units = 0.0, 0
+        for _, batch in self.coded_batches(examples):
+            logits = self.model(batch.source, batch.source_mask, batch.target[:, :-1])
+            total, units = total + token_loss(logits, batch.target[:, 1:]).item(), units + batch.units
+        return total / max(1, units)

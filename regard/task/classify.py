@@ -1,0 +1,73 @@
+"""Classification: anything in, the name of its class out, with how sure the model is of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+
+from regard.data.codec import Pair
+from regard.data.format._base import Example
+from regard.data.input._base import Raw
+from regard.data.target.label import Label
+from regard.evaluation.labels import accuracy, macro_f1
+from regard.task._base import ExampleTask, Progress
+from regard.types import Validation
+
+__all__ = ["Classifier"]
+
+
+@dataclass
+class Classification:
+    """What an input is, and how sure that is; `str()` of it is its label."""
+
+    label: str
+    probability: float
+    probabilities: dict[str, float]
+    """Of every label, the likeliest first."""
+
+    def __str__(self) -> str:
+        return self.label
+
+
+class Classifier(ExampleTask):
+    """A model with its input and labels: everything needed to classify."""
+
+    usual: ClassVar[dict[str, Any]] = {"kind": "classifier"}
+    target: ClassVar[str] = "label"
+    usage: ClassVar[str] = "classify {model} '...'"
+
+    pair: Pair
+
+    @property
+    def labels(self) -> Label:
+        target = self.pair.target
+        assert isinstance(target, Label)
+        return target
+
+    @torch.inference_mode()
+    def classify(self, raws: Sequence[Raw], progress: Progress | None = None) -> list[Classification]:
+        """Raw inputs of the model's kind: texts, pictures, series; in order."""
+        found: dict[int, Classification] = {}
+        for indexes, source, mask in self.batches(raws, progress):
+            probabilities = self.model(source, mask).float().softmax(-1)
+            for index, row in zip(indexes, probabilities.tolist()):
+                ranked = sorted(zip(self.labels.names, row), key=lambda pair: -pair[1])
+                found[index] = Classification(*ranked[0], dict(ranked))
+        return [found[i] for i in range(len(raws))]
+
+    def judge(self, valid: Sequence[Example]) -> Validation:
+        found = self.classify([example.input for example in valid])
+        wanted = [str(example.target) for example in valid]
+        for name in set(wanted):
+            self.labels.id(name)  # a label never seen is refused, not counted as a mistake
+        given = [one.label for one in found]
+        scores = {"accuracy": accuracy(given, wanted), "f1": macro_f1(given, wanted), "loss": self.loss(valid)}
+        shown = [(_shown(e.input), one.label, w) for e, one, w in zip(valid, found, wanted)]
+        return Validation(scores, self.samples(shown))
+
+
+def _shown(raw: Raw) -> str:
+    return raw if isinstance(raw, str) else " ".join(raw) if isinstance(raw, list) else f"({type(raw).__name__})"
