@@ -54,6 +54,12 @@ def read_parts(data: Data) -> Parts:
     return found
 
 
+def check_parts(data: Data) -> None:
+    """Refuses a format or files that are not there, without reading anything."""
+    make_format(data)
+    _files([*data.train, *data.valid, *data.test])
+
+
 def make_format(data: Data) -> Format:
     options = dict(data.format)
     kind = options.pop("kind", "")

@@ -21,7 +21,7 @@ from regard.data.codec import Codec, Pair
 from regard.data.examples import Coded, ExampleBatches, collate, pad_arrays
 from regard.data.format._base import Example
 from regard.data.input._base import Raw
-from regard.data.splitting import Parts, read_parts
+from regard.data.splitting import Parts, check_parts, read_parts
 from regard.data.tokenizer import settled as settled_tokenizer
 from regard.types import Batch, BatchStream, Validation
 
@@ -102,7 +102,7 @@ class ExampleTask(Task):
 
     @classmethod
     def settle(cls, recipe: Recipe) -> Recipe:
-        read_parts(recipe.data)
+        check_parts(recipe.data)
         return recipe
 
     @classmethod
@@ -155,7 +155,9 @@ class ExampleTask(Task):
             coded = coded._replace(source=coded.source[:longest])
         return coded
 
-    def batches(self, raws: Sequence[Raw], progress: Progress | None = None) -> Iterator[tuple[list[int], Tensor, Tensor]]:
+    def batches(
+        self, raws: Sequence[Raw], progress: Progress | None = None
+    ) -> Iterator[tuple[list[int], Tensor, Tensor]]:
         """Inputs to use the model on: which ones, all of them in one tensor, and where that is real. Like with like."""
         text, longest = self.pair.input.kind == "text", self.recipe.data.max_length
         arrays = [array[:longest] if text else array for array in map(self.pair.input.encode, raws)]

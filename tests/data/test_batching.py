@@ -78,7 +78,9 @@ def test_an_epoch_holds_every_pair_once(pack: Pack) -> None:
 def test_shapes_padding_and_budget(pack: Pack) -> None:
     for batch in take_epoch(batches(pack)):
         assert batch.source.dtype == batch.target.dtype == torch.int64
-        assert (batch.source[~batch.source_mask] == PAD).all() and (batch.target[:, 1:][~batch.target_mask[:, 1:]] == PAD).all()
+        assert (batch.source[~batch.source_mask] == PAD).all() and (
+            batch.target[:, 1:][~batch.target_mask[:, 1:]] == PAD
+        ).all()
         assert batch.source_mask.any(0).all() and batch.target_mask[:, 1:].any(0).all()  # no column of padding alone
         assert batch.units == int(batch.target_mask.sum()) and not batch.target_mask[:, 0].any()
         assert len(batch) * batch.source.shape[1] <= BUDGET and len(batch) * (batch.target.shape[1] - 1) <= BUDGET

@@ -61,10 +61,10 @@ def training_pairs(data: Data) -> Iterator[Pair]:
     return _made(data, "train") if data.format else read_pairs(data.source, data.target)
 
 
-def named_pairs(data: Data) -> list[Pair]:
-    """The pairs to validate on that the recipe names."""
+def named_pairs(data: Data, part: str = "valid") -> list[Pair]:
+    """The pairs to validate on that the recipe names; a format that makes its own has others to test on."""
     if data.format:
-        return list(_made(data, "valid"))
+        return list(_made(data, part))
     return list(read_pairs(data.valid_source, data.valid_target)) if data.valid_source else []
 
 

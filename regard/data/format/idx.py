@@ -54,9 +54,9 @@ def _read(file: Path) -> np.ndarray:
             if magic not in (b"\0\0\x08\x01", b"\0\0\x08\x03"):
                 raise UserError(f"{file}: is no IDX file of images or labels; check the name")
             axes = magic[3]
-            shape = np.frombuffer(stream.read(4 * axes), ">u4").tolist()
+            shape = np.frombuffer(stream.read(4 * axes).ljust(4 * axes, b"\0"), ">u4").tolist()
             wanted = math.prod(shape)
-            if len(shape) < axes or not 0 < wanted <= min(MOST_BYTES, most):
+            if not 0 < wanted <= min(MOST_BYTES, most):
                 raise UserError(f"{file}: its header promises what it cannot hold, {shape}; check the file")
             values = stream.read(wanted + 1)
     except (OSError, EOFError, ValueError, zlib.error) as error:

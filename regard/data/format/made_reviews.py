@@ -16,7 +16,7 @@ OTHER = ["the", "film", "a", "story", "with", "actors", "and", "music", "is", "s
 
 
 class MadeReviews(Format):
-    """"positive" has one more word of praise than of blame, "negative" the other way round; the rest says nothing."""
+    """ "positive" has one more word of praise than of blame, "negative" the other way round; the rest says nothing."""
 
     def __init__(self, count: int = 1000, seed: int = 1):
         self.count, self.seed = count, seed

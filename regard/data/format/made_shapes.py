@@ -50,8 +50,8 @@ class MadeShapes(Format):
     def __init__(
         self, count: int = 10000, seed: int = 1, size: int = 16, colour: bool = False, captions: bool = False
     ) -> None:
-        if not 8 <= size <= 512:
-            raise UserError(f"data.format.size: wants 8 to 512 pixels, not {size}")
+        if not 12 <= size <= 512:
+            raise UserError(f"data.format.size: wants 12 to 512 pixels, not {size}")
         if not 1 <= count <= MOST_BYTES // size**2 // 3:
             raise UserError(f"data.format.count: {count} pictures are none, or more than memory holds; use fewer")
         if seed < 0:
@@ -77,7 +77,7 @@ class MadeShapes(Format):
         size = self.size
         radius = size * random.uniform(0.16, 0.26)
         # Off the middle by about a quarter of the picture, and never out of it.
-        middle = size * (0.5 + 0.25 * np.array(place) + random.uniform(-0.08, 0.08, 2)) - 0.5
+        middle = size * (0.5 + 0.25 * np.array(place) + random.uniform(-0.06, 0.06, 2)) - 0.5
         x, y = middle.clip(radius - 0.5, size - 0.5 - radius)
         across = np.arange(size)
         where = inside((across[None, :] - x) / radius, (across[:, None] - y) / radius)

@@ -63,7 +63,7 @@ class Clip(Input):
             note(f"{argument}: is {size[0]} x {size[1]} pixels; only the square in the middle is looked at")
         return frames
 
-    def encode(self, raw: Frames) -> Float32[np.ndarray, "T C S S"]:
+    def encode(self, raw: Frames) -> Float32[np.ndarray, "T K S S"]:
         return np.stack([self.image.encode(frame) for frame in raw])
 
 

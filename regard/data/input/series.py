@@ -156,7 +156,7 @@ def _table(rows: Any, file: Path) -> Table:
             raise UserError(f"{file}, line {blank}: is blank, and lines with numbers follow; fill it or take it out")
         if len(row) != len(names):
             raise UserError(
-                f"{file}, line {rows.line_num}: has {len(row)} columns, but the first line names {len(names)}"
+                f"{file}, line {rows.line_num}: has {len(row)} cells, but the first line names {len(names)} columns"
             )
         count += 1
         if count > ROWS:

@@ -95,18 +95,15 @@ def read_sound(stream: BinaryIO, name: str, note: Callable[[str], None] = lambda
             rate, channels = file.samplerate, file.channels
             check_rate(rate, name)
             _check_length(file.frames, rate, name)
-            blocks, heard = [], 0
-            for block in file.blocks(_BLOCK, dtype="float32", always_2d=True):
-                heard += len(block)
-                _check_length(heard, rate, name)  # a header may say what it likes
-                blocks.append(block.mean(axis=1))
+            # Never more than the header says, and mixed as it comes: many channels take no more memory than one.
+            blocks = [block.mean(axis=1) for block in file.blocks(_BLOCK, dtype="float32", always_2d=True)]
     except (soundfile.SoundFileError, RuntimeError, TypeError, ValueError) as error:
         raise UserError(
             f"{name}: not a sound file that can be read ({_one_line(error)}); give WAV, FLAC or OGG"
         ) from None
-    if not heard:
+    samples = np.concatenate([np.zeros(0, np.float32), *blocks])
+    if not len(samples):
         raise UserError(f"{name}: holds no samples; record something")
-    samples = np.concatenate(blocks)
     if not np.isfinite(samples).all():
         place = int(np.flatnonzero(~np.isfinite(samples))[0])
         raise UserError(f"{name}: sample {place + 1:,} is not a number; save the recording anew")
@@ -115,7 +112,7 @@ def read_sound(stream: BinaryIO, name: str, note: Callable[[str], None] = lambda
     return Sound(samples, rate)
 
 
-def check_rate(rate: int, where: str) -> None:
+def check_rate(rate: Any, where: str) -> None:
     lowest, highest = RATES
     if not isinstance(rate, int) or not lowest <= rate <= highest:
         raise UserError(f"{where}: a rate of {rate} samples a second; it must be {lowest:,} to {highest:,}")
@@ -125,28 +122,27 @@ def resampled(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
     """The same sound with `wanted` samples a second: sums of sinc functions under a Hann window.
 
     What the lower of the two rates cannot hold is filtered out first, so that it is not heard as something else.
-    Outputs between the same two inputs at the same distance share their weights: there are wanted / gcd such phases.
+    Weights depend on where between two inputs an output lies: that comes again after wanted / gcd outputs.
     """
     if rate == wanted:
         return samples.astype(np.float32, copy=False)
     common = math.gcd(rate, wanted)
     up, down = wanted // common, rate // common
+    count = -(-len(samples) * up // down)
     band = _CUTOFF * min(1.0, wanted / rate)
     reach = math.ceil(_ZEROS / band)
     taps = np.arange(-reach + 1, reach + 1)
-    distances = taps - np.arange(up)[:, None] / up
-    window = np.cos(np.pi * (distances / (reach + 1)).clip(-1, 1) / 2) ** 2
+    distances = taps - (np.arange(min(up, count)) * down % up)[:, None] / up
+    window = np.cos(np.pi * distances / (reach + 1) / 2) ** 2
     weights = (band * np.sinc(band * distances) * window).astype(np.float32)
     weights /= weights.sum(axis=1, keepdims=True)  # a constant stays one
     padded = np.pad(samples.astype(np.float32, copy=False), (reach, reach + 1))
-    count = -(-len(samples) * up // down)
     output = np.empty(count, dtype=np.float32)
     step = max(1, (1 << 20) // len(taps))
     for start in range(0, count, step):
-        places = np.arange(start, min(start + step, count)) * down
-        before, phases = places // up, places % up
-        heard = padded[before[:, None] + 1 + np.arange(len(taps))]
-        output[start : start + step] = np.einsum("nt,nt->n", heard, weights[phases])
+        numbers = np.arange(start, min(start + step, count))
+        heard = padded[(numbers * down // up)[:, None] + 1 + np.arange(len(taps))]
+        output[start : start + step] = np.einsum("nt,nt->n", heard, weights[numbers % up])
     return output
 
 
