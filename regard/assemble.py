@@ -126,8 +126,11 @@ def build_model(
     """The model a (resolved or short) `model` section describes, for data of these sizes (a codec's `sizes()`)."""
     resolved = resolve_model(tree)
     kind = resolved.pop("kind")
-    known = registry.keywords(registry.factory("model", kind, "model.kind"))
+    maker = registry.factory("model", kind, "model.kind")
+    known = registry.keywords(maker)
     given: dict[str, Any] = {**sizes, "memory_width": None} | ({} if vocabulary is None else {"vocabulary": vocabulary})
+    if tells := getattr(maker, "tells", None):  # a model may show its parts something else than the data as they are
+        given |= tells(resolved)
     made: dict[str, Any] = {}
     for name in [part for part in PARTS if part in resolved]:
         made[name] = registry.build(name, resolved.pop(name), f"model.{name}", **given)

@@ -240,8 +240,8 @@ def tiny_form(recipe: Recipe) -> Recipe:
     tree, changes = _plain(recipe), _tree(recipe.tiny, "tiny")
     changes.pop("beats", None)
     for name, value in tree["data"].items():
-        if isinstance(value, list):
-            tree["data"][name] = []
+        if isinstance(value, list) or name.startswith("hold_out"):
+            tree["data"][name] = _plain(Recipe())["data"][name]
     for whole in ("format",):  # another kind takes none of the keys of the first
         if whole in changes.get("data", {}):
             tree["data"][whole] = {}

@@ -1,7 +1,8 @@
 """A name in a recipe -> a file in a family folder -> the factory in it.
 
 The listing of a family is the listing of its folder, so choices are known without importing anything; a name that is
-not in the listing is refused and never joined to a path. The factory is the first name in the file's `__all__`.
+not in the listing is refused and never joined to a path. The factory is the first name in the file's `__all__`, or
+has the file's own name (a command's).
 Other packages add kinds through entry points of the group `regard.FAMILY` (`regard.layers.attention`, for example).
 """
 
@@ -40,7 +41,7 @@ def factory(family: str, kind: str, where: str | None = None) -> Callable[..., A
         found = _elsewhere(family)[kind].load()
         return found if callable(found) else getattr(found, found.__all__[0])
     module = importlib.import_module(f"regard.{family.replace('/', '.')}.{kind}")
-    return getattr(module, module.__all__[0])
+    return getattr(module, getattr(module, "__all__", [kind])[0])
 
 
 def keywords(maker: Callable[..., Any]) -> dict[str, inspect.Parameter]:

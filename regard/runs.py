@@ -33,7 +33,7 @@ from regard.data import tokenizer as tokenizers
 from regard.device import mixed_precision
 from regard.errors import UserError
 from regard.evaluation.translation import Scores, corpus_scores
-from regard.storage import read_folder, write_file
+from regard.storage import read_folder, write_file, write_folder
 from regard.task._base import Prepared
 from regard.task._writing import longest_text
 from regard.task.translate import Translator
@@ -192,6 +192,10 @@ def _fit(recipe: Recipe, prepared: Prepared, place: Path, resume: bool, report: 
     if resume:
         trainer.resume()
     result = trainer.fit()
+    if result.model and prepared.valid:
+        finished = task_of(recipe)(recipe, prepared.codec, model, trainer.device)
+        if finished.learn_errors(prepared.valid):
+            write_folder(result.model, model_files(saved, prepared.codec, trainer.weights, "float32"))
     return Run(place, result.reason, result.scores)
 
 

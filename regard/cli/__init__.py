@@ -1,4 +1,7 @@
-"""The command line. Each command is a file here; what is heavy is imported inside functions, so help comes at once."""
+"""The command line. Each command is a file here; what is heavy is imported inside functions, so help comes at once.
+
+A task's command has the task's name: a new file in task/ and one of the same name here are all it takes.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from regard import __version__
-from regard.cli.classify import classify
+from regard import __version__, registry
 from regard.cli.data import data
 from regard.cli.doctor import doctor
 from regard.cli.evaluate import evaluate
@@ -18,7 +20,6 @@ from regard.cli.models import models
 from regard.cli.recipes import recipes
 from regard.cli.terminal import say
 from regard.cli.train import train
-from regard.cli.translate import translate
 from regard.errors import UserError
 
 app = typer.Typer(
@@ -29,7 +30,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # a bug keeps its whole traceback
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (translate, classify, train, evaluate, export, lab, recipes, data, models, doctor):
+for name in registry.kinds("task"):
+    if name in registry.kinds("cli"):
+        app.command()(registry.factory("cli", name))
+for command in (train, evaluate, export, lab, recipes, data, models, doctor):
     app.command()(command)
 
 

@@ -61,7 +61,8 @@ class Entry:
 
     @property
     def use(self) -> str:
-        return f"regard {self.task} --model runs/{self.name} ..."
+        model = "--model " if self.task == "translate" else ""  # which has a model to fall back on
+        return f"regard {self.task} {model}runs/{self.name} ..."
 
 
 def _names() -> list[str]:

@@ -1,4 +1,4 @@
-"""The one normalisation that every tokenizer applies before it encodes, and nothing more.
+"""The one normalisation that every tokenizer applies before it encodes, and nothing more (but see `as_written`).
 
 What it does, in this order:
   - lone surrogates become U+FFFD, U+2581 (the mark subword pieces use for a space) becomes "_";
@@ -23,6 +23,10 @@ _REPLACED: dict[int, str | None] = {
     **dict.fromkeys(range(0xD800, 0xE000), "\ufffd"),
     0x2581: "_",
 }
+_CONTROLS: dict[int, str | None] = {
+    **dict.fromkeys([*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0)]),
+    **dict.fromkeys(range(0xD800, 0xE000), "\ufffd"),
+}
 _APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u201b\u02bc\uff07", "'"))
 _LONG = 256
 
@@ -39,6 +43,11 @@ def normalise(text: str) -> str:
     if ordinary and "  " not in text and text == text.strip():
         return text
     return " ".join(text.split())
+
+
+def as_written(text: str) -> str:
+    """For texts whose lines and spaces matter: only control characters go (of line ends `\\n` stays), tabs stay too."""
+    return text.translate(_CONTROLS)
 
 
 def plain(text: str) -> str:

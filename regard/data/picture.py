@@ -56,7 +56,7 @@ def decode_picture(
                     raise many
                 if getattr(opened, "is_animated", False):
                     note(f"{where}: moves; only its first frame is looked at")
-                return _pixels(opened, shortest)
+                return pixels_of(opened, shortest)
     except UserError:
         raise
     except Image.DecompressionBombError:
@@ -67,7 +67,8 @@ def decode_picture(
         raise UserError(f"{where}: the picture is damaged or cut off; save it again") from None
 
 
-def _pixels(opened: Opened, shortest: int) -> Pixels:
+def pixels_of(opened: Opened, shortest: int) -> Pixels:
+    """Decodes what is open, the current frame where there are several."""
     from PIL import Image
 
     image, wanted = opened, opened.size

@@ -9,7 +9,7 @@ import numpy as np
 
 from regard import registry
 from regard.config import Data
-from regard.data.corpus.reading import check_file
+from regard.data.corpus.reading import check_file, split_column
 from regard.data.format._base import Example, Format
 from regard.errors import UserError
 
@@ -73,7 +73,7 @@ def _files(names: list[str]) -> list[Path]:
     paths = [Path(name) for name in names]
     for path in paths:
         if not path.is_dir():
-            check_file(path)
+            check_file(split_column(path)[0])  # `pairs.tsv#2` is a column of a file
     return paths
 
 

@@ -32,12 +32,7 @@ def sample(
     A sentence draws from a generator of its own, started with `seed` or with its entry of it, so that its sample does
     not depend on its neighbours; the same sentence twice with the same seed comes out the same twice.
     """
-    if not 0.01 <= temperature <= 100:
-        raise UserError(f"temperature {temperature} is out of range; use 0.01 to 100, or greedy decoding for 0")
-    if top_k < 0:
-        raise UserError(f"top_k {top_k} is negative; use 0 for no limit")
-    if not 0 < top_p <= 1:
-        raise UserError(f"top_p {top_p} is out of range; use a number above 0 and up to 1")
+    check_sampling(temperature, top_k, top_p)
     if len(memory) == 0:
         return []
     seeds = [seed] * len(memory) if isinstance(seed, int) else list(seed)
@@ -51,6 +46,15 @@ def sample(
         return tokens.gather(1, draw(probs, number)[:, None])[:, 0] if tokens is not None else draw(probs, number)
 
     return walk(decoder, memory, choose, max_lengths=max_lengths, rules=rules, prefix=prefix, numbers=numbers)
+
+
+def check_sampling(temperature: float, top_k: int, top_p: float) -> None:
+    if not 0.01 <= temperature <= 100:
+        raise UserError(f"temperature {temperature} is out of range; use 0.01 to 100, or top_k 1 for the likeliest")
+    if top_k < 0:
+        raise UserError(f"top_k {top_k} is negative; use 0 for no limit")
+    if not 0 < top_p <= 1:
+        raise UserError(f"top_p {top_p} is out of range; use a number above 0 and up to 1")
 
 
 def distribution(

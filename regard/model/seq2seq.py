@@ -9,6 +9,7 @@ from regard.decoder._base import Decoder
 from regard.errors import UserError
 from regard.layers.cross_entropy import projected_loss
 from regard.layers.embedding import TokenEmbedding
+from regard.layers.position.shifted import shift_together
 from regard.types import Batch, LossSum, Memory
 
 __all__ = ["Seq2Seq"]
@@ -42,6 +43,8 @@ class Seq2Seq(nn.Module):
         return self.decoder.step(target, state)[0]
 
     def loss(self, batch: Batch) -> LossSum:
+        if self.training:
+            shift_together(self)
         memory = self.encode(batch.source, batch.source_mask)
         state = self.decoder.start(memory, rows=1, capacity=0)
         hidden, state = self.decoder.advance(batch.target[:, :-1], state)

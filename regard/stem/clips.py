@@ -38,7 +38,10 @@ class Clips(nn.Module):
         layers: list[nn.Module] = []
         side, inputs, outputs = size, channels, filters
         while side > GRID or not layers:
-            layers += [nn.Conv2d(inputs, outputs, 3, stride=2, padding=1), nn.ReLU()]
+            convolution = nn.Conv2d(inputs, outputs, 3, stride=2, padding=1)
+            nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
+            nn.init.zeros_(convolution.bias)  # type: ignore[arg-type]
+            layers += [convolution, nn.ReLU()]
             side, inputs, outputs = (side + 1) // 2, outputs, min(2 * outputs, 8 * filters)
         self.look = nn.Sequential(*layers, nn.Flatten(), nn.Linear(inputs * side * side, width))
         self.placing = Placing(width, 0, position, dropout)

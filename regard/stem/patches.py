@@ -19,7 +19,7 @@ class Patches(nn.Module):
     """[class; patch_1 E; ...; patch_N E] + position: each patch, its pixels in one row, is projected linearly.
 
     Patches do not overlap, so cutting is a reshape and the rest one matrix product; a convolution with the same
-    weights takes twice as long on a CPU when patches are small, and never less.
+    weights takes twice as long on a CPU when patches are small.
     """
 
     reads: ClassVar[str] = "image"

@@ -1,13 +1,15 @@
-"""Text: token ids to vectors."""
+"""Text: token ids to vectors. With `word_dropout` so many of them are unknown in training: all context must serve."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.layers.embedding import TokenEmbedding
+from regard.types import UNKNOWN
 
 __all__ = ["Tokens"]
 
@@ -25,12 +27,16 @@ class Tokens(nn.Module):
         dropout: float = 0.1,
         scale: bool = True,
         embedding_norm: bool = False,
+        word_dropout: float = 0.0,
     ):
         super().__init__()
-        self.width = width
+        self.width, self.word_dropout = width, word_dropout
         self.embedding = TokenEmbedding(vocabulary, width, position, dropout, scale, embedding_norm)
 
     def forward(
         self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]
     ) -> tuple[Float[Tensor, "B S D"], Bool[Tensor, "B S"]]:
+        if self.training and self.word_dropout:
+            dropped = torch.rand(source.shape, device=source.device) < self.word_dropout
+            source = source.masked_fill(dropped, UNKNOWN)
         return self.embedding(source), mask

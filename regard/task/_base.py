@@ -76,6 +76,10 @@ class Task(ABC):
     def judge(self, valid: Any) -> Validation:
         """The scores on examples that were not trained on, the one that counts first."""
 
+    def learn_errors(self, valid: Any) -> bool:
+        """Keeps in its codec how wrong a finished model is on examples it was not trained on; True if there is such."""
+        return False
+
     @classmethod
     @abstractmethod
     def tests(cls, recipe: Recipe) -> Any:

@@ -21,6 +21,7 @@ from regard.errors import UserError
 from regard.inspection.alignment import average
 from regard.inspection.capture import capture
 from regard.layers.cross_entropy import token_loss
+from regard.layers.embedding import TokenEmbedding
 from regard.task._base import ExampleTask, Progress
 from regard.types import BEGIN, Hypothesis, Memory, Steps
 
@@ -47,8 +48,8 @@ def search(
 
 def longest_text(model: nn.Module) -> int | None:
     """How many positions the model knows, where that is limited (learned positions)."""
-    limits = [limit for module in model.modules() if isinstance(limit := getattr(module, "limit", None), int)]
-    return min(limits, default=None)
+    texts = [module.position for module in model.modules() if isinstance(module, TokenEmbedding)]
+    return min((limit for position in texts if isinstance(limit := position.limit, int)), default=None)
 
 
 @dataclass

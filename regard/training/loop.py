@@ -28,7 +28,7 @@ from regard.training.progress import Listener, Log, Quiet
 from regard.types import Batch, BatchStream, Validation
 
 OPTIMIZER, LEDGER = "optimizer.safetensors", "training.json"
-ERRORS = ("loss", "error", "wer", "mse", "mae")
+ERRORS = ("loss", "perplexity", "loss_per_character", "nll_per_step", "error", "wer", "mse", "mae")
 """Scores of which less is better."""
 
 

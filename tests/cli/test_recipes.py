@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from regard.cli.recipes import NOT_MEASURED, Measured, entries, measured, users_
 from regard.config import read_recipe, shipped_recipes
 from regard.errors import UserError
 
-from .conftest import regard
+from .conftest import environment, regard
 
 
 @pytest.fixture
@@ -48,7 +49,15 @@ def shipped(monkeypatch, tmp_path):
     return folder
 
 
-def test_the_list_comes_without_torch(tmp_path):
+@pytest.mark.parametrize("words", [["recipes"], ["recipes", "fr-en"]], ids=" ".join)
+def test_it_comes_without_torch(words):
+    code = f"import sys; sys.argv = ['regard', *{words!r}]\ntry:\n    import regard.cli; regard.cli.main()\n"
+    code += "except SystemExit:\n    print(sorted({'torch', 'numpy', 'rich'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+
+
+def test_the_list_has_every_recipe(tmp_path):
     done = regard("recipes", cwd=tmp_path, text=True)
     header, *lines = done.stdout.splitlines()
     assert header.split() == ["RECIPE", "TASK", "DATA", "PARAMETERS", "SCORE"]
@@ -121,10 +130,11 @@ def test_one_recipe_with_its_data_and_its_commands(shipped, said):
         "parameters  -",
         "measured    90 F1 (2 min, a laptop)",
         "train       regard train one",
-        "use         regard classify --model runs/one ...",
+        "use         regard classify runs/one ...",
     ]
     assert "regard data get dna --into else" in said("one", "--data", "else")[0]
-    assert "data        your own" in said("three.toml")[0]
+    told = said("three.toml")[0]
+    assert "data        your own" in told and "regard translate --model runs/three ..." in told
     found = json.loads(said("one", "--format", "json")[0])
     assert found["missing"] == ["sst2/train.tsv.gz", "sst2/dev.tsv.gz"] and found["measured"]["value"] == 90
     assert [one["name"] for one in json.loads(said("--format", "json")[0])] == list(entries())

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -261,8 +262,18 @@ def test_no_more_is_read_than_a_file_can_have(server, tmp_path):
 )
 def test_a_redirect_elsewhere_is_refused(server, tmp_path, place):
     server.faults = [server.status(302, Location=place)]
-    refused(tiny(plain(server.url)), tmp_path)
+    message = refused(tiny(plain(server.url)), tmp_path)
+    assert "only https is fetched" in message or "leads to none" in message or "answers 302" in message
     assert len(server.asked) == 1 and list(tmp_path.iterdir()) == []
+
+
+def test_a_redirect_never_leaves_https():
+    asked = urllib.request.Request("https://example.org/a.txt")
+    follow = fetching._Redirects().redirect_request
+    assert follow(asked, None, 302, "", {}, "https://example.com/b.txt").full_url == "https://example.com/b.txt"
+    for place in ("http://example.org/a.txt", "http://127.0.0.1/a.txt"):
+        with pytest.raises(UserError, match=f"https://example.org/a.txt leads to {place}: only https"):
+            follow(asked, None, 302, "", {}, place)
 
 
 def test_a_redirect_on_this_machine_is_followed_but_not_for_ever(server, tmp_path):
@@ -497,7 +508,7 @@ def test_packing_gives_the_same_bytes_every_time(server, tmp_path):
     for root in ("one", "two"):
         fetch(tiny(packed(server.url)), tmp_path / root)
     one, two = ((tmp_path / root / "tiny/a.txt.gz").read_bytes() for root in ("one", "two"))
-    assert one == two
+    assert one == two and one[4:8] == bytes(4), "no time in it"
 
 
 @pytest.mark.parametrize("name", ["a.txt.gz", "a.txt", "raw"])
@@ -519,6 +530,22 @@ def test_another_content_is_refused(server, tmp_path, content):
     message = refused(tiny(packed(server.url)), tmp_path)
     assert sha(content) in message and (sha(TEXT) if content.startswith(TEXT[:9]) else sha(GZ)) in message
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_more_is_unpacked_than_a_file_holds(server, tmp_path, monkeypatch):
+    unpacked = 0
+    read = gzip.GzipFile.read
+
+    def counting(self, size=-1):
+        nonlocal unpacked
+        content = read(self, size)
+        unpacked += len(content)
+        return content
+
+    monkeypatch.setattr(gzip.GzipFile, "read", counting)
+    server.content = gzip.compress(bytes(200_000_000), 9)
+    refused(tiny(packed(server.url)), tmp_path)
+    assert len(TEXT) < unpacked <= len(TEXT) + 1
 
 
 def test_what_is_there_at_a_glance(tmp_path):

@@ -216,7 +216,7 @@ def test_idx_files_are_images_and_names(packed: bool, idx_files: Callable[..., l
         (idx(3, 2, 2), idx(3, 2, 2), "idx wants two files a part, one with images and one with their labels"),
         (idx(3, 2, 2)[:-1], idx(3), "promises"),
         (idx(3, 2, 2) + b"x", idx(3), "holds more or fewer"),
-        (idx(60_000, 28, 28, values=bytes(100)), idx(3), "promises"),
+        (idx(60_000, 28, 28, values=bytes(100)), idx(3), "promises what it cannot hold"),
         (idx(2**32 - 1, 2**32 - 1, 2**32 - 1, values=b""), idx(3), "promises what it cannot hold"),
         (idx(0, 28, 28), idx(0), "promises what it cannot hold"),
         (idx(3, 2, 2)[:9], idx(3), "promises what it cannot hold"),

@@ -3,74 +3,81 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from regard.data.format._base import Example, Format
+from regard.data.format._made import check_made, random_for
 from regard.errors import UserError, suggestion
 
 __all__ = ["MadeAlgorithm", "algorithm_pairs"]
 
-Digits = list[str]
+Digits = Sequence[str]
+LONGEST = 4000
+"""Digits of a number: Python itself reads none that is much longer."""
+MOST_DIGITS = 100_000_000
+JUDGED = 1000
+"""Examples for validation and test, where there are as many for training."""
 
 
-def _digits(pick: random.Random, length: int) -> Digits:
-    return pick.choices("0123456789", k=length)
+def _digits(random: np.random.Generator, length: int) -> Digits:
+    return [str(digit) for digit in random.integers(10, size=length)]
 
 
-def _copy(pick: random.Random, length: int) -> tuple[Digits, Digits]:
-    digits = _digits(pick, length)
+def _copy(random: np.random.Generator, length: int) -> tuple[Digits, Digits]:
+    digits = _digits(random, length)
     return digits, digits
 
 
-def _reverse(pick: random.Random, length: int) -> tuple[Digits, Digits]:
-    digits = _digits(pick, length)
+def _reverse(random: np.random.Generator, length: int) -> tuple[Digits, Digits]:
+    digits = _digits(random, length)
     return digits, digits[::-1]
 
 
-def _addition(pick: random.Random, length: int) -> tuple[Digits, Digits]:
+def _addition(random: np.random.Generator, length: int) -> tuple[Digits, Digits]:
     """Two numbers as people write them, the longer one with that many digits."""
-    lengths = [length, pick.randint(1, length)]
-    pick.shuffle(lengths)
-    one, other = (pick.randrange(10 ** (digits - 1) if digits > 1 else 0, 10**digits) for digits in lengths)
-    return [*str(one), "+", *str(other)], [*str(one + other)]
+    lengths = random.permutation([length, int(random.integers(1, length + 1))])
+    one, other = (int("".join([str(random.integers(1, 10)), *_digits(random, size - 1)])) for size in lengths.tolist())
+    return [*str(one), "+", *str(other)], str(one + other)
 
 
-TASKS: dict[str, Callable[[random.Random, int], tuple[Digits, Digits]]] = {
+TASKS: dict[str, Callable[[np.random.Generator, int], tuple[Digits, Digits]]] = {
     "copy": _copy,
     "reverse": _reverse,
     "addition": _addition,
 }
-LONGEST = 4000
-"""Digits of a number: Python itself writes none that is much longer."""
 
 
-def algorithm_pairs(task: str, count: int, seed: int | str, shortest: int, longest: int) -> Iterator[tuple[str, str]]:
+def algorithm_pairs(
+    task: str, count: int, random: np.random.Generator, shortest: int, longest: int
+) -> Iterator[tuple[str, str]]:
     """So many pairs such as ("3 1 4", "4 1 3"); every length from shortest to longest is as likely as every other."""
-    pick = random.Random(seed)
     for _ in range(count):
-        given, wanted = TASKS[task](pick, pick.randint(shortest, longest))
+        given, wanted = TASKS[task](random, int(random.integers(shortest, longest + 1)))
         yield " ".join(given), " ".join(wanted)
 
 
 class MadeAlgorithm(Format):
     """copy: "3 1 4" -> "3 1 4"; reverse: "3 1 4" -> "4 1 3"; addition: "1 9 + 5" -> "2 4".
 
-    Each part has `count` examples, drawn by a seed of its own: short strings come up in more than one part.
+    Every part is drawn by a seed of its own; of short strings there are so few that they come up in several parts.
     """
 
     def __init__(
         self, task: str = "copy", count: int = 10000, seed: int = 1, shortest: int = 1, longest: int = 10
     ) -> None:
+        check_made(count, seed)
         if task not in TASKS:
             raise UserError(f"data.format.task: no '{task}'{suggestion(task, TASKS)}")
         if not 1 <= shortest <= longest <= LONGEST:
             raise UserError(f"data.format: wants 1 <= shortest ({shortest}) <= longest ({longest}) <= {LONGEST}")
-        if not 1 <= count * longest <= 10**9:
-            raise UserError(f"data.format.count: {count} examples are none, or more than memory holds; use fewer")
+        if count * longest > MOST_DIGITS:
+            raise UserError(f"data.format.count: {count} strings of up to {longest} digits are too many; use fewer")
         self.task, self.count, self.seed, self.shortest, self.longest = task, count, seed, shortest, longest
 
     def read(self, files: Sequence[Path], part: str) -> list[Example]:
-        seed = f"{self.seed} {part}"
-        return [Example(*pair) for pair in algorithm_pairs(self.task, self.count, seed, self.shortest, self.longest)]
+        random = random_for(self.seed, part)
+        count = self.count if part == "train" else min(self.count, JUDGED)
+        return [Example(*pair) for pair in algorithm_pairs(self.task, count, random, self.shortest, self.longest)]

@@ -5,7 +5,6 @@ Indices 0 to 4 are the test, as that data set has it; of the rest, 5 to 9 are fo
 
 from __future__ import annotations
 
-import io
 import re
 import tarfile
 import zlib
@@ -107,7 +106,7 @@ def _recordings(file: Path) -> Iterator[Recording]:
     for name, content in _folder(file) if file.is_dir() else _tar(file):
         found = _NAME.fullmatch(name)
         assert found is not None
-        sound = read_sound(io.BytesIO(content), f"{file}, {name}")
+        sound = read_sound(content, f"{file}, {name}")
         yield Recording(sound, int(found[1]), found[2], int(found[3]))
 
 

@@ -15,7 +15,7 @@ from jaxtyping import Float32, UInt8
 from regard.data.bounded import check_size
 from regard.data.input._base import Input
 from regard.data.input.image import Image
-from regard.data.picture import _pixels as pixels_of
+from regard.data.picture import pixels_of
 from regard.errors import UserError
 
 __all__ = ["Clip"]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -76,8 +77,7 @@ class SoundInput(Input):
         """A sound file (WAV, FLAC, OGG, ...) at its own rate; `note` hears of channels mixed and rates changed."""
         file = Path(argument)
         check_size(file, BYTES)
-        with file.open("rb") as stream:
-            sound = read_sound(stream, str(file), note)
+        sound = read_sound(file.read_bytes(), str(file), note)
         if sound.rate != self.rate:
             note(f"{file}: {sound.rate:,} Hz, resampled to the model's {self.rate:,} Hz")
         return sound
@@ -86,12 +86,12 @@ class SoundInput(Input):
         return resampled(raw.samples, raw.rate, self.rate)
 
 
-def read_sound(stream: BinaryIO, name: str, note: Callable[[str], None] = lambda text: None) -> Sound:
-    """The sound in an open file, several channels mixed into one; what is too long is refused before it is decoded."""
+def read_sound(content: bytes, name: str, note: Callable[[str], None] = lambda text: None) -> Sound:
+    """The sound in a file's bytes, its channels mixed into one; what is too long is refused before it is decoded."""
     import soundfile
 
     try:
-        with soundfile.SoundFile(stream) as file:
+        with soundfile.SoundFile(io.BytesIO(content)) as file:
             rate, channels = file.samplerate, file.channels
             check_rate(rate, name)
             _check_length(file.frames, rate, name)

@@ -21,6 +21,8 @@ class Tokenizer(ABC):
     """Text to ids and back: `decode(encode(text)) == normalise(text)` unless a kind says what it loses."""
 
     kind: ClassVar[str]
+    between: ClassVar[str] = " "
+    """What stands between two words of a text; nothing, where every letter is one."""
 
     @classmethod
     @abstractmethod

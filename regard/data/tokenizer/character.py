@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from regard.data.flat import Sentences
-from regard.data.normalise import normalise
+from regard.data.normalise import as_written, normalise
 from regard.data.tokenizer._base import SPACE, SPECIALS, Tokenizer, byte_piece, spell
 from regard.errors import UserError
 
 __all__ = ["Character"]
 
 _FILE = "tokenizer.json"
+_SHOWN = {" ": SPACE, "\n": "\u21b5", "\t": "\u21e5"}
 
 
 class Character(Tokenizer):
@@ -24,40 +25,46 @@ class Character(Tokenizer):
 
     kind: ClassVar[str] = "character"
 
-    def __init__(self, characters: Sequence[str]) -> None:
-        self._characters = list(characters)
+    def __init__(self, characters: Sequence[str], exact: bool = False) -> None:
+        self._characters, self._exact = list(characters), exact
         self._parts: list[str | int] = [*("" for _ in SPECIALS), *range(256), *characters]
         self._encoded = [part.encode() if isinstance(part, str) else bytes([part]) for part in self._parts]
         self._first_byte = len(SPECIALS)
         self._ids = {character: i + self._first_byte + 256 for i, character in enumerate(characters)}
 
     @classmethod
-    def train(cls, lines: Iterable[str], *, seed: int, size: int = 4000, min_count: int = 1) -> Character:
-        """The most frequent characters, `size` ids at most with specials and bytes; `seed` changes nothing."""
+    def train(
+        cls, lines: Iterable[str], *, seed: int, size: int = 4000, min_count: int = 1, exact: bool = False
+    ) -> Character:
+        """The most frequent characters, `size` ids at most with specials and bytes; `seed` changes nothing.
+
+        With `exact` line ends, tabs and every space are characters like others: for verse, dialogue, code.
+        """
         counts: Counter[str] = Counter()
         for line in lines:
-            counts.update(normalise(line))
+            counts.update(as_written(line) if exact else normalise(line))
         if not counts:
             raise UserError("tokenizer: no text to learn characters from; the corpus is empty")
         room = size - len(SPECIALS) - 256
         if room < 1:
             raise UserError(f"tokenizer.size={size} leaves no room for characters; 261 is the least")
         frequent = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:room]
-        return cls([character for character, count in frequent if count >= min_count])
+        return cls([character for character, count in frequent if count >= min_count], exact)
 
     @classmethod
     def from_files(cls, files: Mapping[str, bytes], **options: Any) -> Character:
-        return cls(json.loads(files[_FILE])["characters"])
+        saved = json.loads(files[_FILE])
+        return cls(saved["characters"], bool(saved.get("exact", False)))
 
     def files(self) -> dict[str, bytes]:
-        saved = {"kind": self.kind, "characters": self._characters}
+        saved = {"kind": self.kind, "exact": self._exact, "characters": self._characters}
         return {_FILE: json.dumps(saved, ensure_ascii=False, indent=0).encode()}
 
     def __len__(self) -> int:
         return len(self._parts)
 
     def encode(self, text: str) -> list[int]:
-        text = normalise(text)
+        text = as_written(text) if self._exact else normalise(text)
         spelled = {character: self._spelled(character) for character in set(text)}
         return [i for character in text for i in spelled[character]]
 
@@ -85,4 +92,4 @@ class Character(Tokenizer):
 def _shown(part: str | int) -> str:
     if isinstance(part, int):
         return byte_piece(part)
-    return SPACE if part == " " else part
+    return _SHOWN.get(part, part)

@@ -1,0 +1,51 @@
+"""`regard caption`: a sentence about a picture."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from regard.cli.inputs import answer
+from regard.cli.models import model_names
+from regard.cli.terminal import Format, as_json, one_line
+
+
+def caption(
+    model: Annotated[str, typer.Argument(help="A model folder or a run.", autocompletion=model_names)],
+    pictures: Annotated[
+        list[str] | None, typer.Argument(metavar="FILE", help="PNG, JPEG, GIF, BMP or WEBP; without it, names on stdin.")
+    ] = None,
+    beam: Annotated[int | None, typer.Option(help="Sentences kept while searching; 1 is greedy.")] = None,
+    n_best: Annotated[int, typer.Option(help="Sentences about each picture, best first, each on its own line.")] = 1,
+    scores: Annotated[bool, typer.Option("--scores", help="Add a column with the log-probability.")] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    format: Annotated[Format, typer.Option(help="Plain text, or one JSON object a line.")] = Format.text,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No hints.")] = False,
+) -> None:
+    """Describe pictures, one line each."""
+    import regard
+
+    task = regard.load(model, device=device, task="caption")
+
+    def use(raws: list[object]) -> list[str]:
+        return [written(one, format, scores) for one in task.write(raws, beam=beam, n_best=n_best)]
+
+    answer(pictures, task.pair.input.read, use, "regard caption MODEL photo.jpg", quiet)
+
+
+def written(one: object, format: Format, scores: bool) -> str:
+    """A text that a model wrote, with its alternatives below it."""
+    from regard.task._writing import Written
+
+    assert isinstance(one, Written)
+    every = [one, *one.alternatives]
+    if format is Format.json:
+        tree = {
+            "text": one.text,
+            "log_probability": one.log_probability,
+            "tokens": [{"token": t, "probability": p} for t, p in zip(one.tokens, one.token_probabilities)],
+            "alternatives": [{"text": w.text, "log_probability": w.log_probability} for w in one.alternatives],
+        }
+        return as_json(tree)
+    return "\n".join(one_line(w.text) + (f"\t{w.log_probability:.4f}" if scores else "") for w in every)

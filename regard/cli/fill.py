@@ -1,0 +1,42 @@
+"""`regard fill`: which words would fit into a blank?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from regard.cli.inputs import answer
+from regard.cli.models import model_names
+from regard.cli.terminal import Format, as_json
+
+
+def fill(
+    model: Annotated[str, typer.Argument(help="A model folder or a run.", autocompletion=model_names)],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TEXT", help="A text with _ where a word is wanted; without it, lines of stdin."),
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="Words shown for each blank, the likeliest first.")] = 5,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    format: Annotated[Format, typer.Option(help="Plain text, or one JSON object a line.")] = Format.text,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No hints.")] = False,
+) -> None:
+    """Fill the blanks of texts.
+
+    One line for each text: the likeliest words with their probabilities, separated by tabs; of several blanks one after
+    another, with | between them.
+    """
+    import regard
+
+    task = regard.load(model, device=device, task="fill")
+
+    def use(raws: list[str]) -> list[str]:
+        found = task.fill(raws, top)
+        if format is Format.json:
+            return [as_json(asdict(one)) for one in found]
+        blanks = [["\t".join(f"{c.word}\t{c.probability:.4f}" for c in blank) for blank in one.blanks] for one in found]
+        return ["\t|\t".join(lines) for lines in blanks]
+
+    answer(inputs, task.pair.input.read, use, "regard fill MODEL 'one _ two'", quiet)

@@ -1,0 +1,160 @@
+"""`regard generate`: how does it go on? As it is written, or as a file of music."""
+
+from __future__ import annotations
+
+import enum
+import secrets
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from regard.cli.inputs import shown
+from regard.cli.models import model_names
+from regard.cli.terminal import as_json, harmless, one_line, say
+from regard.cli.translate import writing_may_fail
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.task.generate import Generated, Generator
+
+
+class Form(enum.StrEnum):
+    text = "text"
+    json = "json"
+    midi = "midi"
+
+
+def generate(
+    model: Annotated[str, typer.Argument(help="A model folder or a run.", autocompletion=model_names)],
+    prompt: Annotated[str, typer.Argument(metavar="TEXT", help="How it begins; without it, as the model likes.")] = "",
+    length: Annotated[
+        int | None, typer.Option(min=0, help="Most tokens written, 0 for ever; unless you say, what the recipe says.")
+    ] = None,
+    count: Annotated[int, typer.Option(min=1, max=1000, help="Texts with the same beginning.")] = 1,
+    temperature: Annotated[float, typer.Option(help="Below 1 safer, above 1 bolder; 0.01 to 100.")] = 1.0,
+    top_k: Annotated[int, typer.Option(help="Draw from the k likeliest tokens only; 1 always takes the first.")] = 0,
+    top_p: Annotated[float, typer.Option(help="Draw from the fewest tokens that together are so likely.")] = 1.0,
+    seed: Annotated[int | None, typer.Option(min=0, help="The same number writes the same text.")] = None,
+    scores: Annotated[bool, typer.Option("--scores", help="One token a line, with its probability.")] = False,
+    format: Annotated[Form, typer.Option(help="Plain text, one JSON object a text, or a MIDI file.")] = Form.text,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write into this file, all at once.")
+    ] = None,
+    tempo: Annotated[float, typer.Option(help="Of a MIDI file, in steps a minute.")] = 90.0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No hints.")] = False,
+) -> None:
+    """Go on with a text or a piece of music.
+
+    The text appears as it is written, its beginning first; several texts are separated by a line of three dashes.
+    """
+    try:
+        import regard
+
+        whole = output is not None or format is not Form.text
+        if whole and length == 0:
+            raise UserError("--length 0 never ends, so nothing would ever be written whole; set a length")
+        if format is Form.midi:
+            _check_midi(output, count)
+        task = regard.load(model, device=device, task="generate")
+        if format is Form.midi and task.bar is None:
+            raise UserError(f"{model}: this model writes text, not music; leave out --format midi")
+        first = secrets.randbelow(2**31) if seed is None else seed
+        if not quiet:
+            _hints(task, prompt, None if seed is not None else first)
+        options = {"length": length, "temperature": temperature, "top_k": top_k, "top_p": top_p}
+        with writing_may_fail():
+            if whole:
+                found = task.generate(prompt, count=count, seed=first, **options)
+                content = _content(found, format, scores, tempo)
+                if output is None:
+                    _write(sys.stdout.buffer, content)
+                else:
+                    from regard.storage import write_file
+
+                    write_file(output, content)
+            else:
+                _write_as_it_comes(sys.stdout.buffer, task, prompt, range(first, first + count), scores, options)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _check_midi(output: Path | None, count: int) -> None:
+    if output is None and sys.stdout.isatty():
+        raise UserError("a MIDI file is not for reading; give it a name: -o piece.mid")
+    if count > 1:
+        raise UserError(f"a MIDI file holds one piece, not {count}; leave out --count")
+
+
+def _hints(task: Generator, prompt: str, seed: int | None) -> None:
+    from regard.types import UNKNOWN
+
+    if UNKNOWN in task.encode(prompt):
+        say("the model does not know every word of the beginning; what it does not know it reads as 'unknown'")
+    if seed is not None and sys.stderr.isatty():
+        say(f"--seed {seed} writes the same again")
+
+
+def _write_as_it_comes(
+    out: BinaryIO, task: Generator, prompt: str, seeds: Iterable[int], scores: bool, options: dict[str, Any]
+) -> None:
+    for number, seed in enumerate(seeds):
+        pieces = task.stream(prompt, seed=seed, **options)
+        if number:
+            _write(out, b"---\n")
+        if scores:
+            for piece in pieces:
+                _write(out, _line(piece.token, piece.probability).encode("utf-8", "replace"))
+            continue
+        last = task.shown(prompt)
+        _write(out, _encoded(last))
+        for piece in pieces:
+            if piece.text:
+                _write(out, _encoded(piece.text))
+                last = piece.text
+        if not last.endswith("\n"):
+            _write(out, b"\n")
+
+
+def _content(found: list[Generated], format: Form, scores: bool, tempo: float) -> bytes:
+    if format is Form.json:
+        return "".join(as_json(_tree(one)) + "\n" for one in found).encode("utf-8", "replace")
+    if format is Form.midi:
+        from regard.data.midi import midi
+        from regard.data.music import read_steps
+
+        return midi(read_steps(str(found[0])), tempo)
+    if scores:
+        texts = ["".join(map(_line, one.tokens, one.probabilities)) for one in found]
+    else:
+        texts = [str(one).removesuffix("\n") + "\n" for one in found]
+    return "---\n".join(texts).encode("utf-8", "replace")
+
+
+def _tree(one: Generated) -> dict[str, Any]:
+    return {
+        "prompt": one.prompt,
+        "text": one.text,
+        "seed": one.seed,
+        "log_probability": one.log_probability,
+        "finished": one.finished,
+        "tokens": one.tokens,
+        "probabilities": one.probabilities,
+    }
+
+
+def _line(token: str, probability: float) -> str:
+    return f"{harmless(one_line(token))}\t{probability:.4f}\n"
+
+
+def _encoded(text: str) -> bytes:
+    return shown(text).encode("utf-8", "replace")
+
+
+def _write(out: BinaryIO, content: bytes) -> None:
+    """At once: whoever reads along must not wait."""
+    out.write(content)
+    out.flush()

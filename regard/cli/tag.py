@@ -1,0 +1,42 @@
+"""`regard tag`: the same text with its parts marked."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from regard.cli.inputs import answer
+from regard.cli.models import model_names
+from regard.cli.terminal import Format, as_json, one_line
+
+
+def tag(
+    model: Annotated[str, typer.Argument(help="A model folder or a run.", autocompletion=model_names)],
+    inputs: Annotated[
+        list[str] | None, typer.Argument(metavar="TEXT", help="A text, or DNA; without it, lines of stdin.")
+    ] = None,
+    words: Annotated[bool, typer.Option("--words", help="The text is cut already: spaces separate its words.")] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    format: Annotated[Format, typer.Option(help="Plain text, or one JSON object a line.")] = Format.text,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No hints.")] = False,
+) -> None:
+    """Mark names in texts, or places in DNA.
+
+    One line for each text: the text itself, what was found in brackets. JSON has every word with its tag and
+    probability, and where in the text each part begins and ends.
+    """
+    import regard
+
+    task = regard.load(model, device=device, task="tag")
+
+    def read(text: str) -> object:
+        raw = task.pair.input.read(text)
+        return raw.split() if words else raw
+
+    def use(raws: list[object]) -> list[str]:
+        found = task.tag(raws)
+        return [as_json(asdict(one)) if format is Format.json else one_line(str(one)) for one in found]
+
+    answer(inputs, read, use, "regard tag MODEL 'a text'", quiet)

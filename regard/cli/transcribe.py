@@ -1,0 +1,36 @@
+"""`regard transcribe`: the words in a recording."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from regard.cli.caption import written
+from regard.cli.inputs import answer
+from regard.cli.models import model_names
+from regard.cli.terminal import Format, say
+
+
+def transcribe(
+    model: Annotated[str, typer.Argument(help="A model folder or a run.", autocompletion=model_names)],
+    sounds: Annotated[
+        list[str] | None, typer.Argument(metavar="FILE", help="WAV, FLAC or OGG; without it, names on stdin.")
+    ] = None,
+    beam: Annotated[int | None, typer.Option(help="Transcripts kept while searching; 1 is greedy.")] = None,
+    n_best: Annotated[int, typer.Option(help="Transcripts of each, best first, each on its own line.")] = 1,
+    scores: Annotated[bool, typer.Option("--scores", help="Add a column with the log-probability.")] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    format: Annotated[Format, typer.Option(help="Plain text, or one JSON object a line.")] = Format.text,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No hints or warnings.")] = False,
+) -> None:
+    """Write down what is said in recordings, one line each."""
+    import regard
+
+    task = regard.load(model, device=device, task="transcribe")
+    note = (lambda text: None) if quiet else say
+
+    def use(raws: list[object]) -> list[str]:
+        return [written(one, format, scores) for one in task.write(raws, beam=beam, n_best=n_best)]
+
+    answer(sounds, lambda name: task.pair.input.read(name, note), use, "regard transcribe MODEL speech.wav", quiet)

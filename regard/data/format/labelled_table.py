@@ -1,0 +1,44 @@
+"""A text and its class a line, in columns that tabs separate (.tsv)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from regard.data.format._base import Example, Format
+from regard.data.format._lines import numbered_lines
+from regard.errors import UserError, suggestion
+
+__all__ = ["LabelledTable"]
+
+
+class LabelledTable(Format):
+    """Column `text` with the class in column `label`, counted from 1; `names` says what classes that are codes mean."""
+
+    def __init__(self, text: int = 1, label: int = 2, names: Mapping[str, str] | None = None, header: bool = False):
+        if min(text, label) < 1 or text == label:
+            raise UserError(f"data.format: text = {text} and label = {label} are not two columns, counted from 1")
+        self.text, self.label, self.header = text, label, header
+        self.names = dict(names or {})
+
+    def read(self, files: Sequence[Path], part: str) -> list[Example]:
+        return [example for file in files for example in self._read(file)]
+
+    def _read(self, file: Path) -> list[Example]:
+        examples = []
+        for number, line in numbered_lines(file):
+            if not line.strip() or (self.header and number == 1):
+                continue
+            cells = line.split("\t")
+            if len(cells) < max(self.text, self.label):
+                raise UserError(
+                    f"{file}, line {number}: has {len(cells)} column(s), but column {max(self.text, self.label)} is "
+                    "wanted; columns are separated by tabs"
+                )
+            text, label = cells[self.text - 1], cells[self.label - 1].strip()
+            if not text.strip() or not label:
+                raise UserError(f"{file}, line {number}: has no {'text' if label else 'label'}; fill it in")
+            if self.names and label not in self.names:
+                raise UserError(f"{file}, line {number}: label '{label}' has no name{suggestion(label, self.names)}")
+            examples.append(Example(text, self.names.get(label, label)))
+        return examples

@@ -1,0 +1,64 @@
+"""Series in CSV files (or .csv.gz): a line of names, then a row a step; a column of times may come first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from regard.data.format._base import Example, Format
+from regard.data.format._made import PARTS
+from regard.data.format._series import Span
+from regard.data.input.series import read_table
+from regard.errors import UserError, suggestion
+
+__all__ = ["Table"]
+
+SHARES = (0.7, 0.1, 0.2)
+
+
+class Table(Format):
+    """Example(float32 (rows, columns), Span), one for each file.
+
+    `borders` says how each file is cut by time into train, valid and test: in rows (rows after the last border are left
+    out) or in shares of all rows; empty, a file belongs whole to the part it is named for. A part has all rows before
+    its own too, so that its first forecast begins exactly at the border. `columns` names those to read, in this order.
+    """
+
+    def __init__(self, columns: Sequence[str] = (), borders: Sequence[float] = SHARES) -> None:
+        numbers = all(type(size) in (int, float) for size in borders)
+        if not numbers or len(borders) not in (0, 3) or any(size < 0 for size in borders):
+            raise UserError("data.format.borders: wants three sizes, of train, valid and test, or none ([])")
+        self.shares = bool(borders) and all(size <= 1 for size in borders)
+        if not self.shares and any(size != int(size) for size in borders):
+            raise UserError("data.format.borders: wants whole rows, or shares that are at most 1")
+        if self.shares and sum(borders) > 1 + 1e-9:
+            raise UserError(f"data.format.borders: the shares make {sum(borders):g}; they can make 1 at most")
+        self.columns, self.borders = list(columns), list(borders)
+
+    def read(self, files: Sequence[Path], part: str) -> list[Example]:
+        examples = [self._read(file, PARTS.index(part)) for file in files]
+        for file, example in zip(files, examples):
+            if example.target.columns != examples[0].target.columns:
+                raise UserError(f"{file}: has other columns than {files[0]}; name those that both have in data.format")
+        return [example for example in examples if len(example.input) > example.target.begin]
+
+    def _read(self, file: Path, part: int) -> Example:
+        table = read_table(file)
+        for name in self.columns:
+            if name not in table.columns:
+                raise UserError(f"{file}: has no column '{name}'{suggestion(name, table.columns)}")
+        columns = self.columns or table.columns
+        values = table.values[:, [table.columns.index(name) for name in columns]]
+        begin, end = self._rows(len(values), part, file)
+        return Example(values[:end], Span(begin, tuple(columns)))
+
+    def _rows(self, rows: int, part: int, file: Path) -> tuple[int, int]:
+        if not self.borders:
+            return 0, rows
+        each = [rows * size for size in self.borders] if self.shares else self.borders
+        ends = np.cumsum([0, *each])
+        if ends[-1] > rows * (1 + 1e-9):
+            raise UserError(f"{file}: has {rows:,} rows, but data.format.borders asks for {int(ends[-1]):,}")
+        return round(ends[part]), round(ends[part + 1])

@@ -1,0 +1,53 @@
+"""Music as a MIDI file, which every player and every notation program reads."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from regard.data.music import Step
+from regard.errors import UserError
+
+TICKS = 480
+"""A step, as MIDI counts time."""
+LOUDNESS = 80
+SLOWEST, FASTEST = 10, 1000
+
+
+class Note(NamedTuple):
+    """A pitch that sounds from a step up to, not including, another."""
+
+    pitch: int
+    start: int
+    stop: int
+
+
+def notes(steps: Sequence[Step]) -> list[Note]:
+    """A pitch that is there again in the next step goes on sounding: the data do not tell held from struck again."""
+    found: list[Note] = []
+    sounding: dict[int, int] = {}
+    for time, step in enumerate([*steps, ()]):
+        found += [Note(pitch, sounding.pop(pitch), time) for pitch in sorted(sounding.keys() - set(step))]
+        sounding |= {pitch: time for pitch in step if pitch not in sounding}
+    return sorted(found, key=lambda note: (note.start, note.pitch))
+
+
+def midi(steps: Sequence[Step], tempo: float = 90.0) -> bytes:
+    """The bytes of a file with one track. `tempo` counts steps a minute."""
+    from mido import Message, MetaMessage, MidiFile, MidiTrack, bpm2tempo
+
+    if not SLOWEST <= tempo <= FASTEST:
+        raise UserError(f"tempo {tempo} is out of range; use {SLOWEST} to {FASTEST} steps a minute")
+    events = [(note.stop * TICKS, False, note.pitch) for note in notes(steps)]
+    events += [(note.start * TICKS, True, note.pitch) for note in notes(steps)]
+    track = MidiTrack([MetaMessage("set_tempo", tempo=bpm2tempo(tempo))])
+    now = 0
+    for time, begins, pitch in sorted(events):  # at one moment what ends comes first
+        kind = "note_on" if begins else "note_off"
+        track.append(Message(kind, note=pitch, velocity=LOUDNESS if begins else 0, time=time - now))
+        now = time
+    track.append(MetaMessage("end_of_track", time=len(steps) * TICKS - now))
+    file = io.BytesIO()
+    MidiFile(type=0, ticks_per_beat=TICKS, tracks=[track]).save(file=file)
+    return file.getvalue()

@@ -1,0 +1,62 @@
+"""Music as text: the pitches of a moment from low to high, then a bar: `60 64 67 72 | 59 62 67 74 |`.
+
+Pitches are MIDI's numbers, 60 is the middle C. A bar alone is a moment of silence. Written so, a piece is a text whose
+words are pitches and bars, and any language model of words can learn it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from regard.data.tokenizer._base import SPACE, SPECIALS, Tokenizer
+from regard.errors import UserError
+
+BAR = "|"
+PITCHES = 128
+
+Step = tuple[int, ...]
+"""The pitches that sound in a moment, each once, from low to high."""
+
+_PITCH = re.compile(r"[0-9]{1,3}")
+
+
+def write_steps(steps: Iterable[Iterable[int]]) -> str:
+    return " ".join(" ".join([*map(str, sorted(set(step))), BAR]) for step in steps)
+
+
+def read_steps(text: str) -> list[Step]:
+    """What `write_steps` wrote. A step that was begun and not closed counts; order and repetition in a step do not."""
+    *closed, rest = text.split(BAR)
+    return [_step(words) for words in (closed if not rest.strip() else [*closed, rest])]
+
+
+def _step(words: str) -> Step:
+    for word in words.split():
+        if not is_pitch(word):
+            raise UserError(f"'{word[:40]}' is no pitch; music is written as numbers from 0 to 127 and '{BAR}'")
+    return tuple(sorted({int(word) for word in words.split()}))
+
+
+def is_pitch(word: str) -> bool:
+    return _PITCH.fullmatch(word) is not None and int(word) < PITCHES
+
+
+def tidy(text: str) -> str:
+    """Music as people type it, refused where it is none, with words and bars apart; a step that is open stays open."""
+    read_steps(text)
+    return " ".join(text.replace(BAR, f" {BAR} ").split())
+
+
+def bar_of(tokenizer: Tokenizer) -> int | None:
+    """The bar's id where all that a model can write is music: every word of its vocabulary is a pitch or the bar.
+
+    So no recipe needs to say which models those are, and none can say it wrongly.
+    """
+    if tokenizer.kind != "word":
+        return None
+    first = len(SPECIALS)
+    words = [piece.removeprefix(SPACE) for piece in tokenizer.pieces(range(first, len(tokenizer)))]
+    if words.count(BAR) != 1 or not all(word == BAR or is_pitch(word) for word in words):
+        return None
+    return first + words.index(BAR)

@@ -1,0 +1,27 @@
+"""Captioning: a picture in, a sentence about it out, and where in the picture the model looked for each word."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from regard.data.format._base import Example
+from regard.data.target.text import references
+from regard.evaluation.writing import bleu4
+from regard.task._writing import Writer
+from regard.types import Validation
+
+__all__ = ["Captioner"]
+
+
+class Captioner(Writer):
+    """A model that looks at a picture and writes (Xu et al. 2015, "Show, Attend and Tell")."""
+
+    usage: ClassVar[str] = "caption {model} photo.jpg"
+
+    def judge(self, valid: Sequence[Example]) -> Validation:
+        """BLEU-4 against all captions of a picture; the loss is that of its first one."""
+        outputs = [one.text for one in self.write([example.input for example in valid], beam=self.recipe.decoding.beam)]
+        wanted = [references(example.target) for example in valid]
+        scores = {"bleu4": bleu4(outputs, wanted), "loss": self.loss(valid)}
+        return Validation(scores, self.samples([("(picture)", o, w[0]) for o, w in zip(outputs, wanted)]))

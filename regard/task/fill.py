@@ -1,0 +1,174 @@
+"""Filling in: a text with blanks in, the words that would fit there out. Such a model is made to be gone on with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from regard.config import Recipe
+from regard.data.codec import Pair
+from regard.data.examples import Coded
+from regard.data.format._base import Example
+from regard.data.input.text import Text
+from regard.data.target.hidden import Hidden
+from regard.data.tokenizer._base import Tokenizer
+from regard.errors import UserError
+from regard.task._base import ExampleTask
+from regard.types import END, UNKNOWN, Validation
+
+__all__ = ["Filler"]
+
+BLANK = re.compile(r"(?<!\w)_+(?!\w)")
+"""An underscore, or several, that are no part of a word."""
+STAND_IN = "\ufffd"
+
+
+@dataclass
+class Candidate:
+    """A token that may stand in a blank."""
+
+    word: str
+    probability: float
+
+
+@dataclass
+class Filled:
+    """A text with its blanks filled, and what else would fit; `str()` of it is the text."""
+
+    text: str
+    blanks: list[list[Candidate]]
+    """For each blank, the likeliest first."""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Filler(ExampleTask):
+    """A masked language model with its tokenizer. A blank is one token wide: a word, where there is a token for it."""
+
+    usual: ClassVar[dict[str, Any]] = {"kind": "masked_language_model"}
+    target: ClassVar[str] = "hidden"
+    unit: ClassVar[str] = "hidden tokens"
+    usage: ClassVar[str] = "fill {model} 'one _ two'"
+
+    pair: Pair
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        reader = self.pair.input
+        assert isinstance(reader, Text)
+        return reader.tokenizer
+
+    @torch.inference_mode()
+    def fill(self, texts: Sequence[str], top: int = 5) -> list[Filled]:
+        """Texts with `_` where a word is wanted; in order."""
+        result = []
+        for text in texts:
+            ids, places = self.hidden(text)
+            source = torch.tensor([ids], device=self.device)
+            where = torch.tensor([places], device=self.device)
+            logits = self.model(source, torch.ones_like(source, dtype=torch.bool), where)[0].float()
+            blanks = [self._candidates(row, self._opens(text, blank), top) for row, blank in zip(logits, _blanks(text))]
+            result.append(Filled(_filled(text, blanks), blanks))
+        return result
+
+    def hidden(self, text: str) -> tuple[list[int], list[int]]:
+        """The ids of a text with its blanks hidden, and where these are."""
+        ids: list[int] = []
+        places, done = [], 0
+        for blank in _blanks(text):
+            ids += self._ids(text, done, blank.start())
+            places.append(len(ids))
+            ids.append(UNKNOWN)
+            done = blank.end()
+        if not places:
+            raise UserError("there is no blank in the text; write _ where a word is wanted")
+        ids += self._ids(text, done, len(text))
+        if len(ids) > self.recipe.data.max_length:
+            raise UserError(
+                f"the text has {len(ids)} tokens, but this model reads {self.recipe.data.max_length}; "
+                "write less around the blank"
+            )
+        return ids, places
+
+    def _ids(self, text: str, start: int, stop: int) -> list[int]:
+        part = text[start:stop]
+        if start == 0 or part[:1].isspace() or not part:
+            return self.tokenizer.encode(part)
+        # What follows a blank at once is written as after a word, which is put there and taken off again.
+        ids = self.tokenizer.encode(STAND_IN + part)
+        written = ""
+        for count, (token, surface) in enumerate(zip(ids, self.tokenizer.surfaces(ids)), 1):
+            written += surface
+            if token == UNKNOWN or STAND_IN in written:
+                return ids[count:]
+        return ids
+
+    def _opens(self, text: str, blank: re.Match[str]) -> bool:
+        """Whether a blank begins a word that the tokenizer would mark as one."""
+        return bool(self.tokenizer.between) and (blank.start() == 0 or text[blank.start() - 1].isspace())
+
+    def _candidates(self, logits: torch.Tensor, opens: bool, top: int) -> list[Candidate]:
+        """The likeliest tokens; where a word begins only such as begin one, unless the tokenizer knows none."""
+        probabilities, order = logits.softmax(-1).sort(descending=True)
+        surfaces = [self.tokenizer.surfaces([token])[0] if token > END else "" for token in order.tolist()]
+        fitting = [i for i, surface in enumerate(surfaces) if surface.strip() and "\ufffd" not in surface]
+        if opens:
+            fitting = [i for i in fitting if surfaces[i][0] == " "] or fitting
+        return [Candidate(surfaces[i].strip(), float(probabilities[i])) for i in fitting[:top]]
+
+    @torch.inference_mode()
+    def judge(self, valid: Sequence[Example]) -> Validation:
+        """Every text as it is hidden out of training: the same tokens each time."""
+        total, right, units = 0.0, 0, 0
+        shown: dict[int, tuple[str, str, str]] = {}
+        for indexes, batch in self.coded_batches(valid):
+            source, places, was = self.model.hide(batch.source, batch.target_mask)
+            logits = self.model(source, batch.source_mask, places).float()
+            guess, real = logits.argmax(-1), batch.target_mask
+            total -= float(logits.log_softmax(-1).gather(2, was[..., None])[..., 0][real].sum())
+            right += int((guess == was)[real].sum())
+            units += batch.units
+            guessed = source.scatter(1, places, torch.where(real, guess, source.gather(1, places)))
+            for row, index in enumerate(indexes):
+                shown[index] = self._text(source[row]), self._text(guessed[row]), self._text(batch.source[row])
+        scores = {"loss": total / max(1, units), "accuracy": 100 * right / max(1, units)}
+        return Validation(scores, self.samples([shown[i] for i in sorted(shown)]))
+
+    def _text(self, ids: torch.Tensor) -> str:
+        """With `_` for what is hidden."""
+        tokens = ids.tolist()
+        parts = zip(tokens, self.tokenizer.surfaces(tokens))
+        return "".join(" _" if token == UNKNOWN else surface for token, surface in parts).strip()
+
+    @classmethod
+    def epochs(cls, recipe: Recipe, pair: Pair, examples: Sequence[Example]) -> Callable[[int], Sequence[Coded]]:
+        """Here a line that is too long is cut into several, and all of it is learnt from."""
+        longest = recipe.data.max_length
+        lines = (pair.input.encode(example.input) for example in examples)
+        coded = [_hidden(pair, ids[at : at + longest]) for ids in lines for at in range(0, len(ids), longest)]
+        return lambda epoch: coded
+
+    @classmethod
+    def coded(cls, recipe: Recipe, pair: Pair, example: Example) -> Coded:
+        return _hidden(pair, pair.input.encode(example.input)[: recipe.data.max_length])
+
+
+def _hidden(pair: Pair, ids: np.ndarray) -> Coded:
+    target = pair.target
+    assert isinstance(target, Hidden)
+    return Coded(ids, *target.of(ids))
+
+
+def _blanks(text: str) -> list[re.Match[str]]:
+    return list(BLANK.finditer(text))
+
+
+def _filled(text: str, blanks: list[list[Candidate]]) -> str:
+    words = iter(blanks)
+    return BLANK.sub(lambda found: (best := next(words)) and best[0].word or found[0], text)

@@ -1,0 +1,191 @@
+"""Forecasting: a series in, what comes next out, in its own units and with how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from regard.config import Recipe
+from regard.data.codec import Pair
+from regard.data.examples import Coded, collate
+from regard.data.format._base import Example
+from regard.data.input.series import Series
+from regard.data.splitting import read_parts
+from regard.data.target.future import Future, Windows
+from regard.errors import UserError
+from regard.evaluation.forecasting import coverage, mae, mase, mse, percent
+from regard.task._base import ExampleTask, Note
+from regard.types import Batch, Validation
+
+__all__ = ["Forecaster"]
+
+TOGETHER = 256
+"""Windows that are forecast at once."""
+MOST_ERRORS = 20_000_000
+"""Numbers a band is learnt from; where there are more, from windows spread evenly."""
+LONGEST = 100_000
+"""Steps that may be forecast."""
+
+
+@dataclass
+class Forecast:
+    """What comes next: (steps, columns) in the units of the series."""
+
+    values: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    """Between them lay four of five values on the validation part; NaN where that was not measured."""
+    columns: list[str]
+
+
+class Forecaster(ExampleTask):
+    """A model with its scales and columns: everything needed to forecast."""
+
+    usual: ClassVar[dict[str, Any]] = {"kind": "forecaster", "stem": "features"}
+    target: ClassVar[str] = "future"
+    unit: ClassVar[str] = "steps"
+    usage: ClassVar[str] = "forecast {model} series.csv"
+
+    pair: Pair
+
+    @property
+    def series(self) -> Series:
+        assert isinstance(self.pair.input, Series)
+        return self.pair.input
+
+    @property
+    def future(self) -> Future:
+        assert isinstance(self.pair.target, Future)
+        return self.pair.target
+
+    @property
+    def columns(self) -> list[str]:
+        return self.series.columns or [str(number) for number in range(1, len(self.series.mean) + 1)]
+
+    @classmethod
+    def settle(cls, recipe: Recipe) -> Recipe:
+        """Files named for training alone are cut by time into all three parts; the columns' names are kept."""
+        files = recipe.data
+        data = replace(files, valid=files.valid or files.train, test=files.test or files.train, hold_out_valid=0)
+        if data.folds or data.hold_out_test:
+            raise UserError("data: a series is cut by time (data.format.borders), not into folds or held-out examples")
+        parts = read_parts(data)
+        for name, examples in (("train", parts.train), ("valid", parts.valid), ("test", parts.test)):
+            rows = max((len(example.input) for example in examples), default=0)
+            wanted = max((len(example.input) - example.target.begin for example in examples), default=0)
+            window, horizon = recipe.model["window"], recipe.model["horizon"]
+            if rows < window + horizon or wanted < horizon:
+                raise UserError(
+                    f"data.{name}: {wanted:,} rows to forecast of {rows:,}; a window of {window} and a horizon of "
+                    f"{horizon} need more, or must be smaller (model.window, model.horizon)"
+                )
+        columns = list(parts.train[0].target.columns)
+        return replace(recipe, data=data, input={"columns": columns, **recipe.input})
+
+    @classmethod
+    def epochs(cls, recipe: Recipe, pair: Pair, examples: Sequence[Example]) -> Callable[[int], Sequence[Coded]]:
+        windows = cls.windows(recipe, pair, examples)
+        return lambda epoch: windows
+
+    @classmethod
+    def windows(cls, recipe: Recipe, pair: Pair, examples: Sequence[Example]) -> Windows:
+        """Every window of these series, in order."""
+        coded = [pair.encode(example) for example in examples]
+        return Windows(coded, recipe.model["window"], recipe.model["horizon"])
+
+    def coded_batches(self, examples: Sequence[Example]) -> Iterator[tuple[list[int], Batch]]:
+        windows = self.windows(self.recipe, self.pair, examples)
+        for start in range(0, len(windows), TOGETHER):
+            indexes = list(range(start, min(start + TOGETHER, len(windows))))
+            yield indexes, collate([windows[i] for i in indexes], self.series.varying).to(self.device)
+
+    def judge(self, valid: Sequence[Example]) -> Validation:
+        """Every window counts, those of the last incomplete batch too. mse and mae are of scaled values, all columns;
+        naive is to copy the last value. A single column is also judged in its own units."""
+        found, sizes = [], []
+        shown: list[tuple[str, str, str]] = []
+        for given, wanted, source in self._forecasts(valid):
+            found.append(self._scores(given, wanted, source))
+            sizes.append(len(given))
+            shown.append((self._few(source[0, -4:]), self._few(given[0]), self._few(wanted[0])))
+        if not found:
+            raise UserError("there is no window to judge: the series is shorter than the model's window and horizon")
+        names = [name for name in found[0] if all(name in one for one in found)]
+        scores = {name: float(np.average([one[name] for one in found], weights=sizes)) for name in names}
+        return Validation(scores, self.samples(shown))
+
+    def _scores(self, given: np.ndarray, wanted: np.ndarray, source: np.ndarray) -> dict[str, float]:
+        last = np.repeat(source[:, -1:], wanted.shape[1], axis=1)
+        found = {
+            "mse": mse(given, wanted),
+            "mae": mae(given, wanted),
+            "naive_mse": mse(last, wanted),
+            "naive_mae": mae(last, wanted),
+        }
+        own, happened = self.series.decode(given), self.series.decode(wanted)
+        found["mase"] = mase(own, happened, self.future.steps)
+        if own.shape[-1] == 1:
+            found["mae_in_units"] = mae(own, happened)
+            if (happened > 0).all():
+                found["percent"] = percent(own, happened)
+        if self.future.low is not None and self.future.high is not None:
+            found["coverage"] = coverage(wanted, given + self.future.low, given + self.future.high)
+        return found
+
+    def learn_errors(self, valid: Sequence[Example]) -> bool:
+        """The band is that of the errors on the validation part, by step and column."""
+        each = self.recipe.model["horizon"] * len(self.series.mean)
+        total = len(self.windows(self.recipe, self.pair, valid))
+        every = -(-total * each // MOST_ERRORS)
+        found, seen = [], 0
+        for given, wanted, _ in self._forecasts(valid):
+            found.append((wanted - given)[-seen % every :: every])
+            seen += len(given)
+        if found:
+            self.future.learn(np.concatenate(found))
+        return bool(found)
+
+    @torch.inference_mode()
+    def _forecasts(self, examples: Sequence[Example]) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """What was forecast, what happened and what was seen, scaled, batch by batch."""
+        for _, batch in self.coded_batches(examples):
+            given = self.model(batch.source, batch.source_mask).float()
+            yield given.cpu().numpy(), batch.target.cpu().numpy(), batch.source.cpu().numpy()
+
+    def _few(self, values: np.ndarray) -> str:
+        return " ".join(f"{value:.4g}" for value in self.series.decode(values)[:4, 0])
+
+    @torch.inference_mode()
+    def forecast(self, series: np.ndarray, horizon: int | None = None, note: Note = lambda text: None) -> Forecast:
+        """What follows on a series (steps, columns) in its own units; `horizon` steps, or as many as were trained.
+
+        Further than it was trained the model forecasts from its own forecasts: `note` is told so.
+        """
+        window, reach = self.model.window, self.model.horizon
+        wanted = reach if horizon is None else horizon
+        if not 1 <= wanted <= LONGEST:
+            raise UserError(f"a horizon of {wanted} steps; 1 to {LONGEST:,} can be forecast")
+        if series.ndim != 2 or len(series) < window:
+            raise UserError(f"a series of {len(series)} rows is too short: the model looks at the last {window}")
+        if not np.isfinite(series).all():
+            raise UserError("the series has a hole (a value that is no number); fill it in")
+        if wanted > reach:
+            note(f"the model was trained to forecast {reach} steps; further ones follow from its own forecasts")
+        past = self.series.encode(series[-window:])
+        seen, found = torch.from_numpy(past)[None].to(self.device), []
+        for _ in range(-(-wanted // reach)):
+            mask = torch.ones(seen.shape[:2], dtype=torch.bool, device=self.device)
+            found.append(self.model(seen, mask).float())
+            seen = torch.cat([seen, found[-1]], 1)[:, -window:]
+        values = torch.cat(found, 1)[0, :wanted].cpu().numpy()
+        low, high = np.full_like(values, np.nan), np.full_like(values, np.nan)
+        if self.future.low is not None and self.future.high is not None:
+            known = min(reach, wanted)
+            low[:known] = values[:known] + self.future.low[:known]
+            high[:known] = values[:known] + self.future.high[:known]
+        decode = self.series.decode
+        return Forecast(decode(values), decode(low), decode(high), self.columns)

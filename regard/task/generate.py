@@ -1,0 +1,384 @@
+"""Generation: a text is learnt as it stands, and gone on with, token by token. Music is such a text, too.
+
+A document is read in windows, of which each begins with BEGIN: so a model can begin anywhere. END is wanted where a
+document ends, and only there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, cast
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from regard.config import Recipe
+from regard.data import tokenizer as tokenizers
+from regard.data.examples import Coded, ExampleBatches, pad_arrays
+from regard.data.format._base import Example
+from regard.data.music import bar_of, tidy
+from regard.data.normalise import normalise
+from regard.data.splitting import Parts, read_parts
+from regard.data.tokenizer._base import Tokenizer
+from regard.decoding.opening import first_ids, next_log_probs
+from regard.decoding.rules import Forbid
+from regard.decoding.sampling import check_sampling, distribution
+from regard.decoding.stream import stream
+from regard.errors import UserError
+from regard.model.language_model import LanguageModel
+from regard.task._base import Note, Prepared, Task
+from regard.task._writing import longest_text
+from regard.types import BEGIN, END, UNKNOWN, Validation, nothing
+
+__all__ = ["Generator"]
+
+LONGEST = 1_000_000
+"""Tokens of one output, characters of a prompt."""
+SHOWN = 24, 48
+"""Tokens given, and tokens written, where a validation shows what the model makes of it."""
+
+
+class Piece(NamedTuple):
+    """A token as it is written."""
+
+    text: str
+    """What it adds; nothing as long as the bytes of a character are not all there."""
+    token: str
+    probability: float
+    """How sure the model was of it, given what stood before: at temperature 1, without cut-offs."""
+    id: int
+
+
+class Next(NamedTuple):
+    """A token that may come next."""
+
+    token: str
+    text: str
+    probability: float
+
+
+@dataclass
+class Generated:
+    """How a text went on; `str()` of it is the whole text, with its beginning."""
+
+    prompt: str
+    text: str
+    tokens: list[str]
+    probabilities: list[float]
+    """How sure the model was of each token."""
+    log_probability: float
+    finished: bool
+    """Whether it came to an end by itself."""
+    seed: int
+
+    def __str__(self) -> str:
+        return self.prompt + self.text
+
+
+@dataclass
+class Score:
+    """What a model thinks of a text, token by token."""
+
+    tokens: list[str]
+    log_probabilities: list[float]
+
+    @property
+    def loss(self) -> float:
+        """The mean of -log p a token."""
+        return -sum(self.log_probabilities) / max(1, len(self.log_probabilities))
+
+    @property
+    def perplexity(self) -> float:
+        return perplexity(self.loss)
+
+
+class Generator(Task):
+    """A language model with its tokenizer: everything needed to go on with a text, and to judge one."""
+
+    usual: ClassVar[dict[str, Any]] = {"kind": "language_model"}
+    unit: ClassVar[str] = "tokens"
+    usage: ClassVar[str] = "generate {model} '...'"
+
+    def __init__(self, recipe: Recipe, tokenizer: Tokenizer, model: nn.Module, device: torch.device) -> None:
+        self.recipe, self.tokenizer, self.device = recipe, tokenizer, device
+        self.model = cast(LanguageModel, model.to(device).eval())
+        self.window = max(2, min(recipe.data.max_length, longest_text(model) or recipe.data.max_length))
+        """Tokens that are looked at together, as in training; BEGIN is one of them."""
+        self.bar = bar_of(tokenizer)
+        """The id that closes a step, where the model writes music; else None."""
+
+    @classmethod
+    def codec(cls, recipe: Recipe, files: Mapping[str, bytes]) -> Tokenizer:
+        return tokenizers.from_files(files)
+
+    @classmethod
+    def settle(cls, recipe: Recipe) -> Recipe:
+        if recipe.data.max_length < 2:
+            raise UserError(f"data.max_length: a window of {recipe.data.max_length} shows no text; use 2 or more")
+        _read(recipe)
+        return recipe
+
+    @classmethod
+    def tests(cls, recipe: Recipe) -> list[Example]:
+        return _read(recipe).test
+
+    @classmethod
+    def prepare(cls, recipe: Recipe, place: Path, known: Mapping[str, bytes], same: bool, note: Note) -> Prepared:
+        parts = _read(recipe)
+        texts = [str(example.target) for example in parts.train]
+        if known:
+            tokenizer = tokenizers.from_files(known)
+        else:  # by lines, ends included: no tokenizer need hold a whole document at once
+            lines = (line for text in texts for line in text.splitlines(keepends=True))
+            tokenizer = tokenizers.train(recipe.tokenizer, lines, recipe.seed)
+        documents = as_ids(tokenizer, texts)
+        note(
+            f"{len(documents):,} documents of {sum(map(len, documents)):,} tokens to train on, "
+            f"{len(parts.valid):,} to validate, {len(parts.test):,} to test; a vocabulary of {len(tokenizer):,}"
+        )
+
+        def epoch(number: int) -> list[Coded]:
+            """Every token once, but with other ones before it than in the last epoch."""
+            random = np.random.default_rng([recipe.seed, number])
+            size = recipe.data.max_length
+            return [
+                coded(document[start:stop])
+                for document in documents
+                for start, _, stop in spans(len(document), size, int(random.integers(1, size + 1)))
+            ]
+
+        stream = ExampleBatches(
+            epoch,
+            varying=True,
+            batch_tokens=recipe.training.batch_tokens,
+            batch_examples=recipe.training.batch_examples,
+            seed=recipe.seed,
+        )
+        return Prepared(tokenizer, stream, parts.valid[: recipe.data.valid_limit])
+
+    # ------------------------------------------------------------------------------------------------------- to judge
+
+    def judge(self, valid: Sequence[Example]) -> Validation:
+        """The mean of -log p a token, END included, each document cut into windows that do not overlap.
+
+        Where tokens are not characters, also the same sum a character. Of music first the sum a step, without END,
+        which the models that this is compared with do not know.
+        """
+        texts = [str(example.target) for example in valid]
+        documents = as_ids(self.tokenizer, texts)
+        costs = self.surprise(documents)
+        total, tokens = sum(float(cost.sum()) for cost in costs), sum(map(len, costs))
+        scores = {"loss": total / tokens, "perplexity": perplexity(total / tokens)}
+        if self.bar is not None:
+            steps = sum(int(np.count_nonzero(document == self.bar)) for document in documents)
+            scores = {"nll_per_step": sum(float(cost[:-1].sum()) for cost in costs) / max(1, steps), **scores}
+        elif self.tokenizer.kind != "character":
+            scores["loss_per_character"] = total / max(1, sum(len(normalise(text)) for text in texts))
+        return Validation(scores, self._samples(documents))
+
+    @torch.inference_mode()
+    def surprise(self, documents: Sequence[np.ndarray], overlap: int = 0, window: int = 0) -> list[np.ndarray]:
+        """-log p of every token of every document. A window reads `overlap` tokens of the one before it once more."""
+        size = window or self.window
+        found = [np.zeros(len(document)) for document in documents]
+        places = [(n, *span) for n, document in enumerate(documents) for span in spans(len(document), size, 0, overlap)]
+        places.sort(key=lambda place: place[1] - place[3])
+        settings = self.recipe.training
+        at = 0
+        while at < len(places):
+            longest = 1 + places[at][3] - places[at][1]
+            rows = places[at : at + (settings.batch_examples or max(1, settings.batch_tokens // longest))]
+            at += len(rows)
+            arrays = [coded(documents[n][start:stop]).target for n, start, _, stop in rows]
+            target = pad_arrays(arrays, varying=True)[0].to(self.device)
+            logits = self.model(target[:, :-1]).float()
+            costs = F.cross_entropy(logits.transpose(1, 2), target[:, 1:], reduction="none").double().cpu().numpy()
+            for cost, (n, start, counted, stop) in zip(costs, rows):
+                found[n][counted:stop] = cost[counted - start : stop - start]
+        return found
+
+    def score(self, text: str) -> Score:
+        """How likely the model finds each token of a text. Its end is not judged: the text may go on.
+
+        What is too long to be looked at together is read as `stream` reads it.
+        """
+        ids = self.encode(text)
+        if not ids:
+            return Score([], [])
+        (costs,) = self.surprise([np.array(ids)], self.window // 2, 0 if self._forgets else len(ids) + 1)
+        return Score(self.tokenizer.pieces(ids), (-costs).tolist())
+
+    @cached_property
+    def _forgets(self) -> bool:
+        """Whether the model keeps its past in slots, which are full at some time, or carries a state for ever."""
+        return bool(self.model.decoder.start(nothing(1, self.device), 1, 1).slots)
+
+    def _samples(self, documents: Sequence[np.ndarray]) -> list[tuple[str, str, str]]:
+        """How a few documents, or places in one, go on by the model, and how they do."""
+        count = self.recipe.training.samples
+        windows = [document[a:b] for document in documents for a, _, b in spans(len(document), self.window)]
+        shown = []
+        for window in windows[:: max(1, len(windows) // max(1, count))][:count]:
+            given = min(SHOWN[0], len(window) // 2)
+            prompt, wanted = window[:given].tolist(), window[given : given + SHOWN[1]].tolist()
+            written = [d.id for d in self._stream(prompt, length=SHOWN[1])]
+            shown.append((*map(self.tokenizer.decode, (prompt, written, wanted)),))
+        return cast(list[tuple[str, str, str]], shown)
+
+    # --------------------------------------------------------------------------------------------------------- to use
+
+    def encode(self, text: str) -> list[int]:
+        """A beginning as ids; of a model of music, one that is no music is refused."""
+        if len(text) > LONGEST:
+            raise UserError(f"the text has {len(text):,} characters; {LONGEST:,} are the most")
+        if self.bar is None:
+            return self.tokenizer.encode(text)
+        text = tidy(text)
+        ids = self.tokenizer.encode(text)
+        if UNKNOWN in ids:
+            raise UserError(f"the model has never heard pitch {text.split()[ids.index(UNKNOWN)]}; choose another")
+        return ids
+
+    def stream(
+        self,
+        prompt: str = "",
+        *,
+        length: int | None = None,
+        temperature: float = 1.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        seed: int = 0,
+    ) -> Iterator[Piece]:
+        """Goes on with a text, piece by piece, until it ends or `length` tokens are written (0: for ever).
+
+        The last piece is END's where the text ended by itself. A text may become longer than the model's window, see
+        decoding/stream.py.
+        """
+        length = self.recipe.decoding.max_length if length is None else length
+        if not 0 <= length <= LONGEST:
+            raise UserError(f"length must lie between 0 (no limit) and {LONGEST:,}, not {length}")
+        if not 0 <= seed < 2**63:
+            raise UserError(f"seed must be a whole number from 0 on, not {seed}")
+        check_sampling(temperature, top_k, top_p)
+        ids = self.encode(prompt)
+        drawn = self._stream(ids, length=length, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
+        return self._pieces(drawn, first=not ids)
+
+    def _stream(self, prompt: list[int], **options: Any) -> Iterator[Any]:
+        return stream(
+            self.model.decoder, window=self.window, prompt=prompt, rules=[Forbid()], device=self.device, **options
+        )
+
+    def _pieces(self, drawn: Iterator[Any], first: bool) -> Iterator[Piece]:
+        spelling = Spelling(self.tokenizer, first)
+        for one in drawn:
+            (token,) = self.tokenizer.pieces([one.id])
+            yield Piece(spelling.add(one.id), token, math.exp(one.log_probability), one.id)
+
+    def generate(self, prompt: str = "", *, count: int = 1, seed: int = 0, **options: Any) -> list[Generated]:
+        """The same to the end, `count` times, with `seed` and those after it; `options` are those of `stream`."""
+        if not 1 <= count <= 1000:
+            raise UserError(f"count must lie between 1 and 1000, not {count}")
+        begun = self.shown(prompt)
+        found = []
+        for number in range(seed, seed + count):
+            pieces = list(self.stream(prompt, seed=number, **options))
+            finished = bool(pieces) and pieces[-1].id == END
+            found.append(
+                Generated(
+                    begun,
+                    "".join(piece.text for piece in pieces),
+                    [piece.token for piece in pieces],
+                    [piece.probability for piece in pieces],
+                    sum(math.log(max(piece.probability, 1e-300)) for piece in pieces),
+                    finished,
+                    number,
+                )
+            )
+        return found
+
+    def shown(self, prompt: str) -> str:
+        """A beginning as the model has read it."""
+        return self.tokenizer.decode(self.encode(prompt))
+
+    @torch.inference_mode()
+    def next_tokens(
+        self, prompt: str = "", *, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, count: int = 10
+    ) -> list[Next]:
+        """The `count` likeliest tokens after a text, with the probabilities that `stream` draws them with."""
+        check_sampling(temperature, top_k, top_p)
+        ids = self.encode(prompt)
+        kept = ids if not self._forgets or len(ids) < self.window else ids[-(self.window // 2) :]
+        fed = first_ids(1, torch.tensor([kept], dtype=torch.long), self.device)
+        log_probs = next_log_probs(self.model(fed), fed[:, 1:], [Forbid()])
+        probabilities, tokens = distribution(log_probs, temperature, top_k, top_p)
+        likeliest = probabilities[0].topk(min(count, probabilities.shape[1]))
+        found = []
+        for probability, place in zip(likeliest.values.tolist(), likeliest.indices.tolist()):
+            token = place if tokens is None else int(tokens[0, place])
+            if probability > 0:
+                (piece,), (text,) = self.tokenizer.pieces([token]), self.tokenizer.surfaces([token])
+                found.append(Next(piece, text, probability))
+        return found
+
+
+class Spelling:
+    """Tokens as the text that each adds, when the next one is not known yet."""
+
+    def __init__(self, tokenizer: Tokenizer, first: bool) -> None:
+        """`first`: nothing stands before, so a space before the first word is none."""
+        self.tokenizer, self.first = tokenizer, first
+        self.waiting: list[int] = []
+
+    def add(self, token: int) -> str:
+        self.waiting.append(token)
+        text = "".join(self.tokenizer.surfaces(self.waiting))
+        if text.endswith("\ufffd") and len(self.waiting) < 4:  # bytes that a character still lacks some of
+            return ""
+        self.waiting = []
+        if self.first and text:
+            self.first = False
+            text = text if self.tokenizer.kind == "character" else text.removeprefix(" ")
+        return text
+
+
+def spans(length: int, size: int, first: int = 0, overlap: int = 0) -> list[tuple[int, int, int]]:
+    """How a document is read: where each window begins, from where on it counts, and where it ends.
+
+    What fits into one window is one. Of what does not, the first is `first` long, if that is not 0.
+    """
+    found, counted = [], 0
+    while counted < length:
+        start = max(0, counted - overlap)
+        stop = min(length, start + (first if first and not counted and length > size else size))
+        found.append((start, counted, stop))
+        counted = stop
+    return found
+
+
+def coded(ids: np.ndarray) -> Coded:
+    """A window as an example: nothing is shown, and all but BEGIN is wanted."""
+    target = np.concatenate([[BEGIN], ids])
+    return Coded(np.zeros(0, dtype=np.int64), target, target != BEGIN)
+
+
+def as_ids(tokenizer: Tokenizer, texts: Sequence[str]) -> list[np.ndarray]:
+    """Each document's tokens and END."""
+    return [np.array([*ids, END], dtype=np.int64) for ids in tokenizer.encode_many(texts)]
+
+
+def perplexity(loss: float) -> float:
+    return math.exp(min(loss, 700.0))
+
+
+def _read(recipe: Recipe) -> Parts:
+    data = recipe.data
+    if data.train and not data.valid and data.hold_out_valid < 0 and data.format.get("kind") == "running_text":
+        raise UserError("data.valid: name the files of data.train here, too: running_text keeps a part of each apart")
+    return read_parts(data)

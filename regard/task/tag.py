@@ -1,0 +1,175 @@
+"""Tagging: words in, a tag for each, and which of them together are a name; of DNA, which bases are what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+
+from regard.config import Recipe
+from regard.data.codec import Pair
+from regard.data.examples import Coded
+from regard.data.format._base import Example
+from regard.data.input.text import Text
+from regard.data.target.tags import Tags
+from regard.data.words import words_of
+from regard.evaluation.entities import entities, entity_scores
+from regard.evaluation.labels import accuracy
+from regard.task._base import ExampleTask, Progress
+from regard.types import Validation
+
+__all__ = ["Tagger"]
+
+Words = list[str]
+Found = tuple[list[str], list[float]]
+"""The tags of some words, and how sure each is."""
+
+
+@dataclass
+class Span:
+    """A part of a text that the tags make one thing, `text[start:stop]`."""
+
+    kind: str
+    text: str
+    start: int
+    stop: int
+    probability: float
+    """Of that of its words which is least sure."""
+
+
+@dataclass
+class Tagging:
+    """A text, its words with their tags, and what these make; `str()` of it is the text with that in brackets."""
+
+    text: str
+    words: Words
+    tags: list[str]
+    probabilities: list[float]
+    """Of the tag of each word."""
+    spans: list[Span]
+
+    def __str__(self) -> str:
+        parts, done = [], 0
+        for span in self.spans:
+            parts += [self.text[done : span.start], f"[{span.kind} {span.text}]"]
+            done = span.stop
+        return "".join([*parts, self.text[done:]])
+
+
+class Tagger(ExampleTask):
+    """A model with its tokenizer and tags: everything needed to tag. Nothing is cut off: long texts go in pieces."""
+
+    usual: ClassVar[dict[str, Any]] = {"kind": "tagger"}
+    target: ClassVar[str] = "tags"
+    unit: ClassVar[str] = "words"
+    usage: ClassVar[str] = "tag {model} '...'"
+
+    pair: Pair
+
+    @property
+    def names(self) -> list[str]:
+        target = self.pair.target
+        assert isinstance(target, Tags)
+        return target.labels.names
+
+    def tag(self, raws: Sequence[str | Words], progress: Progress | None = None) -> list[Tagging]:
+        """Texts, which are cut into words here, or lists of words; in order."""
+        cut = [self._words(raw) for raw in raws]
+        found = self._tagged([words for _, words, _ in cut], progress)
+        return [_tagging(*parts, *tags) for parts, tags in zip(cut, found)]
+
+    def judge(self, valid: Sequence[Example]) -> Validation:
+        target = self.pair.target
+        assert isinstance(target, Tags)
+        for name in sorted({tag for example in valid for tag in example.target}):
+            target.labels.id(name)  # a tag never seen is refused, not counted as a mistake
+        wanted = [list(example.target) for example in valid]
+        given = [tags for tags, _ in self._tagged([example.input for example in valid])]
+        scores = entity_scores(given, wanted)
+        scores["accuracy"] = accuracy([tag for tags in given for tag in tags], [tag for tags in wanted for tag in tags])
+        scores["loss"] = self.loss(self.pieces(self.recipe, self.pair, valid))
+        return Validation(scores, self.samples([self._shown(*each) for each in zip(valid, given, wanted)]))
+
+    @classmethod
+    def epochs(cls, recipe: Recipe, pair: Pair, examples: Sequence[Example]) -> Callable[[int], Sequence[Coded]]:
+        return super().epochs(recipe, pair, cls.pieces(recipe, pair, examples))
+
+    @classmethod
+    def pieces(cls, recipe: Recipe, pair: Pair, examples: Sequence[Example]) -> list[Example]:
+        """The examples, those that are longer than the recipe allows in several."""
+        return [
+            Example(words[part], tags[part])
+            for words, tags in examples
+            for part in _parts(pair.input, words, recipe.data.max_length)
+        ]
+
+    @torch.inference_mode()
+    def _tagged(self, sentences: Sequence[Words], progress: Progress | None = None) -> list[Found]:
+        reader = self.pair.input
+        assert isinstance(reader, Text)
+        owners: list[int] = []
+        pieces: list[Words] = []
+        for number, words in enumerate(sentences):
+            for part in _parts(reader, words, self.recipe.data.max_length):
+                owners.append(number)
+                pieces.append(words[part])
+        found: dict[int, Found] = {}
+        for indexes, source, mask in self.batches(pieces, progress):
+            places = [reader.places(pieces[i]) for i in indexes]
+            wanted = torch.zeros_like(mask, device="cpu")
+            for row, where in enumerate(places):
+                wanted[row, where] = True
+            labels, sure = self.model.decide(self.model(source, mask), wanted.to(self.device))
+            labels, sure = labels.cpu(), sure.cpu()
+            for row, (index, where) in enumerate(zip(indexes, places)):
+                found[index] = [self.names[i] for i in labels[row, where].tolist()], sure[row, where].tolist()
+        result: list[Found] = [([], []) for _ in sentences]
+        for index, owner in enumerate(owners):
+            result[owner][0].extend(found[index][0])
+            result[owner][1].extend(found[index][1])
+        return result
+
+    def _words(self, raw: str | Words) -> tuple[str, Words, list[int]]:
+        """The text, its words and where each begins."""
+        reader = self.pair.input
+        assert isinstance(reader, Text)
+        between = reader.tokenizer.between
+        if isinstance(raw, str):
+            if between:
+                places = words_of(raw)
+            else:
+                reader.tokenizer.encode(raw)  # a letter that is not allowed is refused with its place in the whole
+                places = [(i, i + 1) for i, letter in enumerate(raw) if not letter.isspace()]
+            return raw, [raw[start:stop] for start, stop in places], [start for start, _ in places]
+        starts, at = [], 0
+        for word in raw:
+            starts.append(at)
+            at += len(word) + len(between)
+        return between.join(raw), list(raw), starts
+
+    def _shown(self, example: Example, given: list[str], wanted: list[str]) -> tuple[str, str, str]:
+        text, words, starts = self._words(list(example.input))
+        sure = [1.0] * len(words)
+        marked = [str(_tagging(text, words, starts, tags, sure)) for tags in (given, wanted)]
+        return text, marked[0], marked[1]
+
+
+def _tagging(text: str, words: Words, starts: list[int], tags: list[str], probabilities: list[float]) -> Tagging:
+    spans = []
+    for kind, first, after in entities(tags):
+        start, stop = starts[first], starts[after - 1] + len(words[after - 1])
+        spans.append(Span(kind, text[start:stop], start, stop, min(probabilities[first:after])))
+    return Tagging(text, words, tags, probabilities, spans)
+
+
+def _parts(reader: Any, words: Sequence[str], longest: int) -> list[slice]:
+    """Pieces of at most `longest` tokens; a word that has more of them alone is a piece, and its first tokens count."""
+    parts, start, size = [], 0, 0
+    for place, ids in enumerate(reader.words(words)):
+        if place > start and size + len(ids) > longest:
+            parts.append(slice(start, place))
+            start, size = place, 0
+        size += len(ids)
+    return [*parts, slice(start, len(words))] if len(words) else parts

@@ -1,0 +1,31 @@
+"""Transcription: sound in, the words that were spoken out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from regard.data.format._base import Example
+from regard.evaluation.writing import word_error_rate
+from regard.task._writing import Writer
+from regard.types import Validation
+
+__all__ = ["Transcriber"]
+
+
+class Transcriber(Writer):
+    """A model that listens and writes (Chan et al. 2016, "Listen, Attend and Spell")."""
+
+    usage: ClassVar[str] = "transcribe {model} sound.wav"
+    repeats: ClassVar[int] = 20
+    """People do say "three three three three"."""
+
+    def judge(self, valid: Sequence[Example]) -> Validation:
+        outputs = [one.text for one in self.write([example.input for example in valid], beam=self.recipe.decoding.beam)]
+        wanted = [str(example.target) for example in valid]
+        scores = {
+            "wer": word_error_rate(outputs, wanted),
+            "wrong": 100 * sum(o != w for o, w in zip(outputs, wanted)) / max(1, len(wanted)),
+            "loss": self.loss(valid),
+        }
+        return Validation(scores, self.samples([("(sound)", o, w) for o, w in zip(outputs, wanted)]))
