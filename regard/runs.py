@@ -242,7 +242,7 @@ def evaluate(
 
 def _saved_recipe(place: Path) -> Recipe:
     if not (place / "recipe.toml").is_file():
-        raise UserError(f"{place}: no run here (no recipe.toml in it)")
+        raise UserError(f"{place}: no run to resume or to test (no recipe.toml in it)")
     return read_recipe(place / "recipe.toml")
 
 

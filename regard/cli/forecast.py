@@ -1,0 +1,139 @@
+"""`regard forecast`: a series goes in, what comes next goes out, with how sure that is."""
+
+from __future__ import annotations
+
+import csv
+import enum
+import io
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.cli.inputs import shown
+from regard.cli.models import model_names
+from regard.cli.terminal import aligned, as_json, say
+from regard.cli.translate import writing_may_fail
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from regard.task.forecast import Forecast
+
+
+__all__ = ["forecast"]
+
+
+class Output(enum.StrEnum):
+    text = "text"
+    json = "json"
+    csv = "csv"
+
+
+def forecast(
+    model: Annotated[str, typer.Argument(help="A model folder or a run.", autocompletion=model_names)],
+    series: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A .csv or .csv.gz: names in the first line, then a row a step.")
+    ],
+    horizon: Annotated[int | None, typer.Option(min=1, help="Steps to forecast; as many as were trained.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Draw it too, as .svg or .png.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    format: Annotated[Output, typer.Option(help="A table to read, one JSON object, or CSV.")] = Output.text,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No hints.")] = False,
+) -> None:
+    """Forecast the next steps of a series.
+
+    For every step and column: a value, and a band from low to high that held four of five values when it was validated.
+    The band ends where the model was not measured: beyond the horizon it was trained for.
+    """
+    if out is not None and out.suffix not in (".svg", ".png"):
+        raise UserError(f"{out}: drawings are .svg or .png; give it such a name")
+    import regard
+    from regard.data.input.series import read_table
+    from regard.data.times import carried_on
+
+    note = (lambda text: None) if quiet else say
+    task = regard.load(model, device=device, task="forecast")
+    past = task.series.read(str(series), note)
+    if len(past) < task.model.window:
+        raise UserError(f"{series}: {len(past)} rows are too few; the model looks at the last {task.model.window}")
+    found = task.forecast(past, horizon, note)
+    times = read_table(series).times[-len(past) :]
+    after = carried_on(times, len(found.values))
+    if times and after is None:
+        note(f"{series}: its times are not of one step or form, so steps are counted")
+    if out is not None:
+        _draw(out, past, found, times if after else [], after or [], series.name)
+    with writing_may_fail():
+        sys.stdout.buffer.write(shown(_written(found, after, format)).encode("utf-8", "replace") + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def _written(found: Forecast, after: list[str] | None, format: Output) -> str:
+    name, steps = ("time", after) if after else ("step", [str(n) for n in range(1, len(found.values) + 1)])
+    if format is Output.json:
+        return as_json({name: after or [*range(1, len(steps) + 1)], "forecasts": _tree(found)})
+    header = [name, *(f"{column}{end}" for column in found.columns for end in ("", " low", " high"))]
+    rows = [header]
+    for i, step in enumerate(steps):
+        cells = [(part[i, j]) for j in range(len(found.columns)) for part in (found.values, found.low, found.high)]
+        rows.append([step, *(_number(cell) for cell in cells)])
+    if format is Output.csv:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        return text.getvalue().rstrip("\n")
+    return "\n".join(aligned([tuple(cell or "-" for cell in row) for row in rows]))
+
+
+def _tree(found: Forecast) -> dict[str, dict[str, list[float | None]]]:
+    parts = {"value": found.values, "low": found.low, "high": found.high}
+
+    def plain(column: np.ndarray) -> list[float | None]:
+        return [float(_number(value)) if math.isfinite(value) else None for value in column]
+
+    return {column: {name: plain(part[:, j]) for name, part in parts.items()} for j, column in enumerate(found.columns)}
+
+
+def _number(value: float) -> str:
+    """Six digits are more than any forecast knows; nothing where nothing is known."""
+    return f"{value:.6g}" if math.isfinite(value) else ""
+
+
+def _draw(file: Path, past: np.ndarray, found: Forecast, times: list[str], after: list[str], title: str) -> None:
+    from regard.inspection.paper import shortened
+    from regard.lab._drawing import FAINT, PALETTE, panels, rendered
+    from regard.storage import write_file
+
+    steps = len(found.values)
+    kept = past[-max(24, 3 * steps) :]  # as much of the past as helps to judge the forecast
+    before, ahead = range(1 - len(kept), 1), range(steps + 1)
+
+    def draw() -> Any:
+        figure, axes = panels(
+            1, len(found.columns), width=8.0, height=2.6 if len(found.columns) > 1 else 3.6, sharex=True
+        )
+        for j, (panel, column) in enumerate(zip(axes, found.columns)):
+            joined = [kept[-1, j], *found.values[:, j]]  # the line goes on where the past ends
+            panel.plot(before, kept[:, j], color=FAINT, linewidth=1.5, label="measured")
+            panel.plot(ahead, joined, color=PALETTE[0], label="forecast")
+            if math.isfinite(found.low[0, j]):
+                ends = [kept[-1, j], *found.low[:, j]], [kept[-1, j], *found.high[:, j]]
+                panel.fill_between(ahead, *ends, color=PALETTE[0], alpha=0.18, linewidth=0, label="four of five")
+            panel.set_title(shortened(column, 60), parse_math=False)
+            panel.margins(x=0.01)
+        names = [*times[-len(kept) :], *after]
+        if names:
+            chosen = [round(i * (len(names) - 1) / 4) for i in range(5)]
+            axes[-1].set_xticks([before[0] + i for i in chosen], [names[i] for i in chosen], parse_math=False)
+        else:
+            axes[-1].set_xlabel("steps from the last row")
+        axes[0].legend(loc="upper left", ncols=3)
+        figure.suptitle(shortened(title, 80), x=0.01, ha="left", fontsize=11, parse_math=False)
+        return figure
+
+    write_file(file, rendered(draw)[file.suffix[1:]])
