@@ -43,6 +43,8 @@ from regard.types import Validation
 
 PATHS = ("source", "target", "valid_source", "valid_target", "hold_out", "train", "valid", "test")
 """The keys of the data section that name files."""
+READING = ("stem", "encoder")
+"""The parts that a model for another task can go on with."""
 
 
 @dataclass
@@ -119,7 +121,7 @@ def _continued(recipe: Recipe) -> Recipe:
     old = recipe_from_toml(read_folder(origin).read("recipe.toml").decode(), where=f"{origin}/recipe.toml")
     model = old.model
     if old.task != recipe.task:
-        reading: dict[str, Any] = {part: old.model[part] for part in ("stem", "encoder") if part in old.model}
+        reading = {part: _taken(part, old.model[part], recipe.model, origin) for part in READING if part in old.model}
         model = resolve_model({**recipe.model, **reading})
     return replace(
         recipe,
@@ -130,6 +132,18 @@ def _continued(recipe: Recipe) -> Recipe:
         target_language=recipe.target_language or old.target_language,
         training=replace(recipe.training, start_from=str(origin)),
     )
+
+
+def _taken(part: str, old: dict[str, Any], stated: Mapping[str, Any], origin: Path) -> dict[str, Any]:
+    """A part as it was, but for the dropout, which a recipe may choose anew."""
+    own = stated.get(part, {})
+    own = {"kind": own} if isinstance(own, str) else own
+    if own.get("kind", old["kind"]) != old["kind"]:
+        raise UserError(
+            f"training.from: {origin} has the {part} '{old['kind']}', but the recipe says '{own['kind']}'; "
+            f"leave out model.{part}.kind, or go on with another model"
+        )
+    return old | {name: value for name, value in {**stated, **own}.items() if "dropout" in name and name in old}
 
 
 def prepare(recipe: Recipe, place: Path, resume: bool = False, report: Listener | None = None) -> Prepared:
@@ -212,7 +226,7 @@ def test(run: str | Path, device: str = "auto") -> dict[str, float]:
     recipe = _saved_recipe(Path(run))
     examples = task_of(recipe).tests(recipe)
     if not examples:
-        raise UserError(f"{run}: its recipe names nothing to test on; set data.test, data.hold_out_test or data.folds")
+        raise UserError(f"{run}: its recipe names nothing to test on; set data.test (translators: --source)")
     return load(run, device).judge(examples).scores
 
 

@@ -12,6 +12,9 @@ from regard.cli.models import model_names
 from regard.cli.terminal import Format, as_json
 
 
+__all__ = ["fill"]
+
+
 def fill(
     model: Annotated[str, typer.Argument(help="A model folder or a run.", autocompletion=model_names)],
     inputs: Annotated[

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["forecast"]
 
+DRAWN = 20
+"""Columns that a drawing shows."""
+
 
 class Output(enum.StrEnum):
     text = "text"
@@ -63,26 +66,29 @@ def forecast(
     if len(past) < task.model.window:
         raise UserError(f"{series}: {len(past)} rows are too few; the model looks at the last {task.model.window}")
     found = task.forecast(past, horizon, note)
-    times = read_table(series).times[-len(past) :]
-    after = carried_on(times, len(found.values))
+    times = read_table(series).times
+    after = carried_on(times[-max(3, task.model.window) :], len(found.values))
     if times and after is None:
         note(f"{series}: its times are not of one step or form, so steps are counted")
     if out is not None:
-        _draw(out, past, found, times if after else [], after or [], series.name)
+        if len(found.columns) > DRAWN:
+            note(f"{out}: shows the first {DRAWN} of {len(found.columns)} columns")
+        _draw(out, past, found, times if after else [], after or [])
     with writing_may_fail():
         sys.stdout.buffer.write(shown(_written(found, after, format)).encode("utf-8", "replace") + b"\n")
         sys.stdout.buffer.flush()
 
 
 def _written(found: Forecast, after: list[str] | None, format: Output) -> str:
+    import numpy as np
+
     name, steps = ("time", after) if after else ("step", [str(n) for n in range(1, len(found.values) + 1)])
     if format is Output.json:
         return as_json({name: after or [*range(1, len(steps) + 1)], "forecasts": _tree(found)})
     header = [name, *(f"{column}{end}" for column in found.columns for end in ("", " low", " high"))]
     rows = [header]
-    for i, step in enumerate(steps):
-        cells = [(part[i, j]) for j in range(len(found.columns)) for part in (found.values, found.low, found.high)]
-        rows.append([step, *(_number(cell) for cell in cells)])
+    parts = np.stack([found.values, found.low, found.high], axis=-1).reshape(len(steps), -1)
+    rows += [[step, *map(_number, cells)] for step, cells in zip(steps, parts.tolist())]
     if format is Output.csv:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(rows)
@@ -94,7 +100,7 @@ def _tree(found: Forecast) -> dict[str, dict[str, list[float | None]]]:
     parts = {"value": found.values, "low": found.low, "high": found.high}
 
     def plain(column: np.ndarray) -> list[float | None]:
-        return [float(_number(value)) if math.isfinite(value) else None for value in column]
+        return [float(_number(value)) if math.isfinite(value) else None for value in column.tolist()]
 
     return {column: {name: plain(part[:, j]) for name, part in parts.items()} for j, column in enumerate(found.columns)}
 
@@ -104,27 +110,25 @@ def _number(value: float) -> str:
     return f"{value:.6g}" if math.isfinite(value) else ""
 
 
-def _draw(file: Path, past: np.ndarray, found: Forecast, times: list[str], after: list[str], title: str) -> None:
-    from regard.inspection.paper import shortened
+def _draw(file: Path, past: np.ndarray, found: Forecast, times: list[str], after: list[str]) -> None:
+    from regard.inspection.paper import printable, shortened
     from regard.lab._drawing import FAINT, PALETTE, panels, rendered
     from regard.storage import write_file
 
-    steps = len(found.values)
+    steps, columns = len(found.values), found.columns[:DRAWN]
     kept = past[-max(24, 3 * steps) :]  # as much of the past as helps to judge the forecast
     before, ahead = range(1 - len(kept), 1), range(steps + 1)
 
     def draw() -> Any:
-        figure, axes = panels(
-            1, len(found.columns), width=8.0, height=2.6 if len(found.columns) > 1 else 3.6, sharex=True
-        )
-        for j, (panel, column) in enumerate(zip(axes, found.columns)):
+        figure, axes = panels(1, len(columns), width=8.0, height=2.6 if len(columns) > 1 else 3.6, sharex=True)
+        for j, (panel, column) in enumerate(zip(axes, columns)):
             joined = [kept[-1, j], *found.values[:, j]]  # the line goes on where the past ends
             panel.plot(before, kept[:, j], color=FAINT, linewidth=1.5, label="measured")
             panel.plot(ahead, joined, color=PALETTE[0], label="forecast")
             if math.isfinite(found.low[0, j]):
                 ends = [kept[-1, j], *found.low[:, j]], [kept[-1, j], *found.high[:, j]]
                 panel.fill_between(ahead, *ends, color=PALETTE[0], alpha=0.18, linewidth=0, label="four of five")
-            panel.set_title(shortened(column, 60), parse_math=False)
+            panel.set_title(printable(shortened(column, 60)), parse_math=False)
             panel.margins(x=0.01)
         names = [*times[-len(kept) :], *after]
         if names:
@@ -132,8 +136,7 @@ def _draw(file: Path, past: np.ndarray, found: Forecast, times: list[str], after
             axes[-1].set_xticks([before[0] + i for i in chosen], [names[i] for i in chosen], parse_math=False)
         else:
             axes[-1].set_xlabel("steps from the last row")
-        axes[0].legend(loc="upper left", ncols=3)
-        figure.suptitle(shortened(title, 80), x=0.01, ha="left", fontsize=11, parse_math=False)
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper left", ncols=3, fontsize=9)
         return figure
 
     write_file(file, rendered(draw)[file.suffix[1:]])

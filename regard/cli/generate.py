@@ -51,38 +51,38 @@ def generate(
 
     The text appears as it is written, its beginning first; several texts are separated by a line of three dashes.
     """
-    try:
-        import regard
+    import regard
 
-        whole = output is not None or format is not Form.text
-        if whole and length == 0:
-            raise UserError("--length 0 never ends, so nothing would ever be written whole; set a length")
-        if format is Form.midi:
-            _check_midi(output, count)
-        task = regard.load(model, device=device, task="generate")
-        if format is Form.midi and task.bar is None:
-            raise UserError(f"{model}: this model writes text, not music; leave out --format midi")
-        first = secrets.randbelow(2**31) if seed is None else seed
-        if not quiet:
-            _hints(task, prompt, None if seed is not None else first)
-        options = {"length": length, "temperature": temperature, "top_k": top_k, "top_p": top_p}
-        with writing_may_fail():
-            if whole:
-                found = task.generate(prompt, count=count, seed=first, **options)
-                content = _content(found, format, scores, tempo)
-                if output is None:
-                    _write(sys.stdout.buffer, content)
-                else:
-                    from regard.storage import write_file
+    whole = output is not None or format is not Form.text
+    if whole and length == 0:
+        raise UserError("--length 0 never ends, so nothing would ever be written whole; set a length")
+    if format is Form.midi:
+        _check_midi(output, count, tempo)
+    task = regard.load(model, device=device, task="generate")
+    if format is Form.midi and task.bar is None:
+        raise UserError(f"{model}: this model writes text, not music; leave out --format midi")
+    first = secrets.randbelow(2**31) if seed is None else seed
+    if not quiet:
+        _hints(task, prompt, None if seed is not None else first)
+    options = {"length": length, "temperature": temperature, "top_k": top_k, "top_p": top_p}
+    with writing_may_fail():
+        seeds = range(first, first + count)
+        if output is None and format is Form.text:
+            return _write_as_it_comes(sys.stdout.buffer, task, prompt, seeds, scores, options)
+        found = (task.generate(prompt, seed=one, **options)[0] for one in seeds)
+        if output is None:
+            for one in found:  # each as soon as it is whole
+                _write(sys.stdout.buffer, _content([one], format, scores, tempo))
+        else:
+            from regard.storage import write_file
 
-                    write_file(output, content)
-            else:
-                _write_as_it_comes(sys.stdout.buffer, task, prompt, range(first, first + count), scores, options)
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+            write_file(output, _content(list(found), format, scores, tempo))
 
 
-def _check_midi(output: Path | None, count: int) -> None:
+def _check_midi(output: Path | None, count: int, tempo: float) -> None:
+    from regard.data.midi import check_tempo
+
+    check_tempo(tempo)
     if output is None and sys.stdout.isatty():
         raise UserError("a MIDI file is not for reading; give it a name: -o piece.mid")
     if count > 1:

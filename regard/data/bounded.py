@@ -21,13 +21,15 @@ def check_size(file: Path, limit: int) -> None:
 def read_bytes(file: Path, limit: int, unpacked: int) -> bytes:
     """What a file holds; one that ends in .gz is unpacked, to no more than `unpacked` bytes."""
     check_size(file, limit)
-    if file.suffix != ".gz":
-        return file.read_bytes()
     try:
+        if file.suffix != ".gz":
+            return file.read_bytes()
         with gzip.open(file, "rb") as stream:
             content = stream.read(unpacked + 1)
     except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"{file} cannot be unpacked ({error}); check the file") from None
+        raise UserError(
+            f"{file}: cannot be read ({getattr(error, 'strerror', None) or error}); check the file"
+        ) from None
     if len(content) > unpacked:
         raise UserError(f"{file} unpacks to more than {megabytes(unpacked)}, which are the most")
     return content

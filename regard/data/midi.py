@@ -37,8 +37,7 @@ def midi(steps: Sequence[Step], tempo: float = 90.0) -> bytes:
     """The bytes of a file with one track. `tempo` counts steps a minute."""
     from mido import Message, MetaMessage, MidiFile, MidiTrack, bpm2tempo
 
-    if not SLOWEST <= tempo <= FASTEST:
-        raise UserError(f"tempo {tempo} is out of range; use {SLOWEST} to {FASTEST} steps a minute")
+    check_tempo(tempo)
     events = [(note.stop * TICKS, False, note.pitch) for note in notes(steps)]
     events += [(note.start * TICKS, True, note.pitch) for note in notes(steps)]
     track = MidiTrack([MetaMessage("set_tempo", tempo=bpm2tempo(tempo))])
@@ -51,3 +50,8 @@ def midi(steps: Sequence[Step], tempo: float = 90.0) -> bytes:
     file = io.BytesIO()
     MidiFile(type=0, ticks_per_beat=TICKS, tracks=[track]).save(file=file)
     return file.getvalue()
+
+
+def check_tempo(tempo: float) -> None:
+    if not SLOWEST <= tempo <= FASTEST:
+        raise UserError(f"tempo {tempo} is out of range; use {SLOWEST} to {FASTEST} steps a minute")

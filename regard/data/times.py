@@ -33,16 +33,15 @@ def carried_on(times: Sequence[str], count: int) -> list[str] | None:
 
 
 def _next(times: list[datetime], count: int, form: str) -> list[str] | None:
+    months = [12 * time.year + time.month - 1 for time in times]
+    jump, step = months[1] - months[0], times[1] - times[0]
+    same = all(time.replace(year=1, month=1) == times[0].replace(year=1, month=1) for time in times)
     try:
-        step = times[1] - times[0]
-        if step.total_seconds() > 0 and all(b - a == step for a, b in zip(times, times[1:])):
-            return [(times[-1] + step * n).strftime(form) for n in range(1, count + 1)]
-        months = [12 * time.year + time.month - 1 for time in times]
-        jump = months[1] - months[0]
-        same = all(time.replace(year=1, month=1) == times[0].replace(year=1, month=1) for time in times)
-        if same and jump > 0 and all(b - a == jump for a, b in zip(months, months[1:])):
+        if same and jump > 0 and all(b - a == jump for a, b in zip(months, months[1:])):  # first: years differ in days
             after = [divmod(months[-1] + jump * n, 12) for n in range(1, count + 1)]
             return [times[-1].replace(year=year, month=month + 1).strftime(form) for year, month in after]
+        if step.total_seconds() > 0 and all(b - a == step for a, b in zip(times, times[1:])):
+            return [(times[-1] + step * n).strftime(form) for n in range(1, count + 1)]
     except (ValueError, OverflowError):  # no such day (the 31st of a short month) or year
         pass
     return None

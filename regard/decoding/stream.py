@@ -22,7 +22,6 @@ class Drawn(NamedTuple):
     log_probability: float
 
 
-@torch.inference_mode()
 def stream(
     decoder: Steps,
     *,
@@ -47,25 +46,25 @@ def stream(
         raise ValueError(f"a window of {window} holds no token besides BEGIN")
     numbers = torch.Generator().manual_seed(seed)
     torch.rand(len(prompt), generator=numbers)  # `sample` counts its draws from the first token of the prompt
+    state, fed, drawn = None, None, 0
     history = torch.tensor([list(prompt)], dtype=torch.long, device=device)
-    state, fed = _begun(decoder, window, history)
-    drawn = 0
     while not length or drawn < length:
-        if state.slots and int(state.position) + fed.shape[1] > window:
-            state, fed = _begun(decoder, window, history)
-        logits, state = decoder.step(fed, state)
-        log_probs = next_log_probs(logits, history, rules)
-        probs, tokens = distribution(log_probs, temperature, top_k, top_p)
-        place = draw(probs, torch.rand(1, generator=numbers).to(device))[:, None]
-        fed = place if tokens is None else tokens.gather(1, place)
-        token, gain = int(fed), float(log_probs.gather(1, fed))
+        with torch.inference_mode():  # left before a token is handed out: what its reader computes is his affair
+            if state is None or fed is None or (state.slots and int(state.position) + 1 > window):
+                state, fed = _begun(decoder, window, history)
+            logits, state = decoder.step(fed, state)
+            log_probs = next_log_probs(logits, history, rules)
+            probs, tokens = distribution(log_probs, temperature, top_k, top_p)
+            place = draw(probs, torch.rand(1, generator=numbers).to(device))[:, None]
+            fed = place if tokens is None else tokens.gather(1, place)
+            history = torch.cat([history, fed], 1)
+            token, gain = int(fed), float(log_probs.gather(1, fed))
         if not gain > -torch.inf:  # nothing is allowed, or nothing is known: the text ends
             return
         drawn += 1
         yield Drawn(token, gain)
         if token == END:
             return
-        history = torch.cat([history, fed], 1)
 
 
 def _begun(decoder: Steps, window: int, history: Int[Tensor, "1 N"]) -> tuple[State, Int[Tensor, "1 M"]]:

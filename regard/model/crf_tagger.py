@@ -34,8 +34,8 @@ class CrfTagger(nn.Module):
         emissions = logits.float().gather(1, order[..., None].expand(-1, -1, logits.shape[2]))
         labels = self.chain.best(emissions, mask)
         sure = self.chain.marginals(emissions, mask).gather(2, labels[..., None])[..., 0]
-        back = order.argsort(1)
-        return labels.gather(1, back), sure.gather(1, back)
+        none = logits.new_zeros(wanted.shape)
+        return none.long().scatter(1, order, labels), none.float().scatter(1, order, sure)
 
     def loss(self, batch: Batch) -> LossSum:
         memory = self.encoder(*self.stem(batch.source, batch.source_mask))
@@ -50,6 +50,6 @@ class CrfTagger(nn.Module):
 
 
 def _together(wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """Wanted positions side by side, in order, before all others: where each comes from, and where there are any."""
-    order = (~wanted).int().argsort(dim=1, stable=True)
+    """Wanted positions side by side, in order: where each comes from, and which are real. As long as the longest row."""
+    order = (~wanted).int().argsort(dim=1, stable=True)[:, : max(1, int(wanted.sum(1).max()))]
     return order, wanted.gather(1, order)

@@ -18,7 +18,7 @@ from regard.errors import UserError
 from regard.layers.augment import SOUNDS, Augment
 from regard.layers.placing import Placing
 
-__all__ = ["Frames", "mel_filters"]
+__all__ = ["Frames", "mel_filters", "normalised"]
 
 RANGE = 8.0
 """How far below the loudest moment something is still heard, in powers of ten: 80 dB."""

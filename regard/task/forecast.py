@@ -132,8 +132,8 @@ class Forecaster(ExampleTask):
             found["mae_in_units"] = mae(own, happened)
             if (happened > 0).all():
                 found["percent"] = percent(own, happened)
-        if self.future.low is not None and self.future.high is not None:
-            found["coverage"] = coverage(wanted, given + self.future.low, given + self.future.high)
+        if self.future.band is not None:
+            found["coverage"] = coverage(wanted, given - self.future.band, given + self.future.band)
         return found
 
     def learn_errors(self, valid: Sequence[Example]) -> bool:
@@ -149,11 +149,11 @@ class Forecaster(ExampleTask):
             self.future.learn(np.concatenate(found))
         return bool(found)
 
-    @torch.inference_mode()
     def _forecasts(self, examples: Sequence[Example]) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """What was forecast, what happened and what was seen, scaled, batch by batch."""
         for _, batch in self.coded_batches(examples):
-            given = self.model(batch.source, batch.source_mask).float()
+            with torch.inference_mode():
+                given = self.model(batch.source, batch.source_mask).float()
             yield given.cpu().numpy(), batch.target.cpu().numpy(), batch.source.cpu().numpy()
 
     def _few(self, values: np.ndarray) -> str:
@@ -182,10 +182,10 @@ class Forecaster(ExampleTask):
             found.append(self.model(seen, mask).float())
             seen = torch.cat([seen, found[-1]], 1)[:, -window:]
         values = torch.cat(found, 1)[0, :wanted].cpu().numpy()
-        low, high = np.full_like(values, np.nan), np.full_like(values, np.nan)
-        if self.future.low is not None and self.future.high is not None:
-            known = min(reach, wanted)
-            low[:known] = values[:known] + self.future.low[:known]
-            high[:known] = values[:known] + self.future.high[:known]
+        band = np.full_like(values, np.nan)
+        if self.future.band is None:
+            note("how sure the model is was not measured: its training was not finished")
+        else:
+            band[:reach] = self.future.band[:wanted]
         decode = self.series.decode
-        return Forecast(decode(values), decode(low), decode(high), self.columns)
+        return Forecast(decode(values), decode(values - band), decode(values + band), self.columns)

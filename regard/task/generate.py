@@ -23,18 +23,18 @@ from regard.data import tokenizer as tokenizers
 from regard.data.examples import Coded, ExampleBatches, pad_arrays
 from regard.data.format._base import Example
 from regard.data.music import bar_of, tidy
-from regard.data.normalise import normalise
+from regard.data.normalise import as_written, normalise
 from regard.data.splitting import Parts, read_parts
 from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.opening import first_ids, next_log_probs
-from regard.decoding.rules import Forbid
+from regard.decoding.rules import Forbid, MinLength, Rule
 from regard.decoding.sampling import check_sampling, distribution
 from regard.decoding.stream import stream
 from regard.errors import UserError
 from regard.model.language_model import LanguageModel
 from regard.task._base import Note, Prepared, Task
 from regard.task._writing import longest_text
-from regard.types import BEGIN, END, UNKNOWN, Validation, nothing
+from regard.types import BEGIN, END, PAD, UNKNOWN, Validation, nothing
 
 __all__ = ["Generator"]
 
@@ -112,6 +112,9 @@ class Generator(Task):
         """Tokens that are looked at together, as in training; BEGIN is one of them."""
         self.bar = bar_of(tokenizer)
         """The id that closes a step, where the model writes music; else None."""
+        controls = [i for i in range(END + 1, len(tokenizer)) if _is_control("".join(tokenizer.surfaces([i])))]
+        self.rules: list[Rule] = [Forbid((PAD, UNKNOWN, BEGIN, *controls)), MinLength(1)]
+        """What is never written: single bytes that would steer a terminal, for one, and no text at all."""
 
     @classmethod
     def codec(cls, recipe: Recipe, files: Mapping[str, bytes]) -> Tokenizer:
@@ -272,7 +275,7 @@ class Generator(Task):
 
     def _stream(self, prompt: list[int], **options: Any) -> Iterator[Any]:
         return stream(
-            self.model.decoder, window=self.window, prompt=prompt, rules=[Forbid()], device=self.device, **options
+            self.model.decoder, window=self.window, prompt=prompt, rules=self.rules, device=self.device, **options
         )
 
     def _pieces(self, drawn: Iterator[Any], first: bool) -> Iterator[Piece]:
@@ -316,7 +319,7 @@ class Generator(Task):
         ids = self.encode(prompt)
         kept = ids if not self._forgets or len(ids) < self.window else ids[-(self.window // 2) :]
         fed = first_ids(1, torch.tensor([kept], dtype=torch.long), self.device)
-        log_probs = next_log_probs(self.model(fed), fed[:, 1:], [Forbid()])
+        log_probs = next_log_probs(self.model(fed), fed[:, 1:], self.rules)
         probabilities, tokens = distribution(log_probs, temperature, top_k, top_p)
         likeliest = probabilities[0].topk(min(count, probabilities.shape[1]))
         found = []
@@ -371,6 +374,10 @@ def coded(ids: np.ndarray) -> Coded:
 def as_ids(tokenizer: Tokenizer, texts: Sequence[str]) -> list[np.ndarray]:
     """Each document's tokens and END."""
     return [np.array([*ids, END], dtype=np.int64) for ids in tokenizer.encode_many(texts)]
+
+
+def _is_control(text: str) -> bool:
+    return as_written(text) != text
 
 
 def perplexity(loss: float) -> float:

@@ -100,7 +100,7 @@ class Translator(Task):
 
     @classmethod
     def tests(cls, recipe: Recipe) -> list[Pair]:
-        return named_pairs(recipe.data, "test" if recipe.data.format else "valid")
+        return named_pairs(recipe.data, "test") if recipe.data.format else []
 
     def judge(self, valid: Sequence[Pair]) -> Validation:
         """Translates greedily and scores that; also the loss a token, without label smoothing."""

@@ -31,8 +31,16 @@ LOOKS = [
 VARIANTS: dict[tuple[str, str], list[dict]] = {
     ("encoder", "transformer"): [{"norm": "pre"}, {"norm": "post"}],
     ("decoder", "transformer"): [{"norm": "pre", "position": "learned"}, {"norm": "post"}],
-    ("encoder", "universal"): [{"norm": "pre"}, {"norm": "post"}, {"halting": False, "position": "learned"}],
-    ("decoder", "universal"): [{"norm": "pre", "position": "learned"}, {"norm": "post"}, {"halting": False}],
+    ("encoder", "universal"): [
+        {"norm": "pre", "layers": 4},
+        {"norm": "post"},
+        {"halting": False, "position": "learned"},
+    ],
+    ("decoder", "universal"): [
+        {"norm": "pre", "position": "learned"},
+        {"norm": "post", "layers": 4},
+        {"halting": False},
+    ],
     ("encoder", "recurrent"): [{"cell": "lstm"}, {"cell": "gru", "direction": "backward"}],
     ("decoder", "recurrent"): [{"cell": "lstm"}, {"cell": "gru"}, {"cell": "rnn"}, {"layer_norm": True}],
     ("decoder", "attentional"): [{}, *LOOKS, {"layer_norm": True}, {"embedding": 12, "tie": False}],

@@ -173,3 +173,12 @@ def test_too_large_a_file_is_not_even_opened(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(sound, "BYTES", 1000)
     monkeypatch.setattr(sound, "read_sound", None)
     assert "has 0.1 MB" in refused(saved(tmp_path, np.zeros(50_000), 8000))
+
+
+def test_a_file_nobody_may_open_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(*_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    path = saved(tmp_path, np.zeros(100), 8000)
+    monkeypatch.setattr(Path, "read_bytes", forbidden)
+    assert "a.wav: cannot be read (Permission denied)" in refused(path)

@@ -15,6 +15,7 @@ from regard.data.flat import Sentences
 from regard.data.normalise import normalise
 from regard.data.tokenizer._base import SPECIALS, Tokenizer, spell
 from regard.data.tokenizer.character import Character
+from regard.data.tokenizer.letters import Letters
 from regard.data.tokenizer.subword import Subword
 from regard.data.tokenizer.word import Word
 from regard.errors import UserError
@@ -22,6 +23,8 @@ from regard.registry import factory, kinds
 from regard.types import END
 
 KINDS = kinds("data/tokenizer")
+PROSE = [kind for kind in KINDS if kind != "letters"]
+"""The kinds that take any text; the others refuse what they do not know."""
 SIZES = {"subword": 500}
 fixture_is_fine = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 any_text = st.text(st.characters())
@@ -30,20 +33,27 @@ any_text = st.text(st.characters())
 @pytest.fixture(scope="module", params=KINDS)
 def tokenizer(request: pytest.FixtureRequest, text: list[str]) -> Tokenizer:
     options = {"size": SIZES[request.param]} if request.param in SIZES else {}
-    return factory("data/tokenizer", request.param).train(iter(text), seed=1, **options)
+    return factory("data/tokenizer", request.param).train(iter(fit(request.param, text)), seed=1, **options)
+
+
+def fit(kind: str, text: list[str]) -> list[str]:
+    """Lines as a kind can give them back."""
+    return text if kind in PROSE else ["".join(c for c in line.upper() if c.isalpha()) for line in text]
 
 
 def test_the_family() -> None:
-    assert KINDS == ["character", "subword", "word"]
+    assert KINDS == ["character", "letters", "subword", "word"]
 
 
 def test_known_text_comes_back(tokenizer: Tokenizer, text: list[str]) -> None:
+    text = fit(tokenizer.kind, text)
     for line in text[:200]:
         assert tokenizer.decode(tokenizer.encode(line)) == line
     assert tokenizer.encode_many(text) == [tokenizer.encode(line) for line in text]
 
 
 def test_ids(tokenizer: Tokenizer, text: list[str]) -> None:
+    text = fit(tokenizer.kind, text)
     ids = [i for line in text for i in tokenizer.encode(line)]
     assert min(ids) > END and max(ids) < len(tokenizer)
     assert tokenizer.pieces(range(4)) == SPECIALS
@@ -54,12 +64,14 @@ def test_ids(tokenizer: Tokenizer, text: list[str]) -> None:
 
 
 def test_files(tokenizer: Tokenizer, text: list[str]) -> None:
+    text = fit(tokenizer.kind, text)
     again = type(tokenizer).from_files(tokenizer.files())
     assert again.files() == tokenizer.files() and len(again) == len(tokenizer)
     assert again.encode_many(text[:100]) == tokenizer.encode_many(text[:100])
 
 
 def test_training_is_repeatable(tokenizer: Tokenizer, text: list[str]) -> None:
+    text = fit(tokenizer.kind, text)
     options = {"size": SIZES[tokenizer.kind]} if tokenizer.kind in SIZES else {}
     assert type(tokenizer).train(text, seed=1, **options).files() == tokenizer.files()
 
@@ -69,6 +81,7 @@ def test_empty_corpus(tokenizer: Tokenizer) -> None:
         type(tokenizer).train(["", " "], seed=1)
 
 
+@pytest.mark.parametrize("tokenizer", PROSE, indirect=True)
 @fixture_is_fine
 @given(
     words=st.lists(st.sampled_from(["ba", "!", "lé.mi", "日本", "(un)", "a😀", "\u0301", "_"]), max_size=8),
@@ -87,6 +100,7 @@ def test_word_index(tokenizer: Tokenizer, words: list[str], data: st.DataObject)
             assert own.strip() == word or "\ufffd" in word or "\ufffd" in own or " " in own.strip()
 
 
+@pytest.mark.parametrize("tokenizer", PROSE, indirect=True)
 @pytest.mark.parametrize(
     "unit", ["a", "\u0301", "e\u0323\u0301", "([{", "中", "😀", "\x00", "ba lé ", "'", "\u0f71\u0323"]
 )
@@ -198,6 +212,7 @@ def test_resampling_many_is_resampling_each(subword: Subword, text: list[str]) -
     assert sum(together[i] != ids for i, ids in enumerate(lists)) > 40
 
 
+@pytest.mark.parametrize("tokenizer", PROSE, indirect=True)
 @fixture_is_fine
 @given(raw=any_text, seed=st.integers(0, 1000))
 def test_sampling_keeps_the_text(tokenizer: Tokenizer, raw: str, seed: int) -> None:
@@ -236,3 +251,32 @@ def test_characters_by_frequency() -> None:
     assert tokenizer.encode("ab") == [260, 261] and len(tokenizer) == 262
     with pytest.raises(UserError, match="261"):
         Character.train(["a"], seed=0, size=260)
+
+
+def test_letters_are_those_of_an_alphabet() -> None:
+    dna = Letters.train(["unread"], seed=0, alphabet="acgtN")
+    assert dna.pieces(range(len(dna))) == [*SPECIALS, "A", "C", "G", "T", "N"]
+    assert dna.encode("gA tt\nA") == [6, 4, 7, 7, 4] and dna.decode([2, 6, 4, 1, 7, 3]) == "GAT"
+    assert Letters.train(["tag", " cat "], seed=0).pieces(range(4, 8)) == ["A", "C", "G", "T"]
+    assert dna.word_index(dna.encode("AC GT")) == [0, 0, 0, 0]
+    with pytest.raises(UserError, match="^letter 'x' at place 5 is not in the alphabet; allowed are A, C, G, T, N$"):
+        dna.encode("AC Gx!")
+    german = Letters.train(["stra\u00dfe"], seed=0)  # its capital would be two letters
+    assert german.decode(german.encode("stra\u00dfe")) == "STRA\u00dfE"
+    with pytest.raises(UserError, match="different letters, 1,000 are the most"):
+        Letters.train(["".join(map(chr, range(0x4E00, 0x5300)))], seed=0)
+
+
+@fixture_is_fine
+@given(raw=any_text, seed=st.integers(0, 1000))
+def test_letters_come_back_or_are_refused_by_place(raw: str, seed: int) -> None:
+    known = set("ACGT")
+    dna = Letters("ACGT")
+    strange = [i for i, c in enumerate(raw, 1) if not c.isspace() and c.upper() not in known]
+    if strange:
+        with pytest.raises(UserError, match=f"at place {strange[0]} is not"):
+            dna.encode(raw)
+    started = time.process_time()
+    bases = "".join(np.random.default_rng(seed).choice(list("acgT \n"), 2000))
+    assert dna.decode(dna.encode(bases)) == "".join(bases.upper().split())
+    assert time.process_time() - started < 1

@@ -178,3 +178,22 @@ def test_heads_of_all_steps_are_told_side_by_side(model):
     (read,) = seen["encoder.layer.attention.weights"]
     taken = int((seen["encoder.halting.shares"][0] > 0).any(0).any(0).sum())
     assert read.shape == (2, taken * 2, 4, 4)
+
+
+@torch.no_grad()
+def test_who_thinks_longer_sees_those_before_it_that_had_halted(model):
+    model.eval()
+    torch.nn.init.normal_(model.decoder.embedding.table.weight)
+    torch.nn.init.normal_(model.decoder.halting.judge.weight, std=2.0)
+    torch.nn.init.constant_(model.decoder.halting.judge.bias, -3.0)
+    ids = torch.tensor([[BEGIN, 5, 9, 7, 4, 8, 6, 11]])
+    memory = model.encode(batch().source[:1], batch().source_mask[:1])
+    with capture(model.decoder) as seen:
+        whole, _ = model.decoder.step(ids, model.decoder.start(memory, 1, 0))
+    (ponder,) = seen["halting.ponder"]
+    assert ponder[0, 4] < 3 and ponder[0, 5] > 5  # of five steps, and the remainder
+    state, parts = model.decoder.start(memory, 1, 8), []
+    for token in ids.split(1, 1):
+        logits, state = model.decoder.step(token, state)
+        parts.append(logits)
+    torch.testing.assert_close(torch.cat(parts, 1), whole, atol=1e-5, rtol=1e-4)

@@ -9,7 +9,7 @@ import torch
 from regard.errors import UserError
 from regard.stem.clips import Clips
 from regard.stem.features import Features
-from regard.stem.frames import Frames, mel_filters
+from regard.stem.frames import Frames, mel_filters, normalised
 
 RATE = 8000
 
@@ -113,11 +113,19 @@ def test_a_stretch_of_silence_does_not_drown_the_rest():
     """Digital silence has no logarithm: it counts as 80 dB below the loudest, not as minus infinity."""
     stem = Frames(RATE, width=16)
     source = torch.cat([torch.randn(1, 1600), torch.zeros(1, 1600)], 1)
-    from regard.stem.frames import normalised
-
     x = normalised(*stem.spectrogram(source, torch.ones(1, 3200, dtype=torch.bool)))
     assert x.mean().abs() < 1e-4 and x.std() == pytest.approx(1, abs=0.01)
     assert x.min() > -2
+
+
+def test_what_is_normalised_are_the_real_frames_alone():
+    torch.manual_seed(0)
+    x, filled = torch.randn(1, 6, 5), torch.full((1, 4, 5), 1e4)
+    alone = normalised(x, torch.ones(1, 6, dtype=torch.bool))
+    together = normalised(torch.cat([x, filled], 1), torch.arange(10)[None] < 6)
+    torch.testing.assert_close(together[:, :6], alone)
+    assert not together[:, 6:].any()
+    assert alone.mean().abs() < 1e-5 and alone.std(correction=0) == pytest.approx(1, abs=0.01)
 
 
 def test_frames_are_masked_in_training_only():

@@ -1,7 +1,7 @@
 """Chorales as `{"train": [piece, ...], "valid": ..., "test": ...}`: a piece is a list of steps, a step one of pitches.
 
-That is how the JSB Chorales are published (JSON, packed with gzip or not); published likelihoods are of the file in
-steps of a quarter. A piece becomes one line of text, see data/music.py.
+That is how the JSB Chorales are published (JSON, packed with gzip or not). Published likelihoods are of the file in
+steps of a quarter, whose pieces have all been brought to C. A piece becomes one line of text, see data/music.py.
 """
 
 from __future__ import annotations

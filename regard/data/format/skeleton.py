@@ -72,7 +72,7 @@ class Skeleton(Format):
             for (action, subject, _), rows in performances:
                 if subject not in wanted:
                     continue
-                joints = np.array([values for _, values in sorted(rows, key=lambda row: row[0][3])])
+                joints = np.array([values for _, values in rows])
                 joints = joints.reshape(-1, JOINTS, 4)[..., :3]
                 good = (np.abs(joints) < FAR).all((1, 2)) & joints.any((1, 2))
                 if good.any():
@@ -93,7 +93,7 @@ def normalised(joints: np.ndarray) -> np.ndarray:
 
 
 def _rows(file: Path) -> list[tuple[tuple[int, ...], list[float]]]:
-    """((action, subject, episode, frame), 80 numbers) a row, performances together."""
+    """((action, subject, episode, frame), 80 numbers) a row, in this order."""
     rows = []
     for number, line in enumerate(read_text(file, BYTES, UNPACKED).split("\n")[1:], 2):
         if not line.strip():

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regard.data.bounded import check_size, megabytes
+from regard.data.bounded import check_size, megabytes, read_bytes
 from regard.data.format._base import Example, Format
 from regard.data.format._made import check_made, random_for
 from regard.data.input.sound import Sound, read_sound
@@ -113,8 +113,7 @@ def _recordings(file: Path) -> Iterator[Recording]:
 def _folder(folder: Path) -> Iterator[tuple[str, bytes]]:
     for path in sorted(folder.iterdir()):
         if _NAME.fullmatch(path.name) and path.is_file():
-            check_size(path, RECORDING)
-            yield path.name, path.read_bytes()
+            yield path.name, read_bytes(path, RECORDING, RECORDING)
 
 
 def _tar(file: Path) -> Iterator[tuple[str, bytes]]:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float32, UInt8
 
-from regard.data.bounded import check_size
+from regard.data.bounded import read_bytes
 from regard.data.input._base import Input
 from regard.data.input.image import Image
 from regard.data.picture import pixels_of
@@ -71,28 +71,26 @@ def read_gif(path: Path, shortest: int = 0) -> tuple[Frames, tuple[int, int]]:
     """The frames of a GIF and how wide and high it is; with `shortest`, a larger one is shrunk to that short side."""
     from PIL import Image as Pillow
 
-    check_size(path, BYTES)
+    content = read_bytes(path, BYTES, BYTES)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with Pillow.open(io.BytesIO(path.read_bytes()), formats=("GIF",)) as opened:  # reads the header only
+            with Pillow.open(io.BytesIO(content), formats=("GIF",)) as opened:  # reads the header only
                 size = opened.size
-                _check_pixels(opened.width * opened.height, 1, path)
                 count = getattr(opened, "n_frames", 1)  # walks over the frames without decoding them
-                _check_pixels(opened.width * opened.height, count, path)
                 frames = []
                 for number in range(count):
                     opened.seek(number)
                     _check_pixels(opened.width * opened.height, count, path)
                     frames.append(pixels_of(opened, shortest))
+        channels = max(frame.shape[2] for frame in frames)
+        return np.stack([np.broadcast_to(frame, (*frame.shape[:2], channels)) for frame in frames]), size
     except UserError:
         raise
     except Pillow.UnidentifiedImageError:
         raise UserError(f"{path}: is no GIF that can be read; save the clip as an animated GIF") from None
     except Exception:  # a broken file raises whatever its decoder stumbles over
         raise UserError(f"{path}: the GIF is damaged or cut off; save it again") from None
-    channels = max(frame.shape[2] for frame in frames)
-    return np.stack([np.broadcast_to(frame, (*frame.shape[:2], channels)) for frame in frames]), size
 
 
 def _check_pixels(pixels: int, frames: int, path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from regard.data.bounded import check_size
+from regard.data.bounded import read_bytes
 from regard.data.input._base import Input
 from regard.errors import UserError, suggestion
 
@@ -76,8 +76,7 @@ class SoundInput(Input):
     def read(self, argument: str, note: Callable[[str], None] = lambda text: None) -> Sound:
         """A sound file (WAV, FLAC, OGG, ...) at its own rate; `note` hears of channels mixed and rates changed."""
         file = Path(argument)
-        check_size(file, BYTES)
-        sound = read_sound(file.read_bytes(), str(file), note)
+        sound = read_sound(read_bytes(file, BYTES, BYTES), str(file), note)
         if sound.rate != self.rate:
             note(f"{file}: {sound.rate:,} Hz, resampled to the model's {self.rate:,} Hz")
         return sound

@@ -27,11 +27,11 @@ class Future(Target):
 
     kind: ClassVar[str] = "future"
 
-    def __init__(self, steps: Sequence[float], low: np.ndarray | None = None, high: np.ndarray | None = None) -> None:
+    def __init__(self, steps: Sequence[float], band: np.ndarray | None = None) -> None:
         self.steps = np.array(steps, dtype=np.float64)
         """(F,): how much a column changes from one row to the next, on average, in its own units."""
-        self.low, self.high = low, high
-        """(H, F), scaled: what to add to a forecast for the two ends of its band; None until a model is finished."""
+        self.band = band
+        """(H, F), scaled: how far to both sides of a forecast its band goes; None until a model is finished."""
 
     @classmethod
     def fit(cls, examples: Sequence[Example], *, seed: int, **options: Any) -> Future:
@@ -44,21 +44,19 @@ class Future(Target):
     def from_files(cls, files: Mapping[str, bytes]) -> Future:
         try:
             saved = json.loads(files[FILE])
-            steps, band = saved["steps"], saved["band"]
-            ends = [np.array(band[name], dtype=np.float64) for name in ("low", "high")] if band else []
-            good = all(type(one) is float and math.isfinite(one) for one in steps) and all(
-                end.ndim == 2 and end.shape[1] == len(steps) and np.isfinite(end).all() for end in ends
+            steps = saved["steps"]
+            band = np.array(saved["band"], dtype=np.float64) if saved["band"] else None
+            good = all(type(one) is float and math.isfinite(one) for one in steps) and (
+                band is None or (band.ndim == 2 and band.shape[1] == len(steps) and bool(np.isfinite(band).all()))
             )
-            good = good and (not ends or ends[0].shape == ends[1].shape)
         except (KeyError, TypeError, ValueError, RecursionError):
             good = False
         if not good:
             raise UserError(f"{FILE}: does not describe forecasts; the model folder is damaged")
-        return cls(steps, *ends)
+        return cls(steps, band)
 
     def files(self) -> dict[str, bytes]:
-        known = self.low is not None and self.high is not None
-        band = {"low": self.low.tolist(), "high": self.high.tolist()} if known else {}  # type: ignore[union-attr]
+        band = [] if self.band is None else self.band.tolist()
         return {FILE: json.dumps({"steps": self.steps.tolist(), "sure": SURE, "band": band}).encode()}
 
     def sizes(self) -> dict[str, int]:
@@ -69,13 +67,12 @@ class Future(Target):
         return input.encode(example.input), np.arange(len(example.input)) >= example.target.begin
 
     def learn(self, errors: np.ndarray) -> None:
-        """The band of the errors (N, H, F) that were made, what happened less what was forecast, scaled.
+        """The band that would have held `SURE` of the errors (N, H, F) made, scaled, for each step and column.
 
-        Of n errors the k-th smallest stands at k / (n + 1): of exchangeable ones just `SURE` of the next lie within.
+        Of n errors the k-th smallest stands at k / (n + 1): if the next is like these, it lies within just as often
+        (split conformal prediction: Papadopoulos et al. 2002).
         """
-        if len(errors) >= 2:
-            tail = (1 - SURE) / 2
-            self.low, self.high = np.quantile(errors, [tail, 1 - tail], axis=0, method="weibull").astype(np.float64)
+        self.band = np.quantile(np.abs(errors), SURE, axis=0, method="weibull").astype(np.float64)
 
 
 class Windows(Sequence[Coded]):

@@ -1,0 +1,122 @@
+"""`regard tag` and `regard fill` as a user meets them: the text itself marked, blanks filled, a mistake in one line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import regard as package
+from regard.cli import main
+from regard.config import read_recipe, tiny_form
+
+from .conftest import environment, regard
+
+
+@pytest.fixture
+def said(monkeypatch, capfd):
+    def run(*words: object, code: int = 0) -> tuple[str, str]:
+        monkeypatch.setattr(sys, "argv", ["regard", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capfd.readouterr()
+        assert (ended.value.code or 0) == code, err
+        return out, err
+
+    return run
+
+
+def trained(name, folder):
+    return str(package.train(tiny_form(read_recipe(name)), "training.device=cpu", folder=folder / name, quiet=True).folder)
+
+
+@pytest.fixture(scope="session")
+def names(tmp_path_factory):
+    return trained("entities-bilstm", tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="session")
+def dna(tmp_path_factory):
+    return trained("splice-mark", tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="session")
+def blanks(tmp_path_factory):
+    return trained("bert-english", tmp_path_factory.mktemp("runs"))
+
+
+TEXT = "Yesterday, Harry Potter met Hermione Granger."
+MARKED = "Yesterday, [person Harry Potter] met [person Hermione Granger]."
+
+
+def test_a_text_comes_back_marked(said, names):
+    assert said("tag", names, TEXT, "Nobody was at home.") == (f"{MARKED}\nNobody was at home.\n", "")
+
+
+def test_lines_come_back_as_lines(names, blanks):
+    done = regard("tag", names, "-q", input=f"{TEXT}\n\nNobody was at home.\n", text=True)
+    assert (done.stdout.split("\n"), done.stderr) == ([MARKED, "", "Nobody was at home.", ""], "")
+    done = regard("fill", blanks, "-q", input="The _ begins at _ .\n\nHave _ seen Ada ?\n", text=True)
+    first, empty, last = done.stdout.splitlines()
+    assert first.count("|") == 1 and empty == "" and last.startswith("you\t") and done.stderr == ""
+
+
+def test_every_word_as_json(said, names):
+    found = json.loads(said("tag", names, "--format", "json", TEXT)[0])
+    assert found["words"][:3] == ["Yesterday", ",", "Harry"] and found["tags"][2:4] == ["B-person", "I-person"]
+    assert len(found["probabilities"]) == len(found["words"]) == 8
+    for span in found["spans"]:
+        assert TEXT[span["start"] : span["stop"]] == span["text"] and span["kind"] == "person"
+    cut = json.loads(said("tag", names, "--words", "--format", "json", "Ada's met  Alan-Turing .")[0])
+    assert cut["words"] == ["Ada's", "met", "Alan-Turing", "."]
+
+
+def test_text_cannot_break_the_line(said, names):
+    assert said("tag", names, "a\nb\u2028c")[0].count("\n") == 1
+
+
+def test_dna_comes_back_marked(said, dna):
+    out, _ = said("tag", dna, "gcgcggccgatataatcgcggccgcgatcggcgcgccgcg")
+    assert out == "gcgcggccga[site t]ataatcgcggccgcgatcggcgcgccgcg\n"
+
+
+def test_blanks_are_filled(said, blanks):
+    out, _ = said("fill", blanks, "The film begins _ eight .", "--top", "2")
+    word, probability, _, other = out.rstrip("\n").split("\t")
+    assert word == "at" and float(probability) > float(other)
+    found = json.loads(said("fill", blanks, "--format", "json", "Have _ seen Ada ?")[0])
+    assert found["text"] == "Have you seen Ada ?" and len(found["blanks"][0]) == 5
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "message"),
+    [
+        ("fill", "no blank here", "there is no blank in the text; write _ where a word is wanted"),
+        ("fill", " ", "the text is empty"),
+        ("fill", "film " * 100 + "_", "the text has 101 tokens, but this model reads 64"),
+        ("tag", " ", "the text is empty"),
+        ("tag", "ACGX", "letter 'X' at place 4 is not in the alphabet; allowed are A, C, G, T, N, D, R, S"),
+    ],
+)
+def test_a_mistake_is_one_line(command, text, message, blanks, dna, said):
+    out, err = said(command, blanks if command == "fill" else dna, text, code=2)
+    assert out == "" and err.count("\n") == 1 and message in err
+
+
+def test_a_model_for_something_else(said, names, blanks):
+    assert "made to tag, not to fill; use: regard tag" in said("fill", names, "a _", code=2)[1]
+    assert "made to fill, not to tag" in said("tag", blanks, "a", code=2)[1]
+
+
+def test_a_run_is_tested_on_its_own_examples(said, names, blanks):
+    assert said("evaluate", names)[0].startswith("f1 ") and "accuracy" in said("evaluate", blanks)[0]
+
+
+@pytest.mark.parametrize("command", ["tag", "fill"])
+def test_help_comes_without_torch(command, tmp_path):
+    code = f"import sys; sys.argv = ['regard', {command!r}, '--help']\ntry:\n    import regard.cli; regard.cli.main()\n"
+    code += "except SystemExit:\n    print(sorted({'torch', 'numpy'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
