@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.inputs import answer
+from regard.cli.inputs import answer, reader
 from regard.cli.models import model_names
 from regard.cli.terminal import Format, as_json, one_line
 
@@ -14,16 +14,20 @@ from regard.cli.terminal import Format, as_json, one_line
 def caption(
     model: Annotated[str, typer.Argument(help="A model folder or a run.", autocompletion=model_names)],
     pictures: Annotated[
-        list[str] | None, typer.Argument(metavar="FILE", help="PNG, JPEG, GIF, BMP or WEBP; without it, names on stdin.")
+        list[str] | None,
+        typer.Argument(metavar="FILE", help="PNG, JPEG, GIF, BMP or WEBP; without it, names on stdin."),
     ] = None,
     beam: Annotated[int | None, typer.Option(help="Sentences kept while searching; 1 is greedy.")] = None,
     n_best: Annotated[int, typer.Option(help="Sentences about each picture, best first, each on its own line.")] = 1,
     scores: Annotated[bool, typer.Option("--scores", help="Add a column with the log-probability.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
     format: Annotated[Format, typer.Option(help="Plain text, or one JSON object a line.")] = Format.text,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No hints.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, hints or warnings.")] = False,
 ) -> None:
-    """Describe pictures, one line each."""
+    """Describe pictures, one line each.
+
+    Columns are separated by tabs: the picture's number (with --n-best), text, log-probability (with --scores).
+    """
     import regard
 
     task = regard.load(model, device=device, task="caption")
@@ -31,7 +35,8 @@ def caption(
     def use(raws: list[object]) -> list[str]:
         return [written(one, format, scores) for one in task.write(raws, beam=beam, n_best=n_best)]
 
-    answer(pictures, task.pair.input.read, use, "regard caption MODEL photo.jpg", quiet)
+    numbered = n_best > 1 and format is Format.text
+    answer(pictures, reader(task, quiet), use, "regard caption MODEL photo.jpg", quiet, numbered)
 
 
 def written(one: object, format: Format, scores: bool) -> str:
@@ -44,6 +49,7 @@ def written(one: object, format: Format, scores: bool) -> str:
         tree = {
             "text": one.text,
             "log_probability": one.log_probability,
+            "finished": one.finished,
             "tokens": [{"token": t, "probability": p} for t, p in zip(one.tokens, one.token_probabilities)],
             "alternatives": [{"text": w.text, "log_probability": w.log_probability} for w in one.alternatives],
         }

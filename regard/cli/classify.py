@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.inputs import answer
+from regard.cli.inputs import answer, reader
 from regard.cli.models import model_names
 from regard.cli.terminal import Format, as_json
 
@@ -20,7 +20,7 @@ def classify(
     top: Annotated[int, typer.Option(min=1, help="Labels shown for each input, the likeliest first.")] = 3,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
     format: Annotated[Format, typer.Option(help="Plain text, or one JSON object a line.")] = Format.text,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No hints.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, hints or warnings.")] = False,
 ) -> None:
     """Classify texts, pictures or series.
 
@@ -36,4 +36,4 @@ def classify(
             return [as_json({"label": one.label, "probabilities": one.probabilities}) for one in found]
         return ["\t".join(f"{n}\t{p:.4f}" for n, p in list(one.probabilities.items())[:top]) for one in found]
 
-    answer(inputs, task.pair.input.read, use, "regard classify MODEL 'a text'", quiet)
+    answer(inputs, reader(task, quiet), use, "regard classify MODEL 'a text'", quiet)

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def progress_bar(total: int | None, wanted: bool = True) -> Iterator[Callable[[int], None]]:
+def progress_bar(total: int | None, wanted: bool = True, what: str = "translating") -> Iterator[Callable[[int], None]]:
     """Gives a function to call with the number of lines that were finished."""
     if not wanted or not sys.stderr.isatty():
         yield lambda lines: None
         return
     with _bar() as progress:
-        task = progress.add_task("translating", total=total)
+        task = progress.add_task(what, total=total)
         yield lambda lines: progress.advance(task, lines)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.inputs import answer
+from regard.cli.inputs import answer, reader
 from regard.cli.models import model_names
 from regard.cli.terminal import Format, as_json
 
@@ -18,11 +18,12 @@ def track(
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
     format: Annotated[Format, typer.Option(help="A line a frame, or one JSON object a clip.")] = Format.text,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No hints.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, hints or warnings.")] = False,
 ) -> None:
     """Follow an object through clips.
 
-    A line a frame: its number, x and y of the object from the left and the top, 0 to 1, and how unsure that is.
+    A line a frame: its number, x and y of the object from the left and the top, 0 to 1, and how far off that may be on
+    average. Where the object is hidden, that is more.
     """
     import regard
 
@@ -32,9 +33,10 @@ def track(
         found = task.track(raws)
         if format is Format.json:
             return [as_json({"places": one.places, "spreads": one.spreads}) for one in found]
-        return [
-            "\n".join(f"{i}\t{x:.4f}\t{y:.4f}\t{s:.4f}" for i, ((x, y), s) in enumerate(zip(one.places, one.spreads), 1))
-            for one in found
-        ]
+        return ["\n".join(map(_line, range(1, len(one.places) + 1), one.places, one.spreads)) for one in found]
 
-    answer(clips, task.pair.input.read, use, "regard track MODEL clip.gif", quiet)
+    answer(clips, reader(task, quiet), use, "regard track MODEL clip.gif", quiet)
+
+
+def _line(number: int, place: tuple[float, float], spread: float) -> str:
+    return f"{number}\t{place[0]:.4f}\t{place[1]:.4f}\t{spread:.4f}"

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from regard.cli.caption import written
-from regard.cli.inputs import answer
+from regard.cli.inputs import answer, reader
 from regard.cli.models import model_names
-from regard.cli.terminal import Format, say
+from regard.cli.terminal import Format
 
 
 def transcribe(
@@ -22,15 +22,18 @@ def transcribe(
     scores: Annotated[bool, typer.Option("--scores", help="Add a column with the log-probability.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
     format: Annotated[Format, typer.Option(help="Plain text, or one JSON object a line.")] = Format.text,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No hints or warnings.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, hints or warnings.")] = False,
 ) -> None:
-    """Write down what is said in recordings, one line each."""
+    """Write down what is said in recordings, one line each.
+
+    Columns are separated by tabs: the recording's number (with --n-best), text, log-probability (with --scores).
+    """
     import regard
 
     task = regard.load(model, device=device, task="transcribe")
-    note = (lambda text: None) if quiet else say
 
     def use(raws: list[object]) -> list[str]:
         return [written(one, format, scores) for one in task.write(raws, beam=beam, n_best=n_best)]
 
-    answer(sounds, lambda name: task.pair.input.read(name, note), use, "regard transcribe MODEL speech.wav", quiet)
+    numbered = n_best > 1 and format is Format.text
+    answer(sounds, reader(task, quiet), use, "regard transcribe MODEL speech.wav", quiet, numbered)

@@ -79,7 +79,7 @@ def translate(
 
     # No bar where a person types the input or reads the output.
     bar = not texts and not quiet and not sys.stdin.isatty() and not sys.stdout.isatty()
-    total = _lines_waiting(sys.stdin.fileno()) if bar else None
+    total = lines_waiting(sys.stdin.fileno()) if bar else None
     with writing_may_fail(), progress_bar(total, wanted=bar) as advance:
         if texts:
             lines = [line for text in texts for line in os.fsencode(text).split(b"\n")]
@@ -145,7 +145,7 @@ def writing_may_fail() -> Iterator[None]:
         raise UserError(f"the output could not be written: {error.strerror}") from None
 
 
-def _lines_waiting(stdin: int) -> int | None:
+def lines_waiting(stdin: int) -> int | None:
     """How many lines a file on standard input has; None for a pipe, which does not say."""
     if not stat.S_ISREG(os.fstat(stdin).st_mode) or not hasattr(os, "pread"):
         return None

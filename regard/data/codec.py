@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast, runtime_checkable
+
+import numpy as np
 
 from regard import registry
 from regard.data.examples import Coded
@@ -65,4 +67,13 @@ class Pair:
         return {**self.input.sizes(), **self.target.sizes()}
 
     def encode(self, example: Example) -> Coded:
-        return Coded(self.input.encode(example.input), *self.target.encode(example, self.input))
+        return next(self.encode_all([example]))
+
+    def encode_all(self, examples: Sequence[Example]) -> Iterator[Coded]:
+        """The input that several examples share, a picture with five captions, is encoded once and is one array."""
+        sources: dict[int, np.ndarray] = {}  # by identity, which is theirs as long as the examples are there
+        for example in examples:
+            key = id(example.input)
+            if key not in sources:
+                sources[key] = self.input.encode(example.input)
+            yield Coded(sources[key], *self.target.encode(example, self.input))

@@ -12,11 +12,12 @@ from regard.errors import UserError
 
 def bleu4(outputs: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = True) -> float:
     """BLEU of up to four words, 0 to 100, against several references each (sacreBLEU, 13a)."""
-    if not outputs or len(outputs) != len(references):
-        raise UserError(f"{len(outputs)} outputs but {len(references)} sets of references; each needs its own")
+    if not outputs or len(outputs) != len(references) or not all(references):
+        raise UserError(f"{len(outputs)} outputs but {sum(map(bool, references))} have references; each needs its own")
     most = max(map(len, references))
     columns: list[Any] = [[refs[i] if i < len(refs) else None for refs in references] for i in range(most)]
-    return BLEU(lowercase=lowercase).corpus_score(list(outputs), columns).score
+    # Captions are often tokenised already, with a space before the full stop: of that sacreBLEU would warn each time.
+    return BLEU(lowercase=lowercase, force=True).corpus_score(list(outputs), columns).score
 
 
 def word_errors(output: Sequence[str], wanted: Sequence[str]) -> int:

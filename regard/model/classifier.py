@@ -38,7 +38,9 @@ class Classifier(nn.Module):
     def loss(self, batch: Batch) -> LossSum:
         memory = self.encoder(*self.stem(batch.source, batch.source_mask))
         logits = self.head(self.dropout(self.pooling(memory))).float()
-        total = F.cross_entropy(logits, batch.target[:, 0], label_smoothing=self.label_smoothing, reduction="sum")
+        # What is validated is the likelihood alone.
+        smoothing = self.label_smoothing if self.training else 0.0
+        total = F.cross_entropy(logits, batch.target[:, 0], label_smoothing=smoothing, reduction="sum")
         if memory.cost is not None and self.training:
             total = total + memory.cost.sum()
         return LossSum(total, batch.units)

@@ -147,16 +147,22 @@ class ExampleTask(Task):
     @classmethod
     def epochs(cls, recipe: Recipe, pair: Pair, examples: Sequence[Example]) -> Callable[[int], Sequence[Coded]]:
         """The training examples of an epoch, as numbers; the same ones every time unless a task says otherwise."""
-        coded = [cls.coded(recipe, pair, example) for example in examples]
+        coded = [cls.shortened(recipe, pair, one) for one in pair.encode_all(examples)]
         return lambda epoch: coded
 
     @classmethod
     def coded(cls, recipe: Recipe, pair: Pair, example: Example) -> Coded:
-        """An example as numbers, cut where it is longer than the recipe allows."""
-        coded = pair.encode(example)
+        """An example as numbers, no longer than the recipe allows."""
+        return cls.shortened(recipe, pair, pair.encode(example))
+
+    @classmethod
+    def shortened(cls, recipe: Recipe, pair: Pair, coded: Coded) -> Coded:
+        """Text is cut after `data.max_length` tokens; of one that is to be written, BEGIN does not count."""
         longest = recipe.data.max_length
-        if pair.input.kind == "text" and len(coded.source) > longest:
+        if pair.input.kind == "text":
             coded = coded._replace(source=coded.source[:longest])
+        if pair.target.kind == "text":
+            coded = coded._replace(target=coded.target[: longest + 1], wanted=coded.wanted[: longest + 1])
         return coded
 
     def batches(

@@ -23,7 +23,7 @@ from regard.inspection.capture import capture
 from regard.layers.cross_entropy import token_loss
 from regard.layers.embedding import TokenEmbedding
 from regard.task._base import ExampleTask, Progress
-from regard.types import BEGIN, Hypothesis, Memory, Steps
+from regard.types import BEGIN, END, Hypothesis, Memory, Steps
 
 
 @torch.inference_mode()
@@ -60,9 +60,12 @@ class Written:
     score: float
     """Log-probability after the length penalty: what texts about one input are ranked by."""
     log_probability: float
+    ids: list[int] = field(default_factory=list)
     tokens: list[str] = field(default_factory=list)
     token_probabilities: list[float] = field(default_factory=list)
-    """How sure the model was of each token, given those before it."""
+    """How sure the model was of each token, given those before it; of the best text alone, not of alternatives."""
+    finished: bool = True
+    """False where the limit of length ended it."""
     alternatives: list[Written] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -101,43 +104,59 @@ class Writer(ExampleTask):
         if not 1 <= width <= 1000 or not 1 <= n_best <= 1000:
             raise UserError(f"beam and n-best must lie between 1 and 1000, not {width} and {n_best}")
         penalty = settings.length_penalty if length_penalty is None else length_penalty
+        wanted = settings.max_length if max_length is None else max_length
+        if not 1 <= wanted <= 10000:
+            raise UserError(f"max-length must lie between 1 and 10000, not {wanted}")
         # The stem may know positions of its own, of what it reads; what is written has the decoder's.
-        longest = min(max_length or settings.max_length, longest_text(self.model.decoder) or settings.max_length)
+        longest = min(wanted, longest_text(self.model.decoder) or wanted)
         found: dict[int, Written] = {}
         for indexes, source, mask in self.batches(raws, progress):
             memory = self.model.encode(source, mask)
             limits = torch.full((len(indexes),), longest, device=self.device)
             loops = torch.full_like(limits, self.repeats)
             results = search(self.model.decoder, memory, limits, loops, width, n_best, penalty)
-            for row, (index, hypotheses) in enumerate(zip(indexes, results)):
-                written = [self._written(h) for h in hypotheses]
-                one = replace(written[0], alternatives=written[1:])
-                sure = self._sure(source[row : row + 1], mask[row : row + 1], hypotheses[0].ids)
-                found[index] = replace(one, token_probabilities=sure)
+            sure = self._sure(memory, [hypotheses[0].ids for hypotheses in results])
+            for index, hypotheses, probabilities in zip(indexes, results, sure):
+                best, *others = map(self._written, hypotheses)
+                found[index] = replace(best, token_probabilities=probabilities, alternatives=others)
         return [found[i] for i in range(len(raws))]
 
     def _written(self, hypothesis: Hypothesis) -> Written:
-        text = self.tokenizer.decode(hypothesis.ids).strip()
-        return Written(text, hypothesis.score, hypothesis.log_probability, self.tokenizer.pieces(hypothesis.ids))
+        ids = hypothesis.ids
+        return Written(
+            self.tokenizer.decode(ids).strip(),
+            hypothesis.score,
+            hypothesis.log_probability,
+            ids,
+            self.tokenizer.pieces(ids),
+            finished=hypothesis.finished,
+        )
 
-    def _sure(self, source: Tensor, mask: Tensor, ids: list[int]) -> list[float]:
-        if not ids:
-            return []
-        fed = torch.tensor([[BEGIN, *ids[:-1]]], device=self.device)
-        probabilities = self.model(source, mask, fed)[0].float().softmax(-1)
-        return probabilities.gather(1, torch.tensor(ids, device=self.device)[:, None])[:, 0].tolist()
+    def _sure(self, memory: Memory, texts: Sequence[list[int]]) -> list[list[float]]:
+        """How likely each token of a text is, given those before it; one text for each entry of the memory."""
+        longest = max(1, *map(len, texts))
+        wanted = torch.tensor([ids + [END] * (longest - len(ids)) for ids in texts], device=self.device)
+        fed = torch.cat([torch.full_like(wanted[:, :1], BEGIN), wanted[:, :-1]], 1)
+        decoder = self.model.decoder
+        hidden, _ = decoder.advance(fed, decoder.start(memory, rows=1, capacity=0))
+        # Of one position at a time: the logits of all would be the largest thing that using a model makes.
+        columns = [
+            decoder.project(state[:, None])[:, 0].float().softmax(-1).gather(1, ids[:, None])[:, 0]
+            for state, ids in zip(hidden.unbind(1), wanted.unbind(1))
+        ]
+        return [row[: len(ids)] for row, ids in zip(torch.stack(columns, 1).tolist(), texts)]
 
     @torch.inference_mode()
     def attention(self, raw: Raw, ids: Sequence[int]) -> Tensor:
-        """Where the decoder looked when it wrote each token: (T, S), the mean of layers and heads."""
-        _, source, mask = next(iter(self.batches([raw])))
+        """Where the decoder looked when it wrote each token (`Written.ids`): (T, S), the mean of layers and heads."""
+        _, source, mask = next(self.batches([raw]))
         fed = torch.tensor([[BEGIN, *ids[:-1]]], device=self.device)
         with capture(self.model.decoder) as seen:
             self.model(source, mask, fed)
         looks = [calls[0] for name, calls in seen.items() if "cross_attention" in name]
         if not looks:
             raise UserError("this model has no attention, so nothing says where it looked")
-        return average(looks).cpu()[0]
+        return average(looks).cpu()[0, : len(ids)]
 
     @torch.inference_mode()
     def loss(self, examples: Sequence[Example]) -> float:

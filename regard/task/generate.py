@@ -170,8 +170,9 @@ class Generator(Task):
     def judge(self, valid: Sequence[Example]) -> Validation:
         """The mean of -log p a token, END included, each document cut into windows that do not overlap.
 
-        Where tokens are not characters, also the same sum a character. Of music first the sum a step, without END,
-        which the models that this is compared with do not know.
+        Where tokens are not characters, also the same sum a character, unless some word is unknown: all of them are
+        one token, which is soon learnt. Of music first the sum a step, without END, which the models that this is
+        compared with do not foretell.
         """
         texts = [str(example.target) for example in valid]
         documents = as_ids(self.tokenizer, texts)
@@ -181,7 +182,7 @@ class Generator(Task):
         if self.bar is not None:
             steps = sum(int(np.count_nonzero(document == self.bar)) for document in documents)
             scores = {"nll_per_step": sum(float(cost[:-1].sum()) for cost in costs) / max(1, steps), **scores}
-        elif self.tokenizer.kind != "character":
+        elif self.tokenizer.kind != "character" and not any((document == UNKNOWN).any() for document in documents):
             scores["loss_per_character"] = total / max(1, sum(len(normalise(text)) for text in texts))
         return Validation(scores, self._samples(documents))
 

@@ -23,7 +23,7 @@ class Track:
 
     places: list[tuple[float, float]]
     spreads: list[float]
-    """How unsure the model is of each, in the same measure: two times in three the error in a direction is less."""
+    """How far off the model expects to be in each frame, on average, in the same measure."""
 
 
 class Tracker(ExampleTask):

@@ -21,7 +21,7 @@ class Transcriber(Writer):
     """People do say "three three three three"."""
 
     def judge(self, valid: Sequence[Example]) -> Validation:
-        outputs = [one.text for one in self.write([example.input for example in valid], beam=self.recipe.decoding.beam)]
+        outputs = [one.text for one in self.write([example.input for example in valid])]
         wanted = [str(example.target) for example in valid]
         scores = {
             "wer": word_error_rate(outputs, wanted),

@@ -29,7 +29,9 @@ def said(monkeypatch, capfd):
 
 
 def trained(name, folder):
-    return str(package.train(tiny_form(read_recipe(name)), "training.device=cpu", folder=folder / name, quiet=True).folder)
+    return str(
+        package.train(tiny_form(read_recipe(name)), "training.device=cpu", folder=folder / name, quiet=True).folder
+    )
 
 
 @pytest.fixture(scope="session")

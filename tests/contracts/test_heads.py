@@ -65,7 +65,9 @@ ASKED = {
     "crf_tagger": Asked("tokens", tags),
     "masked_language_model": Asked("tokens", hidden),
     "tracker": Asked("features", places),
-    "forecaster": Asked("features", future, {"window": 7, "horizon": 3, "apart": False, "head": "mean"}, per_position=False),
+    "forecaster": Asked(
+        "features", future, {"window": 7, "horizon": 3, "apart": False, "head": "mean"}, per_position=False
+    ),
 }
 
 

@@ -96,7 +96,9 @@ def test_a_word_without_a_tag(write, text, line):
         Conll().read([write("a.conll", text)], "train")
 
 
-SPLICE = "EI,   A-1,      AAAACCCC\nIE,  B-2,   GGGGtttt\nN,  C,  ACGTNDRS\nN, D, ccccgggg\nN,E,ATATATAT\nEI, F, AAAACCCC\n"
+SPLICE = (
+    "EI,   A-1,      AAAACCCC\nIE,  B-2,   GGGGtttt\nN,  C,  ACGTNDRS\nN, D, ccccgggg\nN,E,ATATATAT\nEI, F, AAAACCCC\n"
+)
 
 
 def test_dna_without_what_is_there_twice(write):
@@ -159,7 +161,7 @@ def test_no_fold_has_what_another_has(write):
 
 
 def test_plain_lines_of_any_file(write, tmp_path):
-    (tmp_path / "a.xz").write_bytes(lzma.compress("one\ntwo\n\nthree\n".encode()))
+    (tmp_path / "a.xz").write_bytes(lzma.compress(b"one\ntwo\n\nthree\n"))
     table, tagged = write("b.tsv.gz", "deux\ttwo\nquatre\tfour\n"), write("c.conll.gz", "I\tO\nam\tO\n\nhere\tO\n")
     files = [tmp_path / "a.xz", Path(f"{table}#2"), tagged]
     assert [e.input for e in PlainLines().read(files, "train")] == ["one", "two", "three", "four", "I am", "here"]

@@ -68,7 +68,9 @@ def test_scores_as_by_sets(pairs):
     pairs = [(one[: len(other)], other[: len(one)]) for one, other in pairs]
     given_, wanted = [one for one, _ in pairs], [other for _, other in pairs]
     each = [(slow(one), slow(other)) for one, other in pairs]
-    right, a, b = (sum(map(len, sets)) for sets in ([x & y for x, y in each], [x for x, _ in each], [y for _, y in each]))
+    right, a, b = (
+        sum(map(len, sets)) for sets in ([x & y for x, y in each], [x for x, _ in each], [y for _, y in each])
+    )
     scores = entity_scores(given_, wanted)
     precision, recall = right / a if a else 0, right / b if b else 0
     f1 = 2 * precision * recall / (precision + recall) if right else 0

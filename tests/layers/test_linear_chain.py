@@ -69,7 +69,8 @@ def test_padding_cannot_matter(chain, emissions):
     labels = torch.randint(LABELS, MASK.shape)
     other = labels.masked_fill(~MASK, 2)
     assert torch.equal(
-        chain.log_probability(garbage, other, MASK), chain.log_probability(emissions, labels.masked_fill(~MASK, 0), MASK)
+        chain.log_probability(garbage, other, MASK),
+        chain.log_probability(emissions, labels.masked_fill(~MASK, 0), MASK),
     )
     assert torch.equal(chain.best(garbage, MASK), chain.best(emissions, MASK))
     assert torch.equal(chain.marginals(garbage, MASK), chain.marginals(emissions, MASK))
@@ -87,9 +88,7 @@ def test_gradients_are_what_differences_say(chain, emissions):
     emissions.requires_grad_()
     assert torch.autograd.gradcheck(lambda e: chain.log_probability(e, labels, MASK), emissions)
     assert torch.autograd.gradcheck(
-        lambda follows: torch.func.functional_call(
-            Lp(chain), {"chain.follows": follows}, (emissions.detach(), labels)
-        ),
+        lambda follows: torch.func.functional_call(Lp(chain), {"chain.follows": follows}, (emissions.detach(), labels)),
         chain.follows,
     )
 

@@ -61,7 +61,12 @@ def test_all_tags_together(batch):
 
         def score(tags, row=row, places=places):
             steps = sum(chain.follows[a, b] for a, b in itertools.pairwise(tags))
-            return chain.start[tags[0]] + chain.end[tags[-1]] + steps + sum(logits[row, p, t] for p, t in zip(places, tags))
+            return (
+                chain.start[tags[0]]
+                + chain.end[tags[-1]]
+                + steps
+                + sum(logits[row, p, t] for p, t in zip(places, tags))
+            )
 
         every = list(itertools.product(range(LABELS), repeat=len(places)))
         scores = torch.stack([score(tags) for tags in every])

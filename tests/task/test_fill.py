@@ -177,7 +177,9 @@ def test_another_task_goes_on_with_what_reads(run, tmp_path):
 def test_going_on_is_better_than_beginning(run, tmp_path):
     """Few steps on few examples: with what was read before they are enough."""
     few = apply_overrides(TAGGING, ["data.format={kind = 'made_names', count = 60}", "training.steps=25"])
-    begun = regard.train(replace(few, model=run.model.recipe.model | {"kind": "tagger"}), folder=tmp_path / "new", quiet=True)
+    begun = regard.train(
+        replace(few, model=run.model.recipe.model | {"kind": "tagger"}), folder=tmp_path / "new", quiet=True
+    )
     gone_on = regard.train(few, f"training.from={run.folder}", folder=tmp_path / "on", quiet=True)
     assert gone_on.scores["f1"] > begun.scores["f1"] + 5
     assert gone_on.scores["loss"] < begun.scores["loss"]
@@ -191,7 +193,9 @@ def test_dropout_may_be_chosen_anew_but_no_size(run, tmp_path):
 
 
 def test_what_does_not_fit_is_refused(run, tmp_path):
-    with pytest.raises(UserError, match="has the stem 'tokens', but the recipe says 'patches'; leave out model.stem.kind"):
+    with pytest.raises(
+        UserError, match="has the stem 'tokens', but the recipe says 'patches'; leave out model.stem.kind"
+    ):
         regard.train(
             apply_overrides(Recipe(task="classify"), ["data.format={kind = 'made_shapes'}", "model.stem=patches"]),
             f"training.from={run.folder}",

@@ -198,6 +198,7 @@ def test_words_are_also_counted_by_their_characters():
     assert list(scores) == ["loss", "perplexity", "loss_per_character"]
     tokens = len(["to", "be", "or", "not"]) + 1
     assert scores["loss_per_character"] == pytest.approx(scores["loss"] * tokens / len("to be or not"))
+    assert list(task.judge([Example("", "to see")]).scores) == ["loss", "perplexity"]  # unknown words are too cheap
 
 
 @torch.no_grad()

@@ -98,7 +98,11 @@ def test_long_sentences_are_learnt_and_judged_whole(task):
     words, tags = [w for e in examples for w in e.input], [t for e in examples for t in e.target]
     whole = Example(words, tags)
     pieces = task.pieces(task.recipe, task.pair, [whole])
-    assert len(pieces) > 1 and [w for e in pieces for w in e.input] == words and [t for e in pieces for t in e.target] == tags
+    assert (
+        len(pieces) > 1
+        and [w for e in pieces for w in e.input] == words
+        and [t for e in pieces for t in e.target] == tags
+    )
     for example in pieces:
         coded = task.coded(task.recipe, task.pair, example)
         assert len(coded.source) <= task.recipe.data.max_length and coded.wanted.sum() == len(example.target)
