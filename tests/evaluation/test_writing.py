@@ -9,7 +9,7 @@ import sacrebleu
 from regard.errors import UserError
 from regard.evaluation.writing import bleu4, word_error_rate, word_errors
 
-WORDS = "a the dog cat runs sits on grass , brown two . Dogs".split()
+WORDS = ["a", "the", "dog", "cat", "runs", "sits", "on", "grass", ",", "brown", "two", ".", "Dogs"]
 
 
 def sentence(pick: random.Random, least: int = 4) -> str:

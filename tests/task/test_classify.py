@@ -11,7 +11,8 @@ from regard.data import splitting
 from regard.data.format._base import Example
 from regard.errors import UserError
 from regard.evaluation.labels import accuracy, macro_f1
-from regard.runs import cross_validate, test as run_test
+from regard.runs import cross_validate
+from regard.runs import test as run_test
 
 RECIPE = apply_overrides(
     Recipe(task="classify", name="toy"),

@@ -74,7 +74,9 @@ def test_neighbours_do_not_change_an_answer(run, examples, monkeypatch):
 def test_the_past_alone_counts(run, examples):
     """It follows as it goes: what comes later changes nothing."""
     task, clip = run.model, examples[0].input
-    assert np.array(task.track([clip[:5]])[0].places) == pytest.approx(np.array(task.track([clip])[0].places[:5]), abs=1e-5)
+    assert np.array(task.track([clip[:5]])[0].places) == pytest.approx(
+        np.array(task.track([clip])[0].places[:5]), abs=1e-5
+    )
 
 
 def test_saved_and_loaded_it_is_the_same(run, tmp_path):
@@ -113,7 +115,9 @@ def test_the_loss_by_hand():
     by_hand = 0.0
     with torch.inference_mode():
         for one in coded:
-            places, spreads = model(torch.from_numpy(one.source)[None], torch.ones(1, len(one.source), dtype=torch.bool))
+            places, spreads = model(
+                torch.from_numpy(one.source)[None], torch.ones(1, len(one.source), dtype=torch.bool)
+            )
             for place, spread, target, wanted in zip(places[0], spreads[0], one.target, one.wanted):
                 if wanted:
                     off = float(np.hypot(*(place.numpy() - target)))

@@ -56,7 +56,9 @@ def scores_are_probabilities(task: Writer, raws: list[Raw]) -> None:
             assert best.token_probabilities == pytest.approx([math.exp(p) for p in found[:-1]], abs=1e-4)
             ends = math.exp(found[-1]) if best.finished else 1.0
             assert math.prod(best.token_probabilities) * ends == pytest.approx(math.exp(best.log_probability), rel=1e-3)
-            assert [other.log_probability for other in best.alternatives if not other.finished] == [] or not best.finished
+            assert [
+                other.log_probability for other in best.alternatives if not other.finished
+            ] == [] or not best.finished
     assert not any(one.finished for one in task.write(raws, max_length=1) if one.ids)
 
 
