@@ -2,6 +2,8 @@
 PYTHON ?= python3
 PIP_ARGS ?=   # for example --extra-index-url and the address of an index with CPU builds of torch
 BIN := .venv/bin
+JOBS ?= 2   # test files that run side by side; each on one thread
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile
 
 .PHONY: run test test-all check bench wheel clean
 
@@ -17,10 +19,10 @@ run: .venv/installed-run
 	@echo "  make test                              see every test pass"
 
 test: .venv/installed-test
-	$(BIN)/python -m pytest -q
+	$(PYTEST)
 
 test-all: .venv/installed-test
-	$(BIN)/python -m pytest -q -m ""
+	$(PYTEST) -m ""
 
 check: .venv/installed-dev
 	$(BIN)/ruff check .

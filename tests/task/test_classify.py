@@ -125,3 +125,11 @@ def test_it_can_be_watched(run):
     assert any("encoder" in name for name in seen) and all(
         torch.isfinite(t).all() for calls in seen.values() for t in calls
     )
+
+
+def test_what_is_validated_is_the_likelihood_alone(tmp_path):
+    """Smoothing is for training: a loss is the same whether it was measured then or later."""
+    more = ("training.label_smoothing=0.3", "training.steps=10", "training.validate_every=10")
+    run = regard.train(RECIPE, *more, folder=tmp_path / "smooth", quiet=True)
+    valid = splitting.read_parts(RECIPE.data).valid
+    assert run.model.judge(valid).scores == pytest.approx(run.scores, abs=1e-5)
