@@ -48,7 +48,7 @@ class Batch:
     target_mask: Bool[Tensor, "B T"]
     """Where something is wanted: at padding nothing is, nor at BEGIN."""
     units: int
-    """How often the mask is True: what a loss is averaged over. Counted on the host, so that nobody waits for the GPU."""
+    """How often the mask is True: what a loss is averaged over. Counted on the host: nobody waits for the GPU."""
 
     def __len__(self) -> int:
         return self.source.shape[0]

@@ -11,7 +11,6 @@ from regard.cli.inputs import answer
 from regard.cli.models import model_names
 from regard.cli.terminal import Format, as_json
 
-
 __all__ = ["fill"]
 
 

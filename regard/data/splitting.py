@@ -1,4 +1,4 @@
-"""The parts of a data set: what to learn from, what to choose by, what to be judged on; no example is in two of them."""
+"""The parts of a data set: what to learn from, what to choose by, what to be judged on; no example is in two."""
 
 from __future__ import annotations
 

@@ -50,6 +50,6 @@ class CrfTagger(nn.Module):
 
 
 def _together(wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """Wanted positions side by side, in order: where each comes from, and which are real. As long as the longest row."""
+    """The wanted positions side by side: where each comes from, and which are real; as long as the longest row."""
     order = (~wanted).int().argsort(dim=1, stable=True)[:, : max(1, int(wanted.sum(1).max()))]
     return order, wanted.gather(1, order)

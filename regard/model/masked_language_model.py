@@ -59,7 +59,7 @@ class MaskedLanguageModel(nn.Module):
     ) -> tuple[Int[Tensor, "B S"], Int[Tensor, "B T"], Int[Tensor, "B T"]]:
         """The source with as many tokens hidden as `wanted` is True; where each is, and which it was (PAD: none)."""
         order = torch.rand(source.shape, device=source.device) if self.training else _by_text(source)
-        places = order.topk(wanted.shape[1], largest=False).indices  # no special ones
+        places = order.masked_fill(source <= END, 2.0).topk(wanted.shape[1], largest=False).indices  # no special ones
         was = source.gather(1, places).masked_fill(~wanted, PAD)
         now = torch.full_like(was, MASK)
         if self.training:

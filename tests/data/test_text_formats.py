@@ -107,6 +107,8 @@ def test_dna_without_what_is_there_twice(write):
     assert found == [
         *map(Example, ["AAAACCCC", "GGGGTTTT", "ACGTNDRS", "CCCCGGGG", "ATATATAT"], ["EI", "IE", "N", "N", "N"])
     ]
+    clashing = write("clash.data", "EI, a, ACGT\nN, b, acgt\n")  # the first one counts
+    assert Dna().read([clashing], "train") == [Example("ACGT", "EI")]
     promoters = write("promoters.data", "+,S10,\t\tacgt\n-,X,\tttaa\n")
     assert Dna().read([promoters], "train") == [Example("ACGT", "+"), Example("TTAA", "-")]
 
