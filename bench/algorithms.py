@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # as a script it finds regard, too
@@ -30,8 +31,9 @@ LENGTHS = (5, 10, 12, 15, 20)
 
 
 def trained(task: str, kind: str, steps: int, folder: Path) -> Translator:
+    count = max(500, 20 * steps)  # a string is seen once or twice
     settings = [
-        f"data.format={{kind = 'made_algorithm', task = '{task}', count = 50000, shortest = 4, longest = 10}}",
+        f"data.format={{kind = 'made_algorithm', task = '{task}', count = {count}, shortest = 4, longest = 10}}",
         "data.drop_identical=false",
         "data.valid_limit=100",
         "tokenizer={kind = 'word', size = 100}",
@@ -66,13 +68,13 @@ def thought(model: Translator, task: str, length: int) -> float:
     return torch.cat([call.flatten() for call in seen["halting.ponder"]]).mean().item()
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tasks", nargs="+", default=["copy", "reverse", "addition"])
     parser.add_argument("--steps", type=int, default=2500)
     parser.add_argument("--count", type=int, default=200, help="strings of each length")
-    options = parser.parse_args()
-    print("task      model        " + "".join(f"{length:>8}" for length in LENGTHS) + "   thought at 10")
+    options = parser.parse_args(arguments)
+    print("right at  model        " + "".join(f"{length:>8}" for length in LENGTHS) + "   thought at 10")
     with tempfile.TemporaryDirectory() as folder:
         for task in options.tasks:
             for kind in MODELS:
