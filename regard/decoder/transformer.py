@@ -77,7 +77,6 @@ class TransformerDecoder(Decoder):
     def __init__(
         self,
         vocabulary: int,
-        memory_width: int | None = 0,
         width: int = 512,
         layers: int = 6,
         heads: int = 8,
@@ -88,6 +87,7 @@ class TransformerDecoder(Decoder):
         position: str | dict[str, object] = "sinusoidal",
         tie: bool = True,
         scale: bool = True,
+        memory_width: int | None = 0,
     ):
         """`memory_width`: None where there is no memory to look at, 0 stands for `width`."""
         if memory_width and memory_width != width:
