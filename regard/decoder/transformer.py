@@ -6,23 +6,28 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.decoder._base import Decoder
 from regard.errors import UserError
+from regard.layers.attend import as_cost
+from regard.layers.attention._base import Kept, Mask
 from regard.layers.attention.multi_head import MultiHead
+from regard.layers.compiling import Repeated
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.feed_forward import FeedForward
+from regard.layers.precision import computed_in
 from regard.layers.residual import Residual, last_norm
 from regard.types import Memory, State
 
 __all__ = ["TransformerDecoder"]
 
-Slots = dict[str, Tensor]
+Slots = Float[Tensor, "R L 2 H K"]
+"""The keys and values of a layer, a place for each token."""
 
 
-class DecoderLayer(nn.Module):
+class DecoderLayer(Repeated):
     """Masked self-attention, attention to the memory, feed-forward, each inside a residual connection."""
 
     def __init__(
@@ -42,11 +47,11 @@ class DecoderLayer(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "R T D"],
-        memory: Slots,
-        memory_mask: Bool[Tensor, "B 1 S"],
+        memory: Kept,
+        memory_mask: Mask,
         slots: Slots | None,
         places: Int[Tensor, "T"],
-        visible: Bool[Tensor, "T L"] | None,
+        visible: Mask,
         filled: int,
     ) -> Float[Tensor, "R T D"]:
         x = self.around_attention(x, lambda x: self._look_back(x, slots, places, visible, filled))
@@ -57,14 +62,13 @@ class DecoderLayer(nn.Module):
     def _look_back(self, x: Tensor, slots: Slots | None, places: Tensor, visible: Tensor | None, filled: int) -> Tensor:
         if slots is None:
             return self.attention.to_itself(x, causal=True)
-        query, key, value = self.attention.project(x)
-        slots["key"].index_copy_(1, places, key)
-        slots["value"].index_copy_(1, places, value)
-        return self.attention.look(query, slots["key"][:, :filled], slots["value"][:, :filled], visible)
+        query, both = self.attention.project(x)
+        slots.index_copy_(1, places, both)
+        return self.attention.look(query, *slots[:, :filled].unbind(2), visible)
 
-    def _look_across(self, x: Tensor, memory: Slots, mask: Tensor) -> Tensor:
+    def _look_across(self, x: Tensor, memory: Kept, mask: Mask) -> Tensor:
         # The rows of a sentence are so many queries to its one memory, which therefore is never copied.
-        together = x.reshape(len(mask), -1, x.shape[-1])
+        together = x.reshape(len(memory["key"]), -1, x.shape[-1])
         return self.cross_attention.recall(together, memory, mask).reshape(x.shape)
 
 
@@ -104,40 +108,43 @@ class TransformerDecoder(Decoder):
     def start(self, memory: Memory, rows: int, capacity: int) -> State:
         """Projects the memory once for every layer and, for generation, allocates `capacity` slots a row."""
         kept = [layer.cross_attention.remember(memory.states) if self.looks else {} for layer in self.layers]
-        slots = empty_slots(self.embedding.table.weight, len(memory) * rows, capacity, self.heads)
+        weight = self.embedding.table.weight
         return State(
             rows=rows,
             position=torch.zeros((), dtype=torch.long, device=memory.states.device),
-            memory={"mask": memory.mask, "layers": kept},
-            slots=[{name: slots.clone() for name in ("key", "value")} for _ in kept] if capacity else [],
+            memory={"cost": as_cost(memory.mask[:, None], computed_in(weight)), "layers": kept},
+            slots=empty_slots(weight, len(memory) * rows, capacity, len(kept), self.heads) if capacity else {},
         )
 
     def advance(self, ids: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T D"], State]:
         x = self.embedding(ids, state.position)
+        x = x.to(computed_in(x))
         places, visible, filled = places_in_slots(ids, state)
         for index, layer in enumerate(self.layers):
-            slots = state.slots[index] if state.slots else None
-            mask = state.memory["mask"][:, None, :]
-            x = layer(x, state.memory["layers"][index], mask, slots, places, visible, filled)
+            slots = state.slots["both"][:, :, index] if state.slots else None
+            x = layer(x, state.memory["layers"][index], state.memory["cost"], slots, places, visible, filled)
         return self.norm(x), replace(state, position=state.position + ids.shape[1])
 
 
-def empty_slots(like: Tensor, rows: int, capacity: int, heads: int) -> Float[Tensor, "R L H K"]:
-    """Room for keys or values, of the type that projections have: under autocast not that of the weights."""
-    device = like.device.type
-    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else like.dtype
-    return torch.zeros(rows, capacity, heads, like.shape[-1] // heads, dtype=dtype, device=like.device)
+def empty_slots(like: Tensor, rows: int, capacity: int, layers: int, heads: int) -> dict[str, Tensor]:
+    """Room for keys and values of all layers, of the type that projections have: under autocast not the weights'.
+
+    In one piece, because a beam moves rows in every step.
+    """
+    shape = rows, capacity, layers, 2, heads, like.shape[-1] // heads
+    return {"both": torch.zeros(shape, dtype=computed_in(like), device=like.device)}
 
 
-def places_in_slots(ids: Int[Tensor, "R T"], state: State) -> tuple[Int[Tensor, "T"], Bool[Tensor, "T L"] | None, int]:
+def places_in_slots(ids: Int[Tensor, "R T"], state: State) -> tuple[Int[Tensor, "T"], Mask, int]:
     """Where the tokens' keys and values go, which slots each may then look at (None: all), and how many there are."""
     length = ids.shape[1]
     places = state.position + torch.arange(length, device=ids.device)
     if not state.slots:
         return places, None, 0
-    capacity = state.slots[0]["key"].shape[1]
+    both = state.slots["both"]
+    capacity = both.shape[1]
     # On the CPU reading the position is free: empty slots are left out. A GPU would wait: they are masked.
     filled = int(state.position) + length if ids.device.type == "cpu" else capacity
     if length == 1 and filled < capacity:
         return places, None, filled
-    return places, torch.arange(filled, device=ids.device) <= places[:, None], filled
+    return places, as_cost(torch.arange(filled, device=ids.device) <= places[:, None], both.dtype), filled

@@ -12,9 +12,11 @@ from regard import registry
 from regard.decoder._base import Decoder
 from regard.decoder.transformer import DecoderLayer, empty_slots, places_in_slots
 from regard.errors import UserError
+from regard.layers.attend import as_cost
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.halting import Halting
 from regard.layers.position.sinusoidal import Sinusoidal
+from regard.layers.precision import computed_in
 from regard.layers.residual import last_norm
 from regard.layers.watch import told_together
 from regard.types import PAD, Memory, State
@@ -63,12 +65,12 @@ class UniversalDecoder(Decoder):
     def start(self, memory: Memory, rows: int, capacity: int) -> State:
         """Projects the memory once, for all steps, and for generation allocates `capacity` slots a row and step."""
         kept = self.layer.cross_attention.remember(memory.states) if self.layer.looks else {}
-        slots = empty_slots(self.embedding.table.weight, len(memory) * rows, capacity, self.heads)
+        weight = self.embedding.table.weight
         return State(
             rows=rows,
             position=torch.zeros((), dtype=torch.long, device=memory.states.device),
-            memory={"mask": memory.mask, "kept": kept},
-            slots=[{name: slots.clone() for name in ("key", "value")} for _ in range(self.steps)] if capacity else [],
+            memory={"cost": as_cost(memory.mask[:, None], computed_in(weight)), "kept": kept},
+            slots=empty_slots(weight, len(memory) * rows, capacity, self.steps, self.heads) if capacity else {},
         )
 
     def advance(self, ids: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T D"], State]:
@@ -78,10 +80,9 @@ class UniversalDecoder(Decoder):
         times = self.clock(torch.arange(1, self.steps + 1, device=ids.device))
 
         def think(x: Tensor, step: int) -> Tensor:
-            slots = state.slots[step] if state.slots else None
-            mask = state.memory["mask"][:, None, :]
+            slots = state.slots["both"][:, :, step] if state.slots else None
             x = x + (positions + times[step]).to(x.dtype)
-            return self.layer(x, state.memory["kept"], mask, slots, places, visible, filled)
+            return self.layer(x, state.memory["kept"], state.memory["cost"], slots, places, visible, filled)
 
         cost = None
         with told_together(self.layer.modules(), axis=1):  # the heads of all steps, side by side

@@ -9,17 +9,20 @@ space finds what brute force finds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.decoding.best import best
-from regard.decoding.opening import first_ids, next_log_probs
+from regard.decoding.opening import first_ids
+from regard.decoding.recording import wanted
 from regard.decoding.rules import Rule
+from regard.decoding.search import FIRST_SLOTS, Search, filled_up, room, run
 from regard.errors import UserError
-from regard.types import END, Hypothesis, Memory, Steps, narrow, select_
+from regard.types import END, Hypothesis, Memory, Steps, select_
 
 
 def penalty(length: int, exponent: float) -> float:
@@ -27,7 +30,7 @@ def penalty(length: int, exponent: float) -> float:
     return ((5 + length) / 6) ** exponent
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def beam(
     decoder: Steps,
     memory: Memory,
@@ -52,74 +55,90 @@ def beam(
     if sentences == 0:
         return []
     width = max(width, n_best)
-    ids = first_ids(sentences, prefix, device)
+    memory, rules, index = filled_up(memory, rules)
+    ids = first_ids(sentences, prefix, device).index_select(0, index)
     given = ids.shape[1] - 1
-    limits = max_lengths.cpu().clamp(min=given + 1)  # known to the host, so that reaching one costs no waiting
-    longest = int(limits.max())
+    limits = max_lengths.to(device).clamp(min=given + 1).index_select(0, index)
+    longest, recorded = int(limits.max()), wanted(device)
 
-    state = decoder.start(memory, width, longest)
     # The tokens after BEGIN, END from the end on: of the n_best finished rows, then of the open ones.
-    table = torch.full((sentences, n_best + width, longest), END, device=device)
+    table = torch.full((len(index), n_best + width, room(longest, recorded)), END, device=device)
     table[:, :, :given] = ids[:, None, 1:]
-    ids = ids.repeat_interleave(width, 0)
-    pool = torch.full((sentences, n_best), -torch.inf, device=device)
     # At first all rows are the same, so one of them is open; -inf marks a row that leads nowhere.
-    totals = torch.full((sentences, width), -torch.inf, device=device)
+    totals = torch.full((len(index), width), -torch.inf, device=device)
     totals[:, 0] = 0.0
-    top_penalty = torch.tensor([penalty(limit - given, length_penalty) for limit in limits.tolist()], device=device)
-    numbers = torch.arange(sentences, device=device)[:, None]
-    first_row = numbers * width
-    first_entry = numbers * (n_best + width) + torch.tensor([0] * n_best + [n_best] * width, device=device)
-    order = torch.arange(sentences)
-    found: list[list[Hypothesis]] = [[] for _ in range(sentences)]
+    search = Beam(
+        decoder,
+        rules,
+        decoder.start(memory, width, min(table.shape[2], max(FIRST_SLOTS, given + 1)) if recorded else longest),
+        ids.repeat_interleave(width, 0),
+        torch.tensor(given, device=device),
+        limits,
+        torch.arange(len(index), device=device) >= sentences,
+        table,
+        torch.full((len(index), n_best), -torch.inf, device=device),
+        totals,
+        ((5.0 + (limits - given)) / 6) ** length_penalty,
+        given,
+        length_penalty,
+    )
+    return run(search, sentences, given)
 
-    for length in range(given + 1, longest + 1):
-        count = len(order)
-        logits, state = decoder.step(ids, state)
-        log_probs = next_log_probs(logits, table[:, n_best:, : length - 1].flatten(0, 1), rules)
 
-        now = penalty(length - given, length_penalty)
-        ends = totals + _no_nan(log_probs[:, END]).view(count, width)
-        pool, kept = best(torch.cat([pool, ends / now], 1), n_best)
+@dataclass
+class Beam(Search):
+    """Sentences of `width` open rows each."""
 
+    table: Int[Tensor, "B E L"]
+    pool: Float[Tensor, "B n_best"]
+    """The scores of the finished hypotheses."""
+    totals: Float[Tensor, "B width"]
+    """The log-probabilities of the open ones."""
+    most: Float[Tensor, "B"]
+    """The penalty at the limit."""
+    given: int
+    length_penalty: float
+
+    def setting(self) -> Hashable:
+        return super().setting(), self.given, self.length_penalty
+
+    def advance(self) -> None:
+        count, width = self.totals.shape
+        n_best, over = self.pool.shape[1], self.over[:, None]
+        log_probs = self.read(self.table[:, n_best:].flatten(0, 1))
+        now = ((self.written + (6 - self.given)) / 6) ** self.length_penalty
+
+        ends = self.totals + _no_nan(log_probs[:, END]).view(count, width)
+        pool, kept = best(torch.cat([self.pool, ends / now], 1), n_best)
         log_probs[:, END] = -torch.inf
         gains, tokens = best(log_probs, min(width, log_probs.shape[1]))
-        sums = totals[:, :, None] + _no_nan(gains).view(count, width, -1)
+        sums = self.totals[:, :, None] + _no_nan(gains).view(count, width, -1)
         totals, chosen = best(sums.flatten(1), width)
         parents = chosen // gains.shape[1]
-        tokens = tokens.view(count, -1).gather(1, chosen)
+        tokens = tokens.view(count, -1).gather(1, chosen).masked_fill(over, END)
 
-        entries = torch.cat([kept, parents], 1) + first_entry[:count]
-        table = table.flatten(0, 1).index_select(0, entries.flatten()).view_as(table)
-        table[:, n_best:, length - 1] = tokens
+        entries = torch.where(over, self._entries(), torch.cat([kept, parents + n_best], 1))
+        self.table.copy_(self.table.gather(1, entries[:, :, None].expand_as(self.table)))
+        self.table[:, n_best:].index_copy_(2, self.written[None], tokens[:, :, None])
+        self.pool.copy_(torch.where(over, self.pool, pool))
+        self.totals.copy_(torch.where(over, self.totals, totals))
+        self.written += 1
 
-        done = pool[:, -1] >= totals[:, 0] / top_penalty
-        cut = limits == length
-        leaving = done.cpu() | cut
-        # Leaving costs a copy of all states, so the done wait until they are a quarter; those at their limit cannot.
-        if cut.any() or 4 * int(leaving.count_nonzero()) >= count:
-            out = leaving.nonzero()[:, 0]
-            rows = out.to(device)
-            for number, hypotheses in zip(
-                order[out].tolist(),
-                _collect(table[rows], pool[rows], totals[rows] / now, length, given, length_penalty),
-                strict=True,
-            ):
-                found[number] = hypotheses
-            stay = (~leaving).nonzero()[:, 0]
-            if len(stay) == 0:
-                break
-            order, limits = order[stay], limits[stay]
-            stay = stay.to(device)
-            state, rules = narrow(state, stay), [rule.narrow(stay) for rule in rules]
-            table, pool, totals, top_penalty, parents, tokens, done = (
-                t.index_select(0, stay) for t in (table, pool, totals, top_penalty, parents, tokens, done)
-            )
-        totals = totals.masked_fill(done[:, None], -torch.inf)  # what is done stays as it is
+        done = self.pool[:, -1] >= self.totals[:, 0] / self.most
+        self.over |= done | (self.limits <= self.written)
         if width > 1:
-            select_(state, (parents + first_row[: len(order)]).flatten(), filled=length)
-        ids = tokens.view(-1, 1)
-    return found
+            first = torch.arange(0, count * width, width, device=parents.device)
+            filled = int(self.state.position) if parents.device.type == "cpu" else None
+            select_(self.state, (parents + first[:, None]).flatten(), filled)
+        self.feed(tokens.flatten())
+
+    def _entries(self) -> Int[Tensor, "E"]:
+        return torch.arange(self.table.shape[1], device=self.table.device)
+
+    def results(self) -> list[list[Hypothesis]]:
+        written = torch.minimum(self.limits, self.written)
+        cut_scores = self.totals / (((5.0 + (written - self.given)) / 6) ** self.length_penalty)[:, None]
+        return list(_collect(self.table, self.pool, cut_scores, written.tolist(), self.given, self.length_penalty))
 
 
 def _no_nan(log_probs: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -131,13 +150,13 @@ def _collect(
     table: Int[Tensor, "N E L"],
     pool: Float[Tensor, "N n_best"],
     cut_scores: Float[Tensor, "N width"],
-    length: int,
+    lengths: list[int],
     given: int,
     length_penalty: float,
 ) -> Iterator[list[Hypothesis]]:
-    """The hypotheses of sentences that leave after `length` tokens: the finished ones, or else those cut here."""
+    """The hypotheses of sentences that are over after so many tokens: the finished ones, or else those cut there."""
     n_best = pool.shape[1]
-    for entries, scores, cuts in zip(table.tolist(), pool.tolist(), cut_scores.tolist(), strict=True):
+    for entries, scores, cuts, length in zip(table.tolist(), pool.tolist(), cut_scores.tolist(), lengths, strict=True):
         hypotheses = []
         for row, score in zip(entries[:n_best], scores, strict=True):
             ids = row[: row.index(END, given)]

@@ -10,18 +10,18 @@ GROUP = 24
 
 
 def best(scores: Float[Tensor, "R V"], count: int) -> tuple[Float[Tensor, "R count"], Int[Tensor, "R count"]]:
-    """`topk`, largest first. On the CPU in two rounds, about three times as fast for a vocabulary of thousands: the
-    `count` largest scores lie in the `count` groups whose maxima are largest, so only those groups are sorted."""
+    """`topk`, largest first. In two rounds, several times as fast for a vocabulary of thousands: the `count` largest
+    scores lie in the `count` groups whose maxima are largest, so only those groups are sorted."""
     rows, size = scores.shape
     groups = size // GROUP
-    if scores.device.type != "cpu" or groups < 4 * count:
+    if groups < 4 * count or (count == 1 and scores.device.type != "cpu"):
         values, places = scores.max(1, keepdim=True) if count == 1 else scores.topk(count)
         return values, places
     # Group g holds the columns g, g + groups, g + 2 * groups, ...: maxima of neighbours are then taken side by side.
     maxima = scores[:, : groups * GROUP].view(rows, GROUP, groups).amax(1)
     chosen = maxima.topk(count, sorted=False).indices
-    grouped = (chosen[:, None] + torch.arange(GROUP)[:, None] * groups).flatten(1)
-    rest = torch.arange(groups * GROUP, size).expand(rows, -1)
+    grouped = (chosen[:, None] + torch.arange(GROUP, device=scores.device)[:, None] * groups).flatten(1)
+    rest = torch.arange(groups * GROUP, size, device=scores.device).expand(rows, -1)
     places = torch.cat([grouped, rest], 1)
     values, order = scores.gather(1, places).topk(count)
     return values, places.gather(1, order)

@@ -24,7 +24,8 @@ def greedy(
     """One hypothesis a sentence, of at most `max_lengths` tokens (prefix and END included); its score is its
     log-probability. A prefix is given, not chosen: it opens `ids`, but its probability is not counted."""
 
-    def choose(log_probs: Float[Tensor, "B V"], _: Float[Tensor, "B"]) -> Int[Tensor, "B"]:
-        return best(log_probs, 1)[1][:, 0]
+    return walk(decoder, memory, likeliest, max_lengths=max_lengths, rules=rules, prefix=prefix)
 
-    return walk(decoder, memory, choose, max_lengths=max_lengths, rules=rules, prefix=prefix)
+
+def likeliest(log_probs: Float[Tensor, "B V"], _: Float[Tensor, "B"]) -> Int[Tensor, "B"]:
+    return best(log_probs, 1)[1][:, 0]

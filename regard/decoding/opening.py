@@ -19,10 +19,13 @@ def first_ids(sentences: int, prefix: Int[Tensor, "B P"] | None, device: torch.d
 
 
 def next_log_probs(
-    logits: Float[Tensor, "R T V"], history: Int[Tensor, "R N"], rules: Sequence[Rule]
+    logits: Float[Tensor, "R T V"],
+    history: Int[Tensor, "R N"],
+    rules: Sequence[Rule],
+    written: Int[Tensor, ""] | None = None,
 ) -> Float[Tensor, "R V"]:
     """Of the token after the last one fed; what the rules forbid is -inf, the rest stays what the model said."""
     log_probs = logits[:, -1].log_softmax(-1, dtype=torch.float32)
     for rule in rules:
-        rule(history, log_probs)
+        rule(history, log_probs, written)
     return log_probs

@@ -7,7 +7,7 @@ score of what a search finds is the score a teacher-forced model gives it. Rules
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from copy import copy
 
 import torch
@@ -19,43 +19,59 @@ from regard.types import BEGIN, END, PAD, UNKNOWN
 
 
 class Rule(ABC):
-    """Writes -inf in place where a row may not go on; `history` is what each row wrote after BEGIN."""
+    """Writes -inf in place where a row may not go on; `history` is what each row wrote after BEGIN.
+
+    Of a history with room for more only the first `written` tokens count. What a rule knows of each sentence are tensors
+    in `held`, and `setting` is all else: two rules of one kind and setting differ in nothing but what they hold.
+    """
+
+    def __init__(self, setting: Hashable = None, held: dict[str, Tensor] | None = None) -> None:
+        self.setting = setting
+        self.held = held or {}
 
     @abstractmethod
-    def __call__(self, history: Int[Tensor, "R T"], log_probs: Float[Tensor, "R V"]) -> None: ...
+    def __call__(
+        self, history: Int[Tensor, "R T"], log_probs: Float[Tensor, "R V"], written: Int[Tensor, ""] | None = None
+    ) -> None: ...
 
-    @abstractmethod
     def narrow(self, sentences: Int[Tensor, "N"]) -> Rule:
         """The rule for some of the sentences only."""
+        return self.holding({name: held.index_select(0, sentences.to(held.device)) for name, held in self.held.items()})
+
+    def holding(self, held: dict[str, Tensor]) -> Rule:
+        other = copy(self)
+        other.held = held
+        return other
 
 
 class Forbid(Rule):
     """Some ids are never written."""
 
     def __init__(self, ids: Sequence[int] = (PAD, UNKNOWN, BEGIN)) -> None:
+        super().__init__(setting=tuple(ids))
         self._ids = torch.tensor(ids, dtype=torch.long)
 
-    def __call__(self, history: Int[Tensor, "R T"], log_probs: Float[Tensor, "R V"]) -> None:
+    def __call__(
+        self, history: Int[Tensor, "R T"], log_probs: Float[Tensor, "R V"], written: Int[Tensor, ""] | None = None
+    ) -> None:
         if self._ids.device != log_probs.device:
             self._ids = self._ids.to(log_probs.device)
         log_probs.index_fill_(1, self._ids, -torch.inf)
-
-    def narrow(self, sentences: Int[Tensor, "N"]) -> Forbid:
-        return self
 
 
 class MinLength(Rule):
     """No END before `length` tokens are written."""
 
     def __init__(self, length: int) -> None:
+        super().__init__(setting=length)
         self.length = length
 
-    def __call__(self, history: Int[Tensor, "R T"], log_probs: Float[Tensor, "R V"]) -> None:
-        if history.shape[1] < self.length:
-            log_probs[:, END] = -torch.inf
-
-    def narrow(self, sentences: Int[Tensor, "N"]) -> MinLength:
-        return self
+    def __call__(
+        self, history: Int[Tensor, "R T"], log_probs: Float[Tensor, "R V"], written: Int[Tensor, ""] | None = None
+    ) -> None:
+        if written is None:
+            written = torch.tensor(history.shape[1], device=history.device)
+        log_probs[:, END].masked_fill_(written < self.length, -torch.inf)
 
 
 class NoLoops(Rule):
@@ -72,31 +88,32 @@ class NoLoops(Rule):
         lengths = torch.arange(longest, 0, -1, device=allowed.device)
         needed = allowed[:, None] * lengths - 1
         self.span = max(1, int(needed.max()))
-        self.shortest = int(allowed.min())
+        self.shortest = max(1, int(allowed.min()))
         newest_first = torch.arange(self.span - 1, -1, -1, device=allowed.device)
-        self._irrelevant: Bool[Tensor, "B longest span"] = newest_first >= needed[:, :, None]
+        irrelevant: Bool[Tensor, "B longest span"] = newest_first >= needed[:, :, None]
+        super().__init__(setting=(rows, longest), held={"irrelevant": irrelevant})
 
-    def __call__(self, history: Int[Tensor, "R T"], log_probs: Float[Tensor, "R V"]) -> None:
-        length, window = history.shape[1], self.span + self.longest
-        if length < max(1, self.shortest):
+    def __call__(
+        self, history: Int[Tensor, "R T"], log_probs: Float[Tensor, "R V"], written: Int[Tensor, ""] | None = None
+    ) -> None:
+        if history.shape[1] == 0:
             return
-        if self._irrelevant.device != history.device:
-            self._irrelevant = self._irrelevant.to(history.device)
-        recent = history[:, -window:]
-        if length < window:
-            recent = functional.pad(recent, (window - length, 0), value=-1)
+        if written is None:
+            written = torch.tensor(history.shape[1], device=history.device)
+        if written.device.type == "cpu" and int(written) < self.shortest:  # where asking costs nothing
+            return
+        irrelevant = self.held["irrelevant"]
+        if irrelevant.device != history.device:
+            irrelevant = self.held["irrelevant"] = irrelevant.to(history.device)
+        places = written + torch.arange(-(self.span + self.longest), 0, device=history.device)
+        recent = torch.where(places < 0, -1, history.index_select(1, places.clamp(min=0)))
         # Row n of `shifted` is the recent past `longest - n` tokens earlier.
         shifted = recent.unfold(1, self.span, 1)[:, :-1]
         repeats = (shifted == recent[:, None, self.longest :]).view(-1, self.rows, self.longest, self.span)
-        loops = (repeats | self._irrelevant[:, None]).all(-1).view(-1, self.longest)
+        loops = (repeats | irrelevant[:, None]).all(-1).view(-1, self.longest)
         # Adding keeps it one operation even where two n-grams name the same token.
         cost = torch.where(loops, -torch.inf, 0.0).to(log_probs.dtype)
         log_probs.scatter_add_(1, recent[:, -self.longest :].clamp(min=0), cost)
-
-    def narrow(self, sentences: Int[Tensor, "N"]) -> NoLoops:
-        other = copy(self)
-        other._irrelevant = self._irrelevant.index_select(0, sentences.to(self._irrelevant.device))
-        return other
 
 
 def loops_allowed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -41,11 +42,19 @@ def sample(
     draws = max(int(max_lengths.max()), 1 + (0 if prefix is None else prefix.shape[1]))
     numbers = torch.stack([torch.rand(draws, generator=torch.Generator().manual_seed(s)) for s in seeds])
 
-    def choose(log_probs: Float[Tensor, "B V"], number: Float[Tensor, "B"]) -> Int[Tensor, "B"]:
-        probs, tokens = distribution(log_probs, temperature, top_k, top_p)
-        return tokens.gather(1, draw(probs, number)[:, None])[:, 0] if tokens is not None else draw(probs, number)
+    return walk(decoder, memory, Drawing(temperature, top_k, top_p), max_lengths=max_lengths, rules=rules, prefix=prefix, numbers=numbers)
 
-    return walk(decoder, memory, choose, max_lengths=max_lengths, rules=rules, prefix=prefix, numbers=numbers)
+
+class Drawing(NamedTuple):
+    """A choice by chance, of what sampling leaves to choose from."""
+
+    temperature: float
+    top_k: int
+    top_p: float
+
+    def __call__(self, log_probs: Float[Tensor, "B V"], number: Float[Tensor, "B"]) -> Int[Tensor, "B"]:
+        probs, tokens = distribution(log_probs, *self)
+        return tokens.gather(1, draw(probs, number)[:, None])[:, 0] if tokens is not None else draw(probs, number)
 
 
 def check_sampling(temperature: float, top_k: int, top_p: float) -> None:

@@ -5,21 +5,25 @@ How a token is chosen is the caller's affair.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.decoding.opening import first_ids, next_log_probs
+from regard.decoding.opening import first_ids
+from regard.decoding.recording import wanted
 from regard.decoding.rules import Rule
-from regard.types import END, Hypothesis, Memory, Steps, narrow
+from regard.decoding.search import FIRST_SLOTS, Search, filled_up, room, run
+from regard.types import END, Hypothesis, Memory, Steps
 
 Choose = Callable[[Float[Tensor, "B V"], Float[Tensor, "B"]], Int[Tensor, "B"]]
-"""From the log-probabilities and one number between 0 and 1 a sentence: a token a sentence."""
+"""From the log-probabilities and one number between 0 and 1 a sentence: a token a sentence. Two that choose alike are
+equal and have the same hash."""
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def walk(
     decoder: Steps,
     memory: Memory,
@@ -34,56 +38,63 @@ def walk(
     sentences, device = len(memory), memory.states.device
     if sentences == 0:
         return []
-    ids = first_ids(sentences, prefix, device)
+    memory, rules, index = filled_up(memory, rules)
+    ids = first_ids(sentences, prefix, device).index_select(0, index)
     given = ids.shape[1] - 1
-    limits = max_lengths.to(device).clamp(min=given + 1)
-    longest = int(limits.max())
-    numbers = torch.zeros(sentences, longest, device=device) if numbers is None else numbers.to(device)
+    limits = max_lengths.to(device).clamp(min=given + 1).index_select(0, index)
+    longest, recorded = int(limits.max()), wanted(device)
 
-    state = decoder.start(memory, 1, longest)
-    history = torch.full((sentences, longest), END, device=device)
+    history = torch.full((len(index), room(longest, recorded)), END, device=device)
     history[:, :given] = ids[:, 1:]
-    totals = torch.zeros(sentences, device=device)
-    done = torch.zeros(sentences, dtype=torch.bool, device=device)
-    order = torch.arange(sentences, device=device)
-    found: dict[int, Hypothesis] = {}
+    drawn = torch.zeros(history.shape, device=device)
+    if numbers is not None:
+        drawn[:, : numbers.shape[1]] = numbers[:, : drawn.shape[1]].to(device).index_select(0, index)
+    search = Walk(
+        decoder,
+        rules,
+        decoder.start(memory, 1, min(history.shape[1], max(FIRST_SLOTS, given + 1)) if recorded else longest),
+        ids,
+        torch.tensor(given, device=device),
+        limits,
+        torch.arange(len(index), device=device) >= sentences,
+        history,
+        torch.zeros(len(index), device=device),
+        drawn,
+        choose,
+    )
+    return [hypotheses[0] for hypotheses in run(search, sentences, given)]
 
-    for length in range(given + 1, longest + 1):
-        logits, state = decoder.step(ids, state)
-        log_probs = next_log_probs(logits, history[:, : length - 1], rules)
-        tokens = choose(log_probs, numbers[:, length - 1])
+
+@dataclass
+class Walk(Search):
+    """Sentences of one row each."""
+
+    history: Int[Tensor, "B L"]
+    """The tokens after BEGIN, END from the end on."""
+    totals: Float[Tensor, "B"]
+    numbers: Float[Tensor, "B L"]
+    choose: Choose
+
+    def setting(self) -> Hashable:
+        return super().setting(), self.choose
+
+    def advance(self) -> None:
+        log_probs = self.read(self.history)
+        tokens = self.choose(log_probs, self.numbers.index_select(1, self.written[None])[:, 0])
         gains = log_probs.gather(1, tokens[:, None])[:, 0].nan_to_num_(nan=-torch.inf, neginf=-torch.inf)
-        tokens = tokens.masked_fill(done | (gains == -torch.inf), END)  # where nothing is allowed, the sentence ends
-        totals += gains.masked_fill_(done, 0.0)
-        history[:, length - 1] = tokens
-        done |= (tokens == END) | (limits <= length)
+        tokens = tokens.masked_fill(self.over | (gains == -torch.inf), END)  # where nothing is allowed, it ends
+        self.totals += gains.masked_fill_(self.over, 0.0)
+        self.history.index_copy_(1, self.written[None], tokens[:, None])
+        self.written += 1
+        self.over |= (tokens == END) | (self.limits <= self.written)
+        self.feed(tokens)
 
-        left = int(done.numel() - done.count_nonzero())
-        if left == 0:
-            break
-        if 4 * left <= 3 * len(order):
-            found.update(_collect(order[done], history[done], totals[done], limits[done]))
-            keep = (~done).nonzero()[:, 0]
-            state, rules = narrow(state, keep), [rule.narrow(keep) for rule in rules]
-            order, history, totals, limits, numbers, done, tokens = (
-                t.index_select(0, keep) for t in (order, history, totals, limits, numbers, done, tokens)
-            )
-        ids = tokens[:, None]
-
-    found.update(_collect(order, history, totals, limits))
-    return [found[number] for number in range(sentences)]
-
-
-def _collect(
-    order: Int[Tensor, "N"], history: Int[Tensor, "N L"], totals: Float[Tensor, "N"], limits: Int[Tensor, "N"]
-) -> dict[int, Hypothesis]:
-    found = {}
-    for number, row, total, limit in zip(
-        order.tolist(), history.tolist(), totals.tolist(), limits.tolist(), strict=True
-    ):
-        ids = row[:limit]
-        ended = END in ids
-        if ended:
-            ids = ids[: ids.index(END)]
-        found[number] = Hypothesis(ids, total, total, finished=ended and total > -torch.inf)
-    return found
+    def results(self) -> list[list[Hypothesis]]:
+        found = []
+        for row, total, limit in zip(self.history.tolist(), self.totals.tolist(), self.limits.tolist(), strict=True):
+            ids = row[:limit]
+            ended = END in ids
+            if ended:
+                ids = ids[: ids.index(END)]
+            found.append([Hypothesis(ids, total, total, finished=ended and total > -torch.inf)])
+        return found

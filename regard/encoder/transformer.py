@@ -5,15 +5,19 @@ from __future__ import annotations
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.layers.attend import as_cost
+from regard.layers.attention._base import Mask
 from regard.layers.attention.multi_head import MultiHead
+from regard.layers.compiling import Repeated
 from regard.layers.feed_forward import FeedForward
+from regard.layers.precision import computed_in
 from regard.layers.residual import Residual, last_norm
 from regard.types import Memory
 
 __all__ = ["TransformerEncoder"]
 
 
-class EncoderLayer(nn.Module):
+class EncoderLayer(Repeated):
     """Self-attention, then feed-forward, each inside a residual connection."""
 
     def __init__(self, width: int, heads: int, feed_forward: int, dropout: float, norm: str, activation: str):
@@ -23,7 +27,7 @@ class EncoderLayer(nn.Module):
         self.around_attention = Residual(width, dropout, norm)
         self.around_feed_forward = Residual(width, dropout, norm)
 
-    def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B 1 S"] | None) -> Float[Tensor, "B S D"]:
+    def forward(self, x: Float[Tensor, "B S D"], mask: Mask) -> Float[Tensor, "B S D"]:
         x = self.around_attention(x, lambda x: self.attention.to_itself(x, mask))
         return self.around_feed_forward(x, self.feed_forward)
 
@@ -49,6 +53,8 @@ class TransformerEncoder(nn.Module):
         self.norm = last_norm(width, norm)
 
     def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Memory:
+        x = x.to(computed_in(x))
+        cost = as_cost(mask[:, None, :], x.dtype)
         for layer in self.layers:
-            x = layer(x, mask[:, None, :])
+            x = layer(x, cost)
         return Memory(self.norm(x), mask)

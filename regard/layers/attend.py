@@ -35,6 +35,11 @@ def masked_softmax(scores: Float[Tensor, "*A T S"], mask: Bool[Tensor, "*M"] | N
     return torch.where(mask, weights, 0.0).to(scores.dtype)  # a row of -inf only would be NaN
 
 
+def as_cost(mask: Bool[Tensor, "*M"], dtype: torch.dtype) -> Float[Tensor, "*M"]:
+    """The mask as the fused kernel adds it to scores: computed once for a whole stack, not in each of its layers."""
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf)
+
+
 def mix(
     scores: Float[Tensor, "B T S"],
     values: Float[Tensor, "B S M"],
@@ -52,14 +57,18 @@ def attend(
     query: Float[Tensor, "B H T K"],
     key: Float[Tensor, "B H S K"],
     value: Float[Tensor, "B H S K"],
-    mask: Bool[Tensor, "*M"] | None = None,
+    mask: Bool[Tensor, "*M"] | Float[Tensor, "*M"] | None = None,
     causal: bool = False,
     dropout: float = 0.0,
     watcher: Callable[[str, Tensor], None] | None = None,
 ) -> Float[Tensor, "B H T K"]:
-    """Mixes the values by the weights. `causal`, for as many keys as queries, hides from position t all after t."""
+    """Mixes the values by the weights. `causal`, for as many keys as queries, hides from position t all after t.
+
+    The mask says where one may look; or it is what that costs: 0, or -inf where one may not.
+    """
     if watcher is None:
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=causal)
-    weights = attention_weights(query, key, mask, causal)
+    seen = mask if mask is None or mask.dtype == torch.bool else mask == 0
+    weights = attention_weights(query, key, seen, causal)
     watcher("weights", weights)
     return F.dropout(weights, dropout) @ value

@@ -22,9 +22,10 @@ class Residual(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "B T D"], sublayer: Callable[[Tensor], Tensor]) -> Float[Tensor, "B T D"]:
+        # Autocast normalises in float32 and would leave it so: what runs through the stack keeps the type it came with.
         if self.first:
-            return x + self.dropout(sublayer(self.norm(x)))
-        return self.norm(x + self.dropout(sublayer(x)))
+            return x + self.dropout(sublayer(self.norm(x).to(x.dtype)))
+        return self.norm(x + self.dropout(sublayer(x))).to(x.dtype)
 
 
 def last_norm(width: int, norm: str) -> nn.Module:

@@ -13,8 +13,8 @@ Query = Float[Tensor, "B T D"]
 Context = Float[Tensor, "B T C"]
 Kept = dict[str, Tensor]
 """What is computed once a memory, each (B, S, ...)."""
-Mask = Bool[Tensor, "*N"] | None
-"""Broadcastable to (B, T, S), True where a query may look."""
+Mask = Bool[Tensor, "..."] | Float[Tensor, "..."] | None
+"""Broadcastable to (B, T, S), True where a query may look; multi-head attention also takes it as a cost (attend.py)."""
 Places = Int[Tensor, "T"] | None
 """The queries' positions in the text being written, for those attentions that care."""
 

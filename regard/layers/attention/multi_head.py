@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -13,7 +13,6 @@ from regard.layers.attention._base import Attention, Context, Kept, Mask, Places
 __all__ = ["MultiHead"]
 
 Heads = Float[Tensor, "B T H K"]
-Projected = tuple[Heads, Heads, Heads]
 
 
 class MultiHead(Attention):
@@ -33,15 +32,16 @@ class MultiHead(Attention):
         nn.init.zeros_(self.outward.bias)
 
     def to_itself(
-        self, x: Float[Tensor, "B T D"], mask: Bool[Tensor, "*M"] | None = None, causal: bool = False
+        self, x: Float[Tensor, "B T D"], mask: Mask = None, causal: bool = False
     ) -> Float[Tensor, "B T D"]:
         """Self-attention: the vectors look at each other, with `causal` only at those before them."""
-        return self.look(*self.project(x), mask=mask, causal=causal)
+        query, both = self.project(x)
+        return self.look(query, *both.unbind(2), mask=mask, causal=causal)
 
-    def project(self, x: Float[Tensor, "B T D"]) -> Projected:
-        """Queries, keys and values of the same vectors."""
-        query, key, value = self.inward(x).chunk(3, dim=-1)
-        return self._split(query), self._split(key), self._split(value)
+    def project(self, x: Float[Tensor, "B T D"]) -> tuple[Heads, Float[Tensor, "B T 2 H K"]]:
+        """Queries, and keys and values together, of the same vectors."""
+        query, both = self.inward(x).split((self.width, 2 * self.width), dim=-1)
+        return self._split(query), both.unflatten(-1, (2, self.heads, self.width // self.heads))
 
     def remember(self, memory: Float[Tensor, "B S D"]) -> Kept:
         """Keys and values."""
@@ -58,7 +58,7 @@ class MultiHead(Attention):
         query: Float[Tensor, "B T H K"],
         key: Float[Tensor, "B S H K"],
         value: Float[Tensor, "B S H K"],
-        mask: Bool[Tensor, "*M"] | None = None,
+        mask: Mask = None,
         causal: bool = False,
     ) -> Float[Tensor, "B T D"]:
         mixed = attend(

@@ -15,6 +15,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 if TYPE_CHECKING:
     from regard.layers.cell._base import Cell, CellState
+from regard.layers.precision import computed_in
 
 
 def fused(
@@ -27,7 +28,7 @@ def fused(
     backwards: bool = False,
 ) -> tuple[Float[Tensor, "B T O"], list[CellState]]:
     """A whole stack in one call: layers from the first up, with two `directions` forwards before backwards in each."""
-    kernel, dtype = getattr(torch, cells[0].kernel), _precision(x)
+    kernel, dtype = getattr(torch, cells[0].kernel), computed_in(x)
     trains = torch.is_grad_enabled() or dropout > 0  # only then does it drop, or keep what the gradient needs
     with torch.autocast(x.device.type, enabled=False):
         options = (_flat_weights(cells, dtype), True, len(cells) // directions, dropout, trains, directions == 2)
@@ -56,11 +57,6 @@ def fused(
 def _one_or_all(parts: list[Tensor]) -> Tensor | tuple[Tensor, ...]:
     """The LSTM's kernel wants its two states together, the others' their one alone."""
     return parts[0] if len(parts) == 1 else tuple(parts)
-
-
-def _precision(x: Tensor) -> torch.dtype:
-    kind = x.device.type
-    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
 
 
 def _flat_weights(cells: Sequence[Cell], dtype: torch.dtype) -> list[Tensor]:

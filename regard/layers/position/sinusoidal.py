@@ -19,8 +19,11 @@ class Sinusoidal(nn.Module):
     def __init__(self, width: int):
         super().__init__()
         self.width = width
+        self._rates: Tensor | None = None  # 1 / 10000^(2i/d) for each column, when a device is known
 
     def forward(self, positions: Int[Tensor, "T"]) -> Float[Tensor, "T D"]:
-        pairs = torch.arange(0, self.width, 2, device=positions.device)
-        angles = positions[:, None] * torch.exp(pairs * (-math.log(10000.0) / self.width))
-        return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)[:, : self.width]
+        if self._rates is None or self._rates.device != positions.device:
+            self._columns = torch.arange(self.width, device=positions.device)
+            self._rates = torch.exp((self._columns // 2 * 2) * (-math.log(10000.0) / self.width))
+        angles = positions[:, None] * self._rates
+        return torch.where(self._columns % 2 == 0, angles.sin(), angles.cos())
