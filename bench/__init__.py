@@ -1,1 +1,1 @@
-"""Side-by-side measurements against peers. Each script prints its table and, with --require, fails below a ratio."""
+"""Scripts for a checkout: the benchmarks of `regard bench`, one file each, and what makes the README's tables."""

@@ -5,12 +5,14 @@ A task's command has the task's name: a new file in task/ and one of the same na
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
 import typer
 
 from regard import __version__, registry
+from regard.cli.bench import bench
 from regard.cli.data import data
 from regard.cli.doctor import doctor
 from regard.cli.evaluate import evaluate
@@ -33,7 +35,7 @@ app = typer.Typer(
 for name in registry.kinds("task"):
     if name in registry.kinds("cli"):
         app.command()(registry.factory("cli", name))
-for command in (train, evaluate, export, lab, recipes, data, models, doctor):
+for command in (train, evaluate, export, lab, bench, recipes, data, models, doctor):
     app.command()(command)
 
 
@@ -58,5 +60,15 @@ def main() -> None:
     try:
         app(prog_name="regard")
     except UserError as error:
-        say(str(error))
+        if _is_first_to_fail(str(error)):
+            say(str(error))
         sys.exit(2)
+
+
+def _is_first_to_fail(message: str) -> bool:
+    """Of the processes that torchrun starts, which may all make the same mistake, one says so."""
+    if "LOCAL_RANK" not in os.environ:
+        return True
+    from regard.training.distributed import first_to_fail
+
+    return first_to_fail(message)

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from bench.marian import marian_like
 from regard.assemble import build_model
+from regard.bench._marian import marian_like
 from regard.decoding.greedy import greedy
 from regard.types import BEGIN, END, PAD, Batch
 

@@ -1,42 +1,117 @@
 """The benchmarks run, give believable numbers, and compare two models that really do the same work."""
 
 import json
+import sys
 import time
 
 import pytest
 import torch
+import typer
 
-from bench import algorithms, decode, recurrent, train
-from bench.compare import compare, run
-from bench.marian import marian_like
+from bench import algorithms
+from regard import registry
 from regard.assemble import build_model
+from regard.bench import decode, recurrent, train
+from regard.bench._benchmark import Benchmark, Row, Setting
+from regard.bench._compare import compare
+from regard.bench._marian import marian_like
+from regard.cli.bench import bench
+from regard.errors import UserError
 from regard.layers.recurrence import Recurrence
 from regard.types import END
 
+CPU = torch.device("cpu")
+ROWS = {"train": 1, "decode": 2, "recurrent": 4, "growth": 4, "cpu_decode": 1, "translate_file": 1, "cold_start": 1}
 
-@pytest.mark.parametrize("script, rows", [(train, 1), (decode, 2), (recurrent, 4)])
-def test_script_runs_and_writes_its_rows(script, rows, tmp_path, capsys):
-    assert script.main(["--quick", "--device", "cpu", "--json", str(tmp_path / "rows.json")]) == 0
+
+SLOW = ["cold_start"]  # it does what translate_file does, too
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in registry.kinds("bench")]
+)
+def test_every_benchmark_runs_and_writes_its_rows(name, tmp_path, capsys):
+    only = "float32, batch 2, greedy" if name == "cpu_decode" else ""
+    bench([name], quick=True, device="cpu", only=only, json=tmp_path / "rows.json")
     printed = capsys.readouterr().out
-    found = json.loads((tmp_path / "rows.json").read_text())["rows"]
-    assert len(found) == rows
-    for row in found:
+    (found,) = json.loads((tmp_path / "rows.json").read_text())
+    assert len(found["rows"]) == ROWS[name]
+    for row in found["rows"]:
         assert row["ours"] > 0 and row["theirs"] > 0
-        assert row["ratio"] == pytest.approx(row["ours"] / row["theirs"])
+        if name == "cold_start":
+            assert row["seconds over"] == pytest.approx(row["ours"] - row["theirs"])
+        else:
+            assert row["ratio"] == pytest.approx(row["ours"] / row["theirs"])
         assert row["name"] in printed
 
 
-def test_ratio_is_that_of_the_times_and_a_low_one_fails(capsys):
-    def measure(device, quick):
-        yield compare("sleep", 10, lambda: lambda: time.sleep(0.06), lambda: lambda: time.sleep(0.01), device, 3, 0.0)
+class Sleep(Benchmark):
+    title, peer = "sleeping", "the bear"
 
-    assert run("sleeping", measure, ["--device", "cpu", "--require", "0.9"], "the bear") == 1
-    printed = capsys.readouterr()
-    assert "sleep" in printed.err and "the bear tokens/s" in printed.out
-    assert run("sleeping", measure, ["--device", "cpu", "--require", "0.001"]) == 0
-    (row,) = measure(torch.device("cpu"), False)
+    def rows(self, setting):
+        yield compare(setting, "nap", 10, lambda: lambda: time.sleep(0.06), lambda: lambda: time.sleep(0.01), 3, 0.0)
+
+
+class Wait(Sleep):
+    verdict, ceiling = "seconds over", True
+
+
+def test_ratio_is_that_of_the_times():
+    (row,) = Sleep().rows(Setting(CPU))
     assert row.ours < 10 / 0.06 * 1.01 and row.theirs < 10 / 0.01 * 1.01  # a sleep is never shorter than asked for
-    assert row.ratio == row.ours / row.theirs
+    assert row.verdict == row.ours / row.theirs
+    head, line = Sleep().table([row]).splitlines()
+    assert "the bear tokens/s" in head and line.startswith("nap") and len(head) == len(line)
+
+
+@pytest.mark.parametrize("benchmark, allowed, refused", [(Sleep(), 0.4, 0.6), (Wait(), 0.6, 0.4)])
+def test_what_is_worse_than_required_is_named(benchmark, allowed, refused):
+    rows = [Row("nap", 1.0, 2.0, 0.5, 700.0, 300.0), Row("snore", 1.0, 2.0, 0.5)]
+    assert benchmark.failing(rows, None) == benchmark.failing(rows, allowed, 700) == []
+    assert len(found := benchmark.failing(rows, refused)) == 2 and found[1].startswith("snore")
+    assert benchmark.failing(rows, allowed, 699) == ["nap: 700 MiB, above 699"]
+
+
+def test_the_command_fails_below_what_is_required(capsys):
+    with pytest.raises(typer.Exit) as left:
+        bench(["growth"], quick=True, device="cpu", only="batch 1, at 512", require=1000)
+    assert left.value.exit_code == 1
+    printed = capsys.readouterr()
+    assert "batch 1, at 512" in printed.err and "below 1000" in printed.err
+    assert len(printed.out.strip().splitlines()) == 3  # only the row that was asked for
+
+
+def test_a_peer_that_is_not_installed_is_left_out_with_one_line(monkeypatch, capsys):
+    monkeypatch.setattr(sys.modules["regard.cli.bench"], "find_spec", lambda name: None)
+    kinds = registry.kinds
+    monkeypatch.setattr(registry, "kinds", lambda family: ["growth", "decode"] if family == "bench" else kinds(family))
+    bench(quick=True, device="cpu", only="batch")
+    printed = capsys.readouterr()
+    assert "growth:" in printed.out and "decode:" not in printed.out
+    (line,) = [line for line in printed.err.splitlines() if "decode" in line]
+    assert "pip install transformers" in line
+    with pytest.raises(UserError, match="pip install transformers"):
+        bench(["decode"], quick=True, device="cpu")
+
+
+def test_mistakes_are_said_before_anything_is_measured(tmp_path):
+    for arguments, why in (
+        ({"names": ["grwoth"]}, "did you mean 'growth'"),
+        ({"require": 1.0}, "name it"),
+        ({"names": ["growth", "train"], "memory": 1.0}, "name it"),
+        ({"names": ["translate-file"], "source": tmp_path / "none"}, "no such file"),
+        ({"names": ["growth"], "quick": True, "only": "moon"}, "'moon'"),
+        ({"names": ["growth"], "device": "moon"}, "moon"),
+    ):
+        with pytest.raises(UserError, match=why):
+            bench(**arguments)
+
+
+def test_they_are_listed_with_what_they_measure(capsys):
+    bench(list_=True)
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in printed] == [kind.replace("_", "-") for kind in registry.kinds("bench")]
+    assert all(len(line.split()) > 5 for line in printed)
 
 
 @pytest.fixture(scope="module")

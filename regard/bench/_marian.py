@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from transformers import MarianConfig, MarianMTModel
 
 from regard.types import BEGIN, END, PAD
 
 POSITIONS = 1024
 
 
-def marian_like(model: Any, activation: str = "relu") -> MarianMTModel:
-    """A Marian model that computes what `model` (a post-norm, sinusoidal, tied Transformer) computes."""
+def marian_like(model: Any, activation: str = "relu") -> Any:
+    """A MarianMTModel that computes what `model` (a post-norm, sinusoidal, tied Transformer) computes."""
+    from transformers import MarianConfig, MarianMTModel
+
     vocabulary, width = model.stem.embedding.table.weight.shape
     encoder, decoder = model.encoder.layers, model.decoder.layers
     config = MarianConfig(  # type: ignore[call-arg]

@@ -1,0 +1,12 @@
+"""One sentence from the shell, beside importing torch: `regard bench cold-start`."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # as a script it finds regard, too
+
+from regard.cli import main
+
+if __name__ == "__main__":
+    sys.argv[1:1] = ["bench", "cold-start"]
+    main()

@@ -1,0 +1,103 @@
+"""How soon `regard train` takes its first step on a large corpus, and how much memory it needs until then.
+
+The corpus is made up: sentences of 10 to 25 words, drawn from 50,000 a side as words are drawn in real texts (the n-th
+is n times as rare as the first). Nothing is prepared: two text files, no tokenizer. Memory is what a process had
+resident at most, libraries included: the one that trains and the one that tokenises.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # as a script it finds regard, too
+
+import numpy as np
+import psutil
+
+from regard.bench._alone import environment
+
+WORDS = 50_000
+LETTERS = np.array(list("abcdefghijklmnopqrstuvwxyzé"))
+
+
+class Measured(NamedTuple):
+    seconds: float
+    training_gib: float
+    packing_gib: float
+
+
+def write_corpus(path: Path, pairs: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    often = random.dirichlet(np.full(len(LETTERS), 2.0))
+    words: dict[str, None] = {}
+    while len(words) < WORDS:
+        length = 1 + int(min(11, random.gamma(2.0 + 2.5 * len(words) / WORDS, 1.2)))  # rare words are longer
+        words["".join(random.choice(LETTERS, length, p=often))] = None
+    known, chances = np.array(list(words), dtype=object), np.cumsum(1 / (np.arange(WORDS) + 2.7))
+    with path.open("w", encoding="utf-8") as file:
+        for start in range(0, pairs, 100_000):
+            lengths = random.integers(10, 26, min(100_000, pairs - start))
+            drawn = known[np.searchsorted(chances, random.random(lengths.sum()) * chances[-1])].tolist()
+            ends = lengths.cumsum().tolist()
+            file.writelines(" ".join(drawn[end - n : end]) + "\n" for end, n in zip(ends, lengths.tolist()))
+
+
+def measure(folder: Path, overrides: Sequence[str] = ()) -> Measured:
+    """Trains three steps on `a` and `b` in a folder; the time is from the shell to the end of the first step."""
+    settings = ["training.steps=3", "training.log_every=1", "model.preset=tiny", *overrides]
+    files = ["--source", str(folder / "a"), "--target", str(folder / "b"), "--out", str(folder / "run")]
+    command = [sys.executable, "-m", "regard", "train", *files, *settings]
+    begin, first, most = time.monotonic(), 0.0, [0, 0]
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL) as process:
+        while process.poll() is None:
+            for place, rss in enumerate(resident(process.pid)):
+                most[place] = max(most[place], rss)
+            metrics = folder / "run" / "metrics.jsonl"
+            if not first and metrics.exists() and metrics.stat().st_size:
+                first = time.monotonic() - begin
+            time.sleep(0.05)
+    if process.returncode or not first:
+        raise SystemExit(f"regard train ended with code {process.returncode}")
+    return Measured(first, most[0] / 2**30, most[1] / 2**30)
+
+
+def resident(pid: int) -> tuple[int, int]:
+    """Bytes of a process, and of its children."""
+    try:
+        process = psutil.Process(pid)
+        return process.memory_info().rss, sum(child.memory_info().rss for child in process.children())
+    except psutil.Error:  # it has just ended
+        return 0, 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pairs", type=int, default=10_000_000)
+    parser.add_argument("--folder", type=Path, help="where the corpus goes, and is left for another time")
+    parser.add_argument("--require", type=float, help="exit with 1 when the first step takes more seconds")
+    parser.add_argument("--memory", type=float, help="exit with 1 when a process has more GiB")
+    parser.add_argument("settings", nargs="*", help="as regard train takes them")
+    given = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = given.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        for seed, side in enumerate(("a", "b")):
+            if not (folder / side).exists():
+                write_corpus(folder / side, given.pairs, seed)
+        found = measure(folder, given.settings)
+    print(f"{given.pairs:,} pairs: first step after {found.seconds:.1f} s")
+    print(f"resident at most: {found.training_gib:.2f} GiB training, {found.packing_gib:.2f} GiB tokenising")
+    slow = given.require is not None and found.seconds > given.require
+    large = given.memory is not None and max(found[1:]) > given.memory
+    return int(slow or large)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,12 @@
+"""Decoding on the CPU beside CTranslate2: `regard bench cpu-decode`."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # as a script it finds regard, too
+
+from regard.cli import main
+
+if __name__ == "__main__":
+    sys.argv[1:1] = ["bench", "cpu-decode"]
+    main()

@@ -1,0 +1,106 @@
+"""What every benchmark is, the rows it gives, their table, and when a row is not good enough."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+
+Work = Callable[[], object]
+"""Does its work once. What it gives back is not looked at."""
+
+
+@dataclass
+class Setting:
+    """How a benchmark is to be run."""
+
+    device: torch.device
+    quick: bool = False
+    """A small model, few rounds: it runs, but says little."""
+    only: str = ""
+    """What the name of a row must contain to be measured."""
+    source: Path | None = None
+    """A text to translate instead of the one that the package makes."""
+    note: Callable[[str], None] = lambda line: None
+    """Told what is being measured."""
+
+    def wants(self, row: str) -> bool:
+        return self.only in row
+
+
+@dataclass
+class Row:
+    """One line of a table."""
+
+    name: str
+    ours: float
+    theirs: float
+    verdict: float
+    """What is asked for: ours over theirs, unless the benchmark says otherwise."""
+    ours_mib: float | None = None
+    """The most memory held at once, where it was measured."""
+    theirs_mib: float | None = None
+    notes: dict[str, str] = field(default_factory=dict)
+    """More columns."""
+
+
+class Benchmark(ABC):
+    """Ours beside a peer."""
+
+    title: ClassVar[str]
+    peer: ClassVar[str]
+    unit: ClassVar[str] = "tokens/s"
+    verdict: ClassVar[str] = "ratio"
+    """What the last number of a row is called."""
+    ceiling: ClassVar[bool] = False
+    """Whether `--require` is the most that is allowed rather than the least."""
+    needs: ClassVar[tuple[str, ...]] = ()
+    """Packages that the peer comes from."""
+
+    @abstractmethod
+    def rows(self, setting: Setting) -> Iterator[Row]: ...
+
+    def failing(self, rows: Sequence[Row], require: float | None, memory: float | None = None) -> list[str]:
+        """What is worse than `require`, or held more than `memory` MiB, by the names of the rows."""
+        found = []
+        for row in rows:
+            if require is not None and (row.verdict > require if self.ceiling else row.verdict < require):
+                side = "above" if self.ceiling else "below"
+                found.append(f"{row.name}: {self.verdict} {row.verdict:.2f}, {side} {require:g}")
+            if memory is not None and (row.ours_mib or 0) > memory:
+                found.append(f"{row.name}: {row.ours_mib:.0f} MiB, above {memory:g}")
+        return found
+
+    def as_tree(self, rows: Sequence[Row]) -> list[dict[str, Any]]:
+        """The rows as they go into a JSON file."""
+        return [
+            {"name": row.name, "unit": self.unit, "ours": row.ours, "theirs": row.theirs, self.verdict: row.verdict}
+            | ({} if row.ours_mib is None else {"ours_mib": row.ours_mib, "theirs_mib": row.theirs_mib})
+            | row.notes
+            for row in rows
+        ]
+
+    def table(self, rows: Sequence[Row]) -> str:
+        """Aligned columns; those for memory only where it was measured."""
+        memory = any(row.ours_mib is not None for row in rows)
+        notes = list(dict.fromkeys(name for row in rows for name in row.notes))
+        head = ["", f"ours {self.unit}", f"{self.peer} {self.unit}", self.verdict]
+        head += ["ours MiB", f"{self.peer} MiB"] * memory + notes
+        lines = [head]
+        for row in rows:
+            cells = [row.name, _shown(row.ours), _shown(row.theirs), f"{row.verdict:.2f}"]
+            cells += [_shown(row.ours_mib), _shown(row.theirs_mib)] * memory
+            lines.append([*cells, *(row.notes.get(name, "") for name in notes)])
+        widths = [max(map(len, column)) for column in zip(*lines)]
+        return "\n".join(
+            "  ".join([line[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:]))])
+            for line in lines
+        )
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.2f}"

@@ -1,0 +1,70 @@
+"""The peer: CTranslate2, as somebody uses it who wants it fast. Imports no torch, which its users need not have either.
+
+As a script it translates standard input: `python _ctranslate2.py FOLDER PROCESSES THREADS`, where FOLDER is what
+`regard export --to ctranslate2` wrote.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+Threads = tuple[int, int]
+"""Batches at a time, and threads for each of them (its inter_threads and intra_threads)."""
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def ways(sentences: int) -> list[Threads]:
+    """The ways to use the machine that are worth trying for so many sentences; the best of them is the peer."""
+    found = [(1, 1), (1, cores())]
+    if sentences >= cores():
+        found.append((cores(), 1))
+    return list(dict.fromkeys(found))
+
+
+def shown(threads: Threads) -> str:
+    return f"{threads[0]} x {threads[1]}"
+
+
+def decoding(
+    folder: str, precision: str, source: list[list[str]], width: int, length: int, threads: list[int]
+) -> Callable[[], list[list[str]]]:
+    """Translates `source` into exactly `length` tokens a sentence, END or not."""
+    import ctranslate2
+
+    batches, each = threads
+    translator = ctranslate2.Translator(folder, compute_type=precision, inter_threads=batches, intra_threads=each)
+
+    def work() -> list[list[str]]:
+        found = translator.translate_batch(
+            source,
+            beam_size=width,
+            max_batch_size=-(-len(source) // batches),  # each batch at a time gets its share
+            min_decoding_length=length,
+            max_decoding_length=length,
+        )
+        return [result.hypotheses[0] for result in found]
+
+    return work
+
+
+def translate(folder: str, batches: int, each: int) -> None:
+    """Standard input, line by line, with a beam of 4; it sorts by length itself."""
+    import ctranslate2
+    import sentencepiece
+
+    translator = ctranslate2.Translator(folder, inter_threads=batches, intra_threads=each)
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(Path(folder, "tokenizer.model")))
+    lines = sys.stdin.buffer.read().decode().removesuffix("\n").split("\n")
+    found = translator.translate_batch(pieces.encode(lines, out_type=str), beam_size=4, max_batch_size=32)
+    texts = pieces.decode([result.hypotheses[0] for result in found])
+    sys.stdout.buffer.write("".join(f"{text}\n" for text in texts).encode())
+
+
+if __name__ == "__main__":
+    translate(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,146 @@
+"""`regard bench`: how fast this machine is with Regard, beside the peers that are installed."""
+
+from __future__ import annotations
+
+import ast
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard import registry
+from regard.cli.terminal import aligned, harmless, say
+from regard.errors import UserError, suggestion
+
+if TYPE_CHECKING:
+    from regard.bench._benchmark import Benchmark, Row, Setting
+
+
+def _names() -> dict[str, str]:
+    """What the command line calls a benchmark, and its file: cold-start is cold_start."""
+    return {kind.replace("_", "-"): kind for kind in registry.kinds("bench")}
+
+
+def bench(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="Which; without a name, all.", autocompletion=_names)
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="Say what there is and measure nothing.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Small models and few rounds: shows that it runs, says little.")
+    ] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    only: Annotated[str, typer.Option(metavar="TEXT", help="Measure the rows whose name contains it.")] = "",
+    source: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What translate-file translates, instead of a text of its own.")
+    ] = None,
+    json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the rows there too.")] = None,
+    require: Annotated[
+        float | None,
+        typer.Option(metavar="NUMBER", help="Exit with 1 when a row's ratio is below it, or its seconds above it."),
+    ] = None,
+    memory: Annotated[
+        float | None, typer.Option(metavar="MIB", help="Exit with 1 when ours held more memory than that.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not say what is being measured.")] = False,
+) -> None:
+    """Measure speed beside other programs that do the same work, in turns, on this machine.
+
+    Prints a table for each benchmark; its ratio is ours over theirs, of medians, so above 1 ours is faster.
+    A peer that is not installed is left out.
+    """
+    known = _names()
+    for name in names or []:
+        if name.replace("_", "-") not in known:
+            raise UserError(f"no benchmark '{name}'{suggestion(name, known)}")
+    if list_:
+        return _list(known)
+    if (require is not None or memory is not None) and len(names or []) != 1:
+        raise UserError("--require and --memory judge one benchmark; name it")
+
+    chosen = {name.replace("_", "-"): known[name.replace("_", "-")] for name in names or known}
+    setting = _setting(device, quick, only, source, quiet)
+    trees: list[dict[str, Any]] = []
+    failing: list[str] = []
+    try:
+        for name, kind in chosen.items():
+            try:
+                benchmark, rows = _measured(kind, setting)
+            except UserError as error:
+                if names:
+                    raise
+                say(f"{name} is left out: {error}")
+                continue
+            told = _described(benchmark, setting)
+            typer.echo(harmless(", ".join([f"{name}: {benchmark.title}", *(f"{k} {v}" for k, v in told.items())])))
+            typer.echo("\n".join(map(harmless, benchmark.table(rows).split("\n"))) + "\n")
+            trees.append({"benchmark": name, "setting": told, "rows": benchmark.as_tree(rows)})
+            failing += benchmark.failing(rows, require, memory)
+            if json:
+                _write(json, trees)  # after each: what comes next may take long
+    except KeyboardInterrupt:
+        say("stopped before the end")
+        raise typer.Exit(130) from None
+    if not trees:
+        raise UserError("nothing was measured")
+    for line in failing:
+        say(line)
+    if failing:
+        raise typer.Exit(1)
+
+
+def _list(known: dict[str, str]) -> None:
+    """Their names and what their files say of themselves, without importing any."""
+    rows = []
+    for name, kind in known.items():
+        file = registry.ROOT / "bench" / f"{kind}.py"
+        doc = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) if file.is_file() else None
+        rows.append((name, (doc or "").partition("\n")[0]))
+    typer.echo("\n".join(map(harmless, aligned(rows))))
+
+
+def _setting(device: str, quick: bool, only: str, source: Path | None, quiet: bool) -> Setting:
+    from regard.bench._benchmark import Setting
+    from regard.device import pick_device
+
+    if source and not source.is_file():
+        raise UserError(f"{source}: there is no such file")
+    return Setting(pick_device(device), quick, only, source, (lambda line: None) if quiet else say)
+
+
+def _measured(kind: str, setting: Setting) -> tuple[Benchmark, list[Row]]:
+    import torch
+
+    benchmark: Benchmark = registry.create("bench", kind)
+    missing = [package for package in benchmark.needs if find_spec(package) is None]
+    if missing:
+        raise UserError(f"its peer is not installed; to compare with it: pip install {' '.join(missing)}")
+    torch.manual_seed(0)
+    rows = list(benchmark.rows(setting))
+    if not rows:
+        raise UserError(f"no row of it has '{setting.only}' in its name")
+    return benchmark, rows
+
+
+def _described(benchmark: Benchmark, setting: Setting) -> dict[str, Any]:
+    """What the numbers depend on."""
+    from importlib.metadata import version
+
+    import torch
+
+    device = setting.device
+    return {
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        "threads": torch.get_num_threads(),
+        **{package: version(package) for package in ("torch", *benchmark.needs)},
+        **({"quick": True} if setting.quick else {}),
+    }
+
+
+def _write(path: Path, trees: list[dict[str, Any]]) -> None:
+    import json
+
+    from regard.storage import write_file
+
+    write_file(path, (json.dumps(trees, indent=1) + "\n").encode())
