@@ -72,6 +72,9 @@ class Data:
     """Pairs a side of which is mostly in another script than that side's usual one."""
     plain_source: bool = True
     """Typographic apostrophes of the source become ASCII, in training and in use."""
+    part: int = 262144
+    """Lines that are tokenised at a time. A corpus of more than 8 such parts is trained on while it is still being read:
+    pairs are held out and the tokenizer is learnt from its first 2 parts, and the first epoch goes from part to part."""
     window: int = 131072
     """Pairs that are shuffled together and sorted by length into batches."""
     workers: int = 1
@@ -88,7 +91,9 @@ class Training:
     batch_examples: int = 0
     """A batch holds so many examples instead; for inputs that are not made of tokens."""
     accumulate: int = 1
-    """Batches whose gradients make one step."""
+    """Batches whose gradients make one step, of all processes together; torchrun's processes have one each at least."""
+    shard: bool = False
+    """With several processes (torchrun): each keeps only its share of weights, gradients and optimizer."""
     learning_rate: float = 1e-3
     """The peak."""
     schedule: str = "inverse_square_root"

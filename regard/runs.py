@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from statistics import mean, pstdev
 from typing import Any
@@ -37,8 +38,9 @@ from regard.storage import read_folder, write_file, write_folder
 from regard.task._base import Prepared
 from regard.task._writing import longest_text
 from regard.task.translate import Translator
+from regard.training.distributed import Ranks, together
 from regard.training.loop import Trainer
-from regard.training.progress import Listener, Quiet, Reporter
+from regard.training.progress import Listener, OtherRank, Quiet, Reporter
 from regard.types import Validation
 
 PATHS = ("source", "target", "valid_source", "valid_target", "hold_out", "train", "valid", "test")
@@ -56,6 +58,8 @@ class Run:
     """Why it ended: steps, minutes, patience or interrupted."""
     scores: dict[str, float] = field(default_factory=dict)
     """Of the finished model, on the validation examples."""
+    speaks: bool = True
+    """False in the processes that train along with the first, which speaks for all."""
 
     @property
     def model(self) -> Any:
@@ -75,20 +79,62 @@ def train(
     """Trains by a recipe (its file or name) or on two text files; `resume` goes on with the run in `folder`.
 
     Overrides are `"training.steps=200"` and the like. A run that a signal stopped can be resumed.
+    Started by torchrun, all its processes train together; the first prepares and reports.
     """
-    if resume:
-        if folder is None:
-            raise UserError("to resume, say which run: regard train --resume RUN")
-        place = Path(folder)
-        settled = apply_overrides(_saved_recipe(place), overrides)
-    else:
-        given = recipe if isinstance(recipe, Recipe) else read_recipe(recipe) if recipe else Recipe()
-        settled = settle(apply_overrides(given, overrides), source, target)
-        place = Path(folder) if folder else _new_folder(settled)
-        if (place / "checkpoints").exists():
-            raise UserError(f"{place} already holds a run; go on with --resume {place} or choose another folder")
-    report = report or (Quiet() if quiet else Reporter(place, unit=task_of(settled).unit))
-    return _fit(settled, prepare(settled, place, resume, report), place, resume, report)
+    begun: list[tuple[Recipe, Prepared, Path, Listener]] = []
+
+    def begin() -> dict[str, Any]:
+        if resume:
+            if folder is None:
+                raise UserError("to resume, say which run: regard train --resume RUN")
+            place = Path(folder)
+            settled = apply_overrides(_saved_recipe(place), overrides)
+        else:
+            given = recipe if isinstance(recipe, Recipe) else read_recipe(recipe) if recipe else Recipe()
+            settled = settle(apply_overrides(given, overrides), source, target)
+            place = Path(folder) if folder else _new_folder(settled)
+            if (place / "checkpoints").exists():
+                raise UserError(f"{place} already holds a run; go on with --resume {place} or choose another folder")
+        listener = report or (Quiet() if quiet else Reporter(place, unit=task_of(settled).unit))
+        settled = _for_all(settled, ranks, listener)
+        begun.append((settled, prepare(settled, place, resume, listener), place, listener))
+        return {"recipe": to_toml(settled), "place": str(place.absolute()), "files": _files(settled)}
+
+    with together() as ranks:
+        told = ranks.first(begin)
+        return _fit(*(begun[0] if begun else _joined(ranks, **told)), resume, ranks)
+
+
+def _for_all(recipe: Recipe, ranks: Ranks, report: Listener) -> Recipe:
+    """A step takes one batch at least for each process: also of one that resumes it with fewer, so it is saved so."""
+    if ranks.size == 1:
+        return recipe
+    report.note(f"{ranks.size} processes train together")
+    accumulate = recipe.training.accumulate
+    if accumulate >= ranks.size:
+        return recipe
+    report.note(f"training.accumulate is raised from {accumulate} to {ranks.size}: one batch a step for each process")
+    return replace(recipe, training=replace(recipe.training, accumulate=ranks.size))
+
+
+def _joined(ranks: Ranks, recipe: str, place: str, files: list[Any]) -> tuple[Recipe, Prepared, Path, Listener]:
+    """What another process prepared, read from where it wrote it."""
+    settled, folder = recipe_from_toml(recipe), Path(place)
+    if not (folder / "recipe.toml").is_file():
+        raise UserError(f"{folder} cannot be seen by rank {ranks.rank}; all machines must share the disk it is on")
+    if (seen := _files(settled)) != files:
+        path = next((mine[0] for mine, first in zip(seen, files) if mine != first), "data")
+        raise UserError(f"{path} is not the same file for rank {ranks.rank}; all machines must share the disk it is on")
+    known, same = _known_codec(settled, folder, resume=True)
+    prepared = task_of(settled).prepare(settled, folder, known, same, Quiet().note)
+    return settled, prepared, folder, OtherRank(ranks.rank)
+
+
+def _files(recipe: Recipe) -> list[Any]:
+    """The files of a recipe, with size and time: by these a corpus is known to be the one that was prepared."""
+    paths = [Path(path.rpartition("#")[0] or path) for name in PATHS for path in getattr(recipe.data, name)]
+    status = [(path, path.stat() if path.exists() else None) for path in paths]
+    return [[str(path), s.st_size, s.st_mtime_ns] if s else [str(path), -1, -1] for path, s in status]
 
 
 def settle(
@@ -174,7 +220,7 @@ def _known_codec(recipe: Recipe, place: Path, resume: bool) -> tuple[Mapping[str
     return {}, False
 
 
-def _fit(recipe: Recipe, prepared: Prepared, place: Path, resume: bool, report: Listener) -> Run:
+def _fit(recipe: Recipe, prepared: Prepared, place: Path, report: Listener, resume: bool, ranks: Ranks) -> Run:
     settings = recipe.training
     torch.manual_seed(recipe.seed)
     model = build_model(recipe.model, **prepared.codec.sizes(), label_smoothing=settings.label_smoothing)
@@ -191,7 +237,8 @@ def _fit(recipe: Recipe, prepared: Prepared, place: Path, resume: bool, report: 
             assign_weights(model, origin.weights(), settings.start_from)
         else:
             taken = take_over(model, origin.weights(), settings.start_from)
-            report.note(f"{taken:,} weights taken over from {settings.start_from}")
+            if ranks.is_first:
+                report.note(f"{taken:,} weights taken over from {settings.start_from}")
     saved = _without_paths(recipe)
     trainer = Trainer(
         model,
@@ -202,15 +249,20 @@ def _fit(recipe: Recipe, prepared: Prepared, place: Path, resume: bool, report: 
         model_files=lambda weights: model_files(saved, prepared.codec, weights, "float32"),
         validate=(lambda model: judge(recipe, prepared.codec, model, prepared.valid)) if prepared.valid else None,
         report=report,
+        ranks=ranks,
     )
     if resume:
         trainer.resume()
     result = trainer.fit()
-    if result.model and prepared.valid:
-        finished = task_of(recipe)(recipe, prepared.codec, model, trainer.device)
-        if finished.learn_errors(prepared.valid):
-            write_folder(result.model, model_files(saved, prepared.codec, trainer.weights, "float32"))
-    return Run(place, result.reason, result.scores)
+
+    def learn_errors() -> None:
+        if result.model and prepared.valid:
+            finished = task_of(recipe)(recipe, prepared.codec, trainer.model, trainer.device)
+            if finished.learn_errors(prepared.valid):
+                write_folder(result.model, model_files(saved, prepared.codec, trainer.weights, "float32"))
+
+    ranks.first(learn_errors)
+    return Run(place, result.reason, result.scores, ranks.is_first)
 
 
 def judge(recipe: Recipe, codec: Any, model: nn.Module, examples: Any) -> Validation:
@@ -234,14 +286,15 @@ def cross_validate(
     recipe: Recipe, folds: int, folder: str | Path | None = None, quiet: bool = False, device: str = "auto"
 ) -> tuple[dict[str, tuple[float, float]], Path]:
     """Trains once for each fold and tests on it; the mean and the spread of every score over the folds."""
-    place = Path(folder) if folder else _new_folder(recipe)
     found: list[dict[str, float]] = []
-    for fold in range(folds):
-        one = apply_overrides(recipe, [f"data.folds={folds}", f"data.fold={fold}"])
-        run = train(one, folder=place / f"fold-{fold}", quiet=quiet)
-        if run.reason == "interrupted":
-            raise KeyboardInterrupt
-        found.append(test(run.folder, device))
+    with together() as ranks:
+        place = Path(ranks.first(lambda: str(folder or _new_folder(recipe))))
+        for fold in range(folds):
+            one = apply_overrides(recipe, [f"data.folds={folds}", f"data.fold={fold}"])
+            run = train(one, folder=place / f"fold-{fold}", quiet=quiet)
+            if run.reason == "interrupted":
+                raise KeyboardInterrupt
+            found.append(ranks.first(partial(test, place / f"fold-{fold}", device)))
     return {name: (mean(s[name] for s in found), pstdev(s[name] for s in found)) for name in found[0]}, place
 
 

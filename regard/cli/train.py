@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -98,8 +99,11 @@ def train(
         given, *overrides, source=source, target=target, folder=resume or out, resume=resume is not None, quiet=quiet
     )
     if run.reason == "interrupted":
-        say(f"stopped and saved; go on with: regard train --resume {run.folder}")
+        if run.speaks:
+            say(f"stopped and saved; go on with: regard train --resume {run.folder}")
         raise typer.Exit(130)
+    if not run.speaks:
+        return
     scores = ", ".join(f"{name} {value:.2f}" for name, value in run.scores.items())
     typer.echo(harmless(f"model: {run.folder / 'model'}" + (f" ({scores})" if scores else "")))
     typer.echo(harmless(f"try:   regard {run.model.usage.format(model=run.folder)}"))
@@ -113,6 +117,8 @@ def _cross_validate(recipe: Recipe, folds: int, out: Path | None, quiet: bool) -
     except KeyboardInterrupt:
         say("stopped before the last fold; the runs that were finished are kept")
         raise typer.Exit(130) from None
+    if os.environ.get("RANK", "0") != "0":  # of torchrun's processes only the first speaks
+        return
     found = "  ".join(f"{name} {mean:.2f} (spread {spread:.2f})" for name, (mean, spread) in scores.items())
     typer.echo(harmless(f"{folds} folds, each tested on its own part: {found}"))
     typer.echo(harmless(f"runs:  {folder}"))

@@ -2,6 +2,8 @@
 
 An epoch is a permutation of all pairs that is computed, not stored. It is taken in windows; a window is sorted by
 length, cut into batches, and its batches are shuffled. So a place in the data is three numbers, found at once.
+The first epoch of a large corpus, which may not have been read to its end yet, permutes the pairs of one part after
+another: what comes when depends on the corpus and the seed, never on how fast it is read.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.data.corpus.pack import Pack
+from regard.data.corpus.pack import Pack, Part
 from regard.data.flat import Sentences
+from regard.data.share import ELSEWHERE, Share
 from regard.data.shuffling import mixed, permuted
 from regard.errors import UserError
 from regard.types import BEGIN, END, PAD, Batch
@@ -59,6 +62,7 @@ class Batches:
         self._workers = workers
         self._sample = sample or (None, None)
         self._pin = pin
+        self._share = Share()
         self._next = {"epoch": 0, "window": 0, "batch": 0}
 
     def cursor(self) -> dict[str, int]:
@@ -68,26 +72,35 @@ class Batches:
         """The next iteration starts there, or at the next window if the budget was changed and it has fewer batches."""
         self._next = {name: int(cursor[name]) for name in self._next}
 
+    def share(self, rank: int, of: int, together: int) -> None:
+        """From the next iteration on, batches that are other ranks' come without rows; the cursor counts them all."""
+        self._share = Share(rank, of, together)
+
     def __iter__(self) -> Iterator[Batch]:
-        if self._workers == 0:
-            return self._one_by_one()
-        return self._ahead()
+        self._pack.grow()
+        try:
+            yield from self._one_by_one() if self._workers == 0 else self._ahead()
+        finally:
+            self._pack.stop()
 
     def _one_by_one(self) -> Iterator[Batch]:
-        for window, rows, following in self._places(lambda *place: partial(self._plan, *place)):
-            batch = self._build(window, rows)
+        places = self._places(lambda *place: partial(self._plan, *place))
+        for turn, (window, rows, following) in enumerate(places):
+            batch = self._build(window, rows) if self._share.has(turn) else ELSEWHERE
             self._next = following
             yield batch
 
     def _ahead(self) -> Iterator[Batch]:
         pool = ThreadPoolExecutor(self._workers + 1, thread_name_prefix="batches")  # one more, for the next window
-        waiting: deque[tuple[Future[Batch], dict[str, int]]] = deque()
+        waiting: deque[tuple[Future[Batch] | None, dict[str, int]]] = deque()
+        places = self._places(lambda *place: pool.submit(self._plan, *place).result)
         try:
-            for window, rows, following in self._places(lambda *place: pool.submit(self._plan, *place).result):
-                waiting.append((pool.submit(self._build, window, rows), following))
-                if len(waiting) > _AHEAD * self._workers:
+            for turn, (window, rows, following) in enumerate(places):
+                building = pool.submit(self._build, window, rows) if self._share.has(turn) else None
+                waiting.append((building, following))
+                if len(waiting) > _AHEAD * self._workers * self._share.of:
                     future, after = waiting.popleft()
-                    batch = future.result()
+                    batch = future.result() if future else ELSEWHERE
                     self._next = after
                     yield batch
         finally:
@@ -98,36 +111,45 @@ class Batches:
     ) -> Iterator[tuple[_Window, np.ndarray, dict[str, int]]]:
         """From the cursor on: a window, the rows of it that make a batch, and the cursor that follows."""
         epoch, number, batch = (self._next[name] for name in ("epoch", "window", "batch"))
-        windows = -(-len(self._pack) // self._window)
-        if number >= windows:  # the corpus was made smaller
-            epoch, number, batch = epoch + 1, 0, 0
         plan = start_plan(epoch, number)
         while True:
-            after = (epoch, number + 1) if number + 1 < windows else (epoch + 1, 0)
             window = plan()
-            plan = start_plan(*after)  # the next window is planned while this one is used
+            if window.place != (epoch, number):  # the epoch has no such window
+                (epoch, number), batch = window.place, 0
+            plan = start_plan(epoch, number + 1)  # the next window is planned while this one is used
             for at in range(batch, len(window.batches)):
                 last = at + 1 == len(window.batches)
-                place = (*after, 0) if last else (epoch, number, at + 1)
+                place = (*self._found(epoch, number + 1)[:2], 0) if last else (epoch, number, at + 1)
                 yield window, window.batches[at], dict(zip(("epoch", "window", "batch"), place, strict=True))
-            (epoch, number), batch = after, 0
+            number, batch = number + 1, 0
+
+    def _found(self, epoch: int, number: int) -> tuple[int, int, Part, int]:
+        """A window of an epoch, or the first of the next epoch: the part it is drawn from, and which of that part's."""
+        local = number
+        for part in self._pack.parts() if epoch == 0 else [self._pack.everything()]:
+            windows = -(-part.pairs // self._window)
+            if local < windows:
+                return epoch, number, part, local
+            local -= windows
+        return self._found(epoch + 1, 0)
 
     def _plan(self, epoch: int, number: int) -> _Window:
         """Which pairs a window holds, how they are cut, and which of them make a batch."""
-        first = number * self._window
-        places = np.arange(first, min(first + self._window, len(self._pack)), dtype=np.uint64)
-        rows = permuted(places, len(self._pack), self._seed, epoch)
+        epoch, number, part, local = self._found(epoch, number)
+        first = local * self._window
+        places = np.arange(first, min(first + self._window, part.pairs), dtype=np.uint64)
+        rows = part.first + permuted(places, part.pairs, self._seed, epoch, part.number)
         key = np.random.default_rng([self._seed, epoch]).integers(0, 2**63, dtype=np.uint64)
         seeds = mixed(rows.astype(np.uint64) + key)
         source_sample, target_sample = self._sample
-        longest_source, longest_target = self._pack.longest()
+        longest_source, longest_target = part.longest
         source = self._read(self._pack.source, rows, source_sample, seeds, longest_source)
         target = self._read(self._pack.target, rows, target_sample, seeds + np.uint64(1), longest_target)
         source_lengths, target_lengths = np.diff(source.offsets) + 1, np.diff(target.offsets) + 1
         order = np.lexsort((source_lengths, target_lengths))  # stable, and the rows are shuffled: ties stay random
         cuts = list(_cut(source_lengths[order], target_lengths[order], self._batch_tokens))
         shuffled = np.random.default_rng([self._seed, epoch, number]).permutation(len(cuts))
-        return _Window(source, target, [order[slice(*cuts[i])] for i in shuffled])
+        return _Window((epoch, number), source, target, [order[slice(*cuts[i])] for i in shuffled])
 
     def _read(
         self, side: Sentences, rows: np.ndarray, sample: Sample | None, seeds: np.ndarray, longest: int
@@ -154,6 +176,8 @@ class Batches:
 class _Window(NamedTuple):
     """The sentences of a window, and which of them make each batch, in the order in which they are handed out."""
 
+    place: tuple[int, int]
+    """Epoch and number."""
     source: Sentences
     target: Sentences
     batches: list[np.ndarray]

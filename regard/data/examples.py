@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.data.share import ELSEWHERE, Share
 from regard.errors import UserError
 from regard.types import Batch
 
@@ -45,7 +46,12 @@ class ExampleBatches:
             raise UserError("training.batch_tokens must be at least 1, batch_examples and seed at least 0")
         self._epochs, self._varying, self._seed = epochs, varying, seed
         self._tokens, self._examples = batch_tokens, batch_examples
+        self._share = Share()
         self._next = {"epoch": 0, "batch": 0}
+
+    def share(self, rank: int, of: int, together: int) -> None:
+        """From the next iteration on, batches that are other ranks' come without rows; the cursor counts them all."""
+        self._share = Share(rank, of, together)
 
     def cursor(self) -> dict[str, int]:
         return dict(self._next)
@@ -54,12 +60,15 @@ class ExampleBatches:
         self._next = {name: int(cursor[name]) for name in self._next}
 
     def __iter__(self) -> Iterator[Batch]:
+        turn = 0
         while True:
             epoch, first = self._next["epoch"], self._next["batch"]
             examples = self._epochs(epoch)
             plan = self._plan(examples, epoch)
             for number in range(first, len(plan)):
-                batch = collate([examples[i] for i in plan[number]], self._varying)
+                mine = self._share.has(turn)
+                batch = collate([examples[i] for i in plan[number]], self._varying) if mine else ELSEWHERE
+                turn += 1
                 last = number + 1 == len(plan)
                 self._next = {"epoch": epoch + last, "batch": 0 if last else number + 1}
                 yield batch

@@ -15,12 +15,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import torch
 from torch import Tensor
 
 from regard.errors import UserError
+from regard.locking import hold
 from regard.storage import Folder, clean_leftovers, read_folder, write_folder
 
 _NAME = re.compile(r"step-(\d{8,})(|-best|-stop)")
@@ -133,37 +133,16 @@ class Lock:
         path = Path(run) / "lock"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file: IO[str] = path.open("a+", encoding="utf-8")
+            file = hold(path)
         except OSError as error:
             raise UserError(f"cannot write in {run}: {error.strerror or error}; choose another folder") from None
-        try:
-            _lock(self._file)
-        except OSError:
-            self._file.seek(0)
-            owner = self._file.read(20).strip()
-            self._file.close()
-            raise UserError(
-                f"{run}: process {owner or '?'} is training here; wait for it or use another folder"
-            ) from None
-        self._file.truncate(0)
-        self._file.write(f"{os.getpid()}\n")
-        self._file.flush()
+        if file is None:
+            owner = path.read_text(encoding="utf-8").strip() or "?"
+            raise UserError(f"{run}: process {owner} is training here; wait for it or use another folder")
+        self._file = file
 
     def release(self) -> None:
         self._file.close()
-
-
-def _lock(file: IO[str]) -> None:
-    if os.name == "nt":
-        import msvcrt
-
-        file.seek(2**20)  # beyond the text: a locked region cannot be read there
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined, unused-ignore]
-        file.seek(0)
-    else:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _set_aside(path: Path) -> None:

@@ -1,10 +1,14 @@
-"""What Ctrl-C and SIGTERM mean while training: the first asks for a clean stop, the second ends the process at once."""
+"""What Ctrl-C and SIGTERM mean while training: the first asks for a clean stop, the second ends the process at once.
+
+One that comes within the `echo` of the first is no second one: a launcher passes on what the process got already.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from types import FrameType, TracebackType
 from typing import Any
@@ -19,8 +23,9 @@ class Interrupted(BaseException):
 class Interruption:
     """Listens for signals while entered; outside the main thread, where Python allows no handlers, it hears none."""
 
-    def __init__(self) -> None:
+    def __init__(self, echo: float = 0.0) -> None:
         self.requested = False
+        self._echo, self._heard = echo, 0.0
         self._breakable = False
         self._before: dict[signal.Signals, Any] = {}
 
@@ -48,8 +53,20 @@ class Interruption:
             self._breakable = False
 
     def _first(self, number: int, frame: FrameType | None) -> None:
-        self.requested = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        self.requested, self._heard = True, time.monotonic()
+        if self._echo:
+            for each in SIGNALS:
+                signal.signal(each, self._again)
+        else:
+            self._let_go()
         if self._breakable:
             raise Interrupted
+
+    def _again(self, number: int, frame: FrameType | None) -> None:
+        if time.monotonic() - self._heard > self._echo:
+            self._let_go()
+            signal.raise_signal(number)
+
+    def _let_go(self) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

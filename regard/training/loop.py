@@ -2,34 +2,72 @@
 
 Killed at any moment and resumed, a run goes on as if nothing had happened: on the CPU to the last bit. So everything
 that the next step depends on is either in `Ledger` or a tensor in optimizer.safetensors.
+
+Several ranks (distributed.py) train as one: a step's batches are dealt out, losses, units and gradients are summed, and
+all that a rank decides, it decides by such sums. So all keep the same ledger; rank 0 alone reads and writes the run.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import math
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from regard import registry
 from regard.config import Training
-from regard.device import mixed_precision, pick_device
+from regard.device import mixed_precision
 from regard.errors import UserError, suggestion
 from regard.storage import Folder, clean_leftovers, read_folder, save_tensors, write_folder
 from regard.training.checkpoints import Checkpoints, Lock, average
+from regard.training.distributed import Ranks
+from regard.training.gradient_sum import GradientSum
 from regard.training.interruption import Interrupted, Interruption
 from regard.training.progress import Listener, Log, Quiet
-from regard.types import Batch, BatchStream, Validation
+from regard.training.sharding import SHARD, Sharded, local, put, read_shares, share_files, whole, write_shares
+from regard.types import Batch, BatchStream, LossSum, Validation
 
 OPTIMIZER, LEDGER = "optimizer.safetensors", "training.json"
+SLOTS = ("step", "exp_avg", "exp_avg_sq")
+"""What AdamW keeps of a parameter."""
 ERRORS = ("loss", "perplexity", "loss_per_character", "nll_per_step", "error", "wer", "mse", "mae")
 """Scores of which less is better."""
+ECHO = 5.0  # seconds within which a launcher passes on a signal
+
+
+class Part(NamedTuple):
+    """A batch of a step, or a piece of one that did not fit in memory."""
+
+    batch: Batch
+    number: int | None = None
+    """Which batch of the step it is, counted over all ranks, where random numbers are to begin anew with it."""
+    counts: bool = True
+    """False for one that is computed only because all ranks must compute equally often."""
+
+
+class Sums(NamedTuple):
+    """What a step found, over all ranks."""
+
+    loss: float
+    norm: float
+    units: int
+    again: bool = False
+    """A batch did not fit in some rank's memory: all take the step again."""
+    stop: bool = False
+    seconds: float = 0.0
+    used: list[bool] | None = None
+    """Which parameters had a gradient anywhere; None where that is seen of the gradients themselves."""
 
 
 @dataclass
@@ -91,21 +129,31 @@ class Trainer:
         model_files: Callable[[dict[str, Tensor]], dict[str, bytes]],
         validate: Callable[[nn.Module], Validation] | None = None,
         report: Listener | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
-        """`model_files` turns weights into the files of a model folder; it must keep them unrounded."""
+        """`model_files` turns weights into the files of a model folder; it must keep them unrounded.
+
+        With several `ranks` all make their trainer of the same arguments, but for the device and the report.
+        """
         self.settings = settings
         self.folder = Path(folder)
-        self.device = pick_device(settings.device)
+        self.ranks = ranks or Ranks()
+        self.device = self.ranks.device(settings.device)
         self.precision = mixed_precision(settings.precision, self.device)
-        self.model = model.to(self.device)
         self.stream = stream
         self.model_files = model_files
         self.validate = validate
         self.report = report or Quiet()
         self.checkpoints = Checkpoints(self.folder, settings.keep, settings.average, warn=self.report.note)
-        self.weights = named_weights(self.model)
-        self.trained = {n: p for n, p in self.weights.items() if isinstance(p, nn.Parameter) and p.requires_grad}
-        self.buffers = [t for t in self.weights.values() if not isinstance(t, nn.Parameter) and t.is_floating_point()]
+        self.accumulate = max(1, settings.accumulate)
+        self.ranks.connect(self.device)
+        self._place(model)
+        self._deal()
+        self.trained = {n: p for n, p in self.held.items() if isinstance(p, nn.Parameter) and p.requires_grad}
+        self.buffers = [t for t in self.held.values() if not isinstance(t, nn.Parameter) and t.is_floating_point()]
+        self.gradient_sum = None
+        if self.ranks.size > 1 and not self.sharded:
+            self.gradient_sum = GradientSum(list(self.trained.values()))
         self.optimizer = adam_w(list(self.trained.values()), settings, self.device)
         self.schedule: Callable[[int], float] = registry.create(
             "training/schedule",
@@ -120,60 +168,115 @@ class Trainer:
         self._random: dict[str, Tensor] | None = None
         self._saved = -1
         self._lock: Lock | None = None
-        self._interruption = Interruption()
+        self._interruption = Interruption(echo=ECHO if self.ranks.size > 1 else 0.0)
+        self._stop = False
+        """Whether the ranks have agreed to."""
+        self._began = 0.0
         self._logged_at, self._units_at_log = time.monotonic(), 0
+
+    def _deal(self) -> None:
+        """Deals a step's batches out to the ranks; a stream that cannot leave any out builds them all."""
+        if self.accumulate < self.ranks.size:
+            raise UserError(f"training.accumulate: {self.accumulate} batches a step are too few for {self.ranks.size}")
+        if self.ranks.size > 1 and (share := getattr(self.stream, "share", None)):
+            share(self.ranks.rank, self.ranks.size, self.accumulate)
+
+    def _place(self, model: nn.Module) -> None:
+        """The model on its device, or a share of it. `self.model` is whole: for validation, and what comes of the run.
+
+        `weights` are those of the whole model, `held` those that this rank trains: the same, unless there are shares.
+        Then rank 0 has a copy besides, off the device but for validation, and the other ranks have no whole model.
+        """
+        self.sharded: Sharded | None = None
+        if not (self.settings.shard and self.ranks.size > 1):
+            self.model = model.to(self.device)
+            self.weights = self.held = named_weights(self.model)
+            self.ranks.copy_first(self.held.values(), self.device)
+            return
+        self.ranks.copy_first(named_weights(model).values(), self.device)
+        self.model = copy.deepcopy(model) if self.ranks.is_first else model
+        self.sharded = Sharded(model, self._example(), self.device, self.ranks.size)
+        self.held = named_weights(model)
+        self.weights = named_weights(self.model) if self.ranks.is_first else {}
+
+    def _example(self) -> Batch:
+        """A small batch, the same on all ranks."""
+        cursor = self.stream.cursor()
+        batches = iter(self.stream)
+        example = next(batch for batch in batches if len(batch))
+        if close := getattr(batches, "close", None):
+            close()
+        self.stream.seek(cursor)
+        while len(example) > 3:
+            example = example.split()[0]
+        return example
 
     # ------------------------------------------------------------------------------------------------- the whole run
 
     def resume(self) -> int:
         """Takes up the newest whole checkpoint, or begins when nothing was saved yet. Returns the step it stands at."""
         with self._release_on_error():
-            self._lock = self._lock or Lock(self.folder)
-            newest = self.checkpoints.newest_valid()
-            if newest is None:
-                self.report.note(f"{self.folder} holds no checkpoint yet: starting at step 0")
+            folders: list[Folder] = []
+
+            def newest() -> tuple[str, int, bool] | None:
+                self._lock = self._lock or Lock(self.folder)
+                if found := self.checkpoints.newest_valid():
+                    folders.append(found[1])
+                return (found[0].path.name, found[0].step, found[0].regular) if found else None
+
+            told = self.ranks.first(newest)
+            if told is None:
+                self._note(f"{self.folder} holds no checkpoint yet: starting at step 0")
                 return 0
-            saved, folder = newest
-            self._load(folder)
-            self._saved = saved.step if saved.regular else -1
-            self.report.note(f"going on from step {saved.step}")
+            name, step, regular = told
+            self._load(folders[0] if folders else read_folder(self.checkpoints.folder / name))
+            self._saved = step if regular else -1
+            self._note(f"going on from step {step}")
             return self.ledger.step
 
     def fit(self) -> Result:
         """Trains until the steps, the time or the patience is used up, or a signal comes; leaves everything saved."""
         with self._release_on_error(), self._interruption, contextlib.closing(self.report):
-            self._lock = self._lock or Lock(self.folder)
+            self.ranks.first(self._open)
             if self._random is None:
-                if self.checkpoints.all():
-                    raise UserError(f"{self.folder} already holds a run; resume it or choose another folder")
                 torch.manual_seed(self.ledger.seed)
             else:
                 set_random_states(self._random, self.device)
-            clean_leftovers(self.folder)
-            clean_leftovers(self.checkpoints.folder)
             self.report.start(self.ledger.step, self.settings.steps)
             try:
                 return self._finish(self._run())
             except Interrupted:
                 if self._saved != self.ledger.step:
                     self._save(interrupted=True)
-                self.report.note(f"interrupted and saved at step {self.ledger.step}; resume to go on")
+                self._note(f"interrupted and saved at step {self.ledger.step}; resume to go on")
                 return self._result("interrupted")
             finally:
                 self._release()
 
+    def _open(self) -> None:
+        self._lock = self._lock or Lock(self.folder)
+        if self._random is None and self.checkpoints.all():
+            raise UserError(f"{self.folder} already holds a run; resume it or choose another folder")
+        clean_leftovers(self.folder)
+        clean_leftovers(self.checkpoints.folder)
+
+    def _note(self, text: str) -> None:
+        """What happened to all ranks is said once."""
+        if self.ranks.is_first:
+            self.report.note(text)
+
     def _run(self) -> str:
         """Each turn does what is due at the step reached, then takes the next one. Returns the reason of the end."""
-        began = time.monotonic() - self.ledger.seconds
+        self._began = time.monotonic() - self.ledger.seconds
         self._logged_at, self._units_at_log = time.monotonic(), self.ledger.units
         batches = iter(self.stream)
-        self.model.train()
+        (self.sharded or self.model).train()
         try:
             following: list[Batch] = []
             while True:
-                self._interruption.check()
-                if self.settings.minutes:
-                    self.ledger.seconds = time.monotonic() - began
+                self._check_interruption()
+                if self.settings.minutes and self.ranks.size == 1:
+                    self.ledger.seconds = time.monotonic() - self._began
                 ending = self._ending()
                 improved = self._validation_is_due(ending) and self._judge(self._validated())
                 ending = ending or self._ending()
@@ -186,6 +289,13 @@ class Trainer:
         finally:
             if close := getattr(batches, "close", None):
                 close()
+
+    def _check_interruption(self) -> None:
+        """One rank alone stops when it is asked to; several when all know of it, which a step tells them."""
+        if self.ranks.size == 1:
+            self._interruption.check()
+        elif self._stop:
+            raise Interrupted
 
     def _ending(self) -> str:
         if self.ledger.step >= self.settings.steps:
@@ -201,13 +311,23 @@ class Trainer:
 
     def _finish(self, reason: str) -> Result:
         """Writes RUN/model: the mean of the best checkpoint and those before it, unless the best alone is better."""
-        folders = [folder for saved in self.checkpoints.to_average() if (folder := self._whole(saved.path))]
+        scores = self.ranks.first(self._make_model)
+        if scores is None:
+            raise Interrupted
+        return self._result(reason, scores, self.folder / "model")
+
+    def _make_model(self) -> dict[str, float] | None:
+        """The scores of the model that was written; None when a signal came before it was."""
+        folders = [folder for saved in self.checkpoints.to_average() if (folder := self._readable(saved.path))]
         if not folders:
             raise UserError(f"{self.checkpoints.folder}: no whole checkpoint is left to make a model of")
-        self._put(average(folders))
+        self._put(self.weights, average(folders))
         scores = self.ledger.best_scores
         if self.validate and len(folders) > 1:
-            mean = self._validated(smooth=False).scores
+            validation = self._validated_here(smooth=False)
+            if validation is None:
+                return None
+            mean = validation.scores
             metric = self._metric(mean)
             alone = self.ledger.best_scores.get(metric, math.nan)
             found = f"{len(folders)} checkpoints averaged: {metric} {mean[metric]:.4g}, the best alone: {alone:.4g}"
@@ -215,13 +335,13 @@ class Trainer:
                 scores = mean
                 self.report.note(f"{found}; the average is kept")
             else:
-                self._put(folders[-1].weights())
+                self._put(self.weights, folders[-1].weights())
                 self.report.note(f"{found}; the best is kept")
-        path = self.folder / "model"
-        write_folder(path, self.model_files({name: t.detach().cpu() for name, t in self.weights.items()}))
-        return self._result(reason, scores, path)
+        weights = {name: t.detach().cpu() for name, t in self.weights.items()}
+        write_folder(self.folder / "model", self.model_files(weights))
+        return scores
 
-    def _whole(self, path: Path) -> Folder | None:
+    def _readable(self, path: Path) -> Folder | None:
         try:
             return read_folder(path)
         except UserError as error:
@@ -234,11 +354,12 @@ class Trainer:
     # ------------------------------------------------------------------------------------------------------ one step
 
     def _draw(self, batches: Iterator[Batch]) -> list[Batch]:
-        """The batches of one step, on their way to the device."""
+        """This rank's batches of one step, on their way to the device."""
         drawn = []
-        for _ in range(max(1, self.settings.accumulate)):
+        for number in range(self.accumulate):
             batch = next(batches)
-            drawn.append(batch.pin().to(self.device) if self.device.type == "cuda" else batch.to(self.device))
+            if number % self.ranks.size == self.ranks.rank:
+                drawn.append(batch.pin().to(self.device) if self.device.type == "cuda" else batch.to(self.device))
         return drawn
 
     def _step(self, batches: list[Batch], stream: Iterator[Batch]) -> list[Batch]:
@@ -246,61 +367,142 @@ class Trainer:
         ledger = self.ledger
         cursor, ledger.cursor = ledger.cursor, self.stream.cursor()
         kept = [buffer.clone() for buffer in self.buffers]
-        total, units = self._gradients(batches, cursor)
-        gradients = [p.grad for p in self.trained.values() if p.grad is not None]
-        numbers = torch.stack([total, nn.utils.get_total_norm(gradients).to(total)])
-        following = self._draw(stream)  # copied while the device still works
-        loss, norm = numbers.tolist()  # the one place that waits for it
+        parts = self._parts(batches)
+        following: list[Batch] = []
+        while True:
+            total, units, fits = self._gradients(parts, cursor)
+            gradients = [local(p.grad) for p in self.trained.values() if p.grad is not None]
+            numbers = self._summed(total, nn.utils.get_total_norm(gradients), units, fits)
+            following = following or self._draw(stream)  # copied while the device still works
+            found = self._read(numbers, units)  # the one place that waits for it
+            if not found.again:
+                break
+        self._stop = found.stop
+        if self.ranks.size > 1 and self.settings.minutes:
+            ledger.seconds = found.seconds
         ledger.step += 1
         rate = self.schedule(ledger.step)
-        if units and math.isfinite(loss) and math.isfinite(norm):
-            self._update(gradients, rate, norm, units)
+        if found.units and math.isfinite(found.loss) and math.isfinite(found.norm):
+            self._update(self._used(gradients, found.used), rate, found.norm, found.units)
             ledger.bad = 0
-            ledger.units += units
-            ledger.window_loss += loss
-            ledger.window_units += units
-        elif units:
+            ledger.units += found.units
+            ledger.window_loss += found.loss
+            ledger.window_units += found.units
+        elif found.units:
             for buffer, before in zip(self.buffers, kept, strict=True):
                 buffer.copy_(before)
-            self._count_bad(loss, norm, cursor)
+            self._count_bad(found.loss, found.norm, cursor)
         self.optimizer.zero_grad(set_to_none=True)
         if self._every(self.settings.log_every):
-            self._log(rate, norm / max(1, units))
+            self._log(rate, found.norm / max(1, found.units))
         return following
 
-    def _gradients(self, batches: list[Batch], cursor: dict[str, int]) -> tuple[Tensor, int]:
-        """Leaves the gradient of the summed loss in the parameters. A batch that does not fit in memory is halved.
+    def _parts(self, batches: list[Batch]) -> list[Part]:
+        """Alone, random numbers go on from batch to batch; with several ranks they begin anew with each, so that they
+        are the same however many ranks there are."""
+        if self.ranks.size == 1:
+            return [Part(batch) for batch in batches]
+        numbers = range(self.ranks.rank, self.accumulate, self.ranks.size)
+        parts = [Part(batch, number) for batch, number in zip(batches, numbers, strict=True)]
+        if self.sharded and len(parts) < -(-self.accumulate // self.ranks.size):
+            row = batches[-1]
+            while len(row) > 1:
+                row = row.split()[0]
+            parts.append(Part(row, counts=False))
+        return parts
 
-        What did not fit may have left half its gradients behind, so the step is begun again with the smaller parts.
+    def _gradients(self, parts: list[Part], cursor: dict[str, int]) -> tuple[Tensor, int, bool]:
+        """Leaves the gradient of the summed loss in the parameters: with several ranks, of the loss of all.
+
+        A batch that does not fit in memory is halved. What did not fit may have left half its gradients behind, so the
+        step is begun again with the smaller parts: by all ranks (False is returned) where they had begun to sum.
         """
-        parts = list(batches)
         while True:
             self.optimizer.zero_grad(set_to_none=True)
             total, units = torch.zeros((), device=self.device), 0
             too_large = -1
+            if self.gradient_sum:
+                self.gradient_sum.begin()
+                if not parts:
+                    self.gradient_sum.last()
             for index, part in enumerate(parts):
+                if self.gradient_sum and index + 1 == len(parts):
+                    self.gradient_sum.last()
                 try:
-                    with torch.autocast(self.device.type, self.precision, enabled=self.precision is not None):
-                        loss = self.model.loss(part)  # type: ignore[operator]
-                    loss.total.backward()
+                    loss = self._loss(part)
                 except (RuntimeError, MemoryError) as error:
                     if not _out_of_memory(error):
                         raise
                     too_large = index
                     break
-                total = total + loss.total.detach().float()
-                units += loss.units
-            loss = None  # what it holds of the device must be free before the next attempt
-            if too_large < 0:
-                return total, units
-            if self.device.type == "cuda":
-                torch.cuda.empty_cache()
-            part = parts[too_large]
-            done = "is split in two" if len(part) > 1 else "is left out"
-            self.report.note(
-                f"step {self.ledger.step + 1}, batch {cursor}: {len(part)} rows do not fit in memory; this part {done}"
+                if part.counts:
+                    total = total + loss.total.detach().float()
+                    units += loss.units
+            loss = None  # type: ignore[assignment] # what it holds of the device must be free before the next attempt
+            if too_large >= 0:
+                self._halve(parts, too_large, cursor)
+            summed = self.gradient_sum.end() if self.gradient_sum else True
+            if too_large < 0 or (summed and self.ranks.size > 1):
+                return total, units, too_large < 0
+
+    def _loss(self, part: Part) -> LossSum:
+        """Of one batch, whose gradient it adds to the parameters'."""
+        if part.number is not None:
+            seeds = np.random.SeedSequence([self.ledger.seed, self.ledger.step, part.number])
+            torch.manual_seed(int(seeds.generate_state(1, np.uint64)[0]))
+        with torch.autocast(self.device.type, self.precision, enabled=self.precision is not None):
+            loss: LossSum = (self.sharded or self.model).loss(part.batch)  # type: ignore[operator]
+        if self.sharded:  # whose gradients are averaged over the ranks
+            (loss.total * (self.ranks.size if part.counts else 0)).backward()
+        else:
+            loss.total.backward()
+        return loss
+
+    def _halve(self, parts: list[Part], index: int, cursor: dict[str, int]) -> None:
+        where = f"step {self.ledger.step + 1}, batch {cursor}"
+        if self.sharded:  # the others are in the middle of a pass that they cannot finish without this one
+            raise UserError(
+                f"{where}: {len(parts[index].batch)} rows do not fit in memory, and with training.shard no rank can "
+                "split a batch alone; start anew with a lower training.batch_tokens"
             )
-            parts[too_large : too_large + 1] = part.split() if len(part) > 1 else []
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        batch, number, _ = parts[index]
+        done = "is split in two" if len(batch) > 1 else "is left out"
+        self.report.note(f"{where}: {len(batch)} rows do not fit in memory; this part {done}")
+        pieces = batch.split() if len(batch) > 1 else []
+        parts[index : index + 1] = [Part(piece, None if i else number) for i, piece in enumerate(pieces)]
+
+    def _summed(self, total: Tensor, norm: Tensor, units: int, fits: bool) -> Tensor:
+        """The numbers of `Sums`, added up over the ranks. Alone only those that are on the device."""
+        if self.ranks.size == 1:
+            return torch.stack([total, norm.to(total)])
+        # Of whole gradients all have the same norm; rank 0's is taken, so that not even a last bit can divide them.
+        counted = self.sharded or self.ranks.is_first
+        seconds = time.monotonic() - self._began if self.ranks.is_first else 0.0
+        used = self.gradient_sum.used if self.gradient_sum else []
+        own = torch.tensor([units, not fits, self._interruption.requested, seconds, *used], dtype=torch.float64)
+        if self.device.type == "cuda":
+            own = own.pin_memory().to(self.device, non_blocking=True)
+        square = norm.to(own).square() if counted else own.new_zeros(())
+        return self.ranks.sum(torch.cat([torch.stack([total.to(own), square]), own]))
+
+    def _read(self, numbers: Tensor, units: int) -> Sums:
+        if self.ranks.size == 1:
+            loss, norm = numbers.tolist()
+            return Sums(loss, norm, units)
+        loss, square, units, again, stop, seconds, *used = numbers.tolist()
+        marks = [count > 0 for count in used] if self.gradient_sum else None
+        return Sums(loss, math.sqrt(square), int(units), again > 0, stop > 0, seconds, marks)
+
+    def _used(self, gradients: list[Tensor], used: list[bool] | None) -> list[Tensor]:
+        """Without the gradients of what no rank used, which are zero only because something had to be summed."""
+        if used is None:
+            return gradients
+        for parameter, mark in zip(self.trained.values(), used, strict=True):
+            if not mark:
+                parameter.grad = None
+        return [gradient for gradient, mark in zip(gradients, used, strict=True) if mark]
 
     def _update(self, gradients: list[Tensor], rate: float, norm: float, units: int) -> None:
         """One step of AdamW with the gradient of the mean loss, clipped. `norm` is that of the summed loss."""
@@ -314,12 +516,13 @@ class Trainer:
             # a short memory at first, or the initial weights would weigh on it for 1 / (1 - decay) steps
             decay = min(self.settings.ema, (1 + self.ledger.step) / (10 + self.ledger.step))
             with torch.no_grad():
-                torch._foreach_lerp_(list(self.smooth.values()), list(self.trained.values()), 1 - decay)
+                smooth, trained = (list(map(local, some.values())) for some in (self.smooth, self.trained))
+                torch._foreach_lerp_(smooth, trained, 1 - decay)
 
     def _count_bad(self, loss: float, norm: float, cursor: dict[str, int]) -> None:
         self.ledger.bad += 1
         where = f"step {self.ledger.step}, batch {cursor}"
-        self.report.note(f"{where}: skipped, because the loss ({loss}) or the gradient's norm ({norm}) is not finite")
+        self._note(f"{where}: skipped, because the loss ({loss}) or the gradient's norm ({norm}) is not finite")
         if self.ledger.bad >= max(1, self.settings.bad_steps):
             raise UserError(
                 f"{where}: {self.ledger.bad} steps in a row were not finite; "
@@ -342,18 +545,40 @@ class Trainer:
             return False
         return bool(ending) or self._every(self.settings.validate_every)
 
-    def _validated(self, smooth: bool = True) -> Validation:
-        """Validates without a trace: mode, random numbers and weights are as before, even when a signal ends it."""
+    def _validated(self) -> Validation:
+        """What rank 0 finds; all ranks get the scores."""
+        if self.sharded:
+            found = self._whole_weights()
+            if self.ranks.is_first:
+                self._put(self.weights, found)
+        validations: list[Validation] = []
+
+        def scores() -> dict[str, float] | None:
+            if validation := self._validated_here(smooth=not self.sharded):
+                validations.append(validation)
+            return validation.scores if validation else None
+
+        told = self.ranks.first(scores)
+        if told is None:
+            raise Interrupted
+        return validations[0] if validations else Validation(told)
+
+    def _validated_here(self, smooth: bool) -> Validation | None:
+        """Validates without a trace: mode, random numbers and weights are as before. None when a signal ended it."""
         assert self.validate is not None
         devices = [self.device] if self.device.type == "cuda" else []
         began = time.monotonic()
         try:
             with self._interruption.breakable(), torch.random.fork_rng(devices), self._smoothed(smooth):
-                self.model.eval()
+                self.model.to(self.device).eval()
                 with torch.no_grad():
                     validation = self.validate(self.model)
+        except Interrupted:
+            return None
         finally:
             self.model.train()
+            if self.sharded:
+                self.model.cpu()
         self._logged_at += time.monotonic() - began  # the speed shown is that of training
         self._metric(validation.scores)
         return validation
@@ -401,24 +626,45 @@ class Trainer:
     # -------------------------------------------------------------------------------------------- to and from the disk
 
     def _save(self, best: bool = False, interrupted: bool = False) -> None:
-        weights = {name: t.detach().cpu() for name, t in {**self.weights, **self.smooth}.items()}
-        tensors = {f"random.{name}": state for name, state in random_states(self.device).items()}
+        state: dict[str, Tensor] = {}
         if self.smooth:  # the folder's weights are then the average, which is what one wants to use
-            tensors |= {f"trained.{name}": parameter for name, parameter in self.trained.items()}
+            state |= {f"trained.{name}": parameter for name, parameter in self.trained.items()}
         for name, parameter in self.trained.items():
-            tensors |= {f"{slot}.{name}": tensor for slot, tensor in self.optimizer.state.get(parameter, {}).items()}
-        files = {
-            **self.model_files(weights),
-            OPTIMIZER: save_tensors(tensors),
-            LEDGER: json.dumps(asdict(self.ledger), indent=1).encode(),
-        }
-        self.checkpoints.save(self.ledger.step, files, best, interrupted)
+            state |= {f"{slot}.{name}": tensor for slot, tensor in self.optimizer.state.get(parameter, {}).items()}
+        weights = self._whole_weights()
+        staged = self.checkpoints.folder / f".step-{self.ledger.step:08d}.shares.tmp"
+        if self.sharded:  # each rank writes its share, and rank 0 moves them all into the checkpoint
+            if state:
+                write_shares(state, staged)
+            state = {}
+
+        def write() -> None:
+            tensors = {f"random.{name}": state for name, state in random_states(self.device).items()} | state
+            files: dict[str, bytes | Callable[[Path], None]] = {
+                **self.model_files(weights),
+                OPTIMIZER: save_tensors(tensors),
+                LEDGER: json.dumps(asdict(self.ledger), indent=1).encode(),
+            }
+            if self.sharded:
+                files |= {file.name: partial(os.replace, file) for file in share_files(staged)}
+            self.checkpoints.save(self.ledger.step, files, best, interrupted)
+
+        self.ranks.first(write)
         self._saved = self.ledger.step
+
+    def _whole_weights(self) -> dict[str, Tensor]:
+        """All weights as they are to be used. With shares every rank must ask, and rank 0 alone gets them."""
+        found = {}
+        for name, tensor in {**self.held, **self.smooth}.items():
+            full = whole(tensor.detach())
+            if self.ranks.is_first:
+                found[name] = full.cpu()
+        return found
 
     def _load(self, folder: Folder) -> None:
         self.ledger = self._read_ledger(folder)
-        self._put(folder.weights())
-        tensors = folder.tensors(OPTIMIZER)
+        self._put(self.held, folder.weights())
+        tensors = self._read_state(folder)
         if self.smooth:
             for name in self.smooth:
                 if f"trained.{name}" not in tensors:
@@ -426,12 +672,26 @@ class Trainer:
                 self.smooth[name].copy_(self.trained[name].detach())
                 self.trained[name].data.copy_(tensors[f"trained.{name}"])
         for name, parameter in self.trained.items():
-            slots = {slot: tensors.get(f"{slot}.{name}") for slot in ("step", "exp_avg", "exp_avg_sq")}
+            slots = {slot: tensors.get(f"{slot}.{name}") for slot in SLOTS}
             held = {slot: tensor.to(self.device) for slot, tensor in slots.items() if tensor is not None}
             if held:
                 self.optimizer.state[parameter] = held
         self._random = {key.removeprefix("random."): t for key, t in tensors.items() if key.startswith("random.")}
         self.stream.seek(self.ledger.cursor)
+
+    def _read_state(self, folder: Folder) -> dict[str, Tensor]:
+        """Optimizer and random states: of one file, or of shares, whoever wrote it; whole, or this rank's share."""
+        stored = folder.tensors(OPTIMIZER)
+        if not self.sharded and not any(name.startswith(SHARD) for name in folder.names):
+            return stored
+        wanted: dict[str, Tensor] = {}
+        for name, parameter in self.trained.items():
+            like = parameter.detach() if self.sharded else torch.empty(parameter.shape)
+            wanted |= {f"{slot}.{name}": torch.empty_like(like) for slot in ("trained", *SLOTS[1:])}
+            wanted[f"step.{name}"] = torch.zeros(())
+        found = read_shares(wanted, folder.path, alone=not self.sharded)
+        states = {name: tensor for name, tensor in stored.items() if name.startswith("random.")}
+        return states | {name: wanted[name] for name in found}
 
     def _read_ledger(self, folder: Folder) -> Ledger:
         try:
@@ -447,17 +707,17 @@ class Trainer:
                 )
         return ledger
 
-    def _put(self, weights: dict[str, Tensor]) -> None:
-        """Copies weights into the model, which must have exactly these."""
-        for name in self.weights.keys() ^ weights.keys():
+    def _put(self, into: dict[str, Tensor], weights: dict[str, Tensor]) -> None:
+        """Copies weights into those of the model, which must be exactly these."""
+        for name in into.keys() ^ weights.keys():
             holder = "the checkpoint" if name in weights else "the model"
             raise UserError(f"only {holder} has '{name}'; resume with the recipe of the run")
         with torch.no_grad():
-            for name, tensor in self.weights.items():
+            for name, tensor in into.items():
                 if tensor.shape != weights[name].shape:
                     shapes = f"{tuple(tensor.shape)} in the model and {tuple(weights[name].shape)} in the checkpoint"
                     raise UserError(f"'{name}' is {shapes}; resume with the recipe of the run")
-                tensor.copy_(weights[name])
+                put(tensor, weights[name])
 
     def _release(self) -> None:
         if self._lock:

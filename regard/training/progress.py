@@ -78,6 +78,16 @@ class Quiet:
     def close(self) -> None: ...
 
 
+class OtherRank(Quiet):
+    """What is heard of a process that trains along with the one that reports: only what happened to it alone."""
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+
+    def note(self, text: str) -> None:
+        print(f"rank {self.rank}: {visible(text)}", file=sys.stderr, flush=True)
+
+
 class Reporter:
     """Shows a run on stderr and writes its metrics into the run's folder."""
 

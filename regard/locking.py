@@ -1,0 +1,48 @@
+"""Files that one process holds at a time; the system lets go of them when it ends, however it ends."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from pathlib import Path
+from typing import IO
+
+
+def hold(path: Path) -> IO[str] | None:
+    """The file, opened and locked until it is closed; None while somebody else holds it.
+
+    Its text is the number of the process that holds it or held it last.
+    """
+    file = path.open("a+", encoding="utf-8")
+    try:
+        _lock(file)
+    except OSError as error:
+        file.close()
+        if error.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
+            return None
+        raise
+    file.truncate(0)
+    file.write(f"{os.getpid()}\n")
+    file.flush()
+    return file
+
+
+def hold_in_turn(path: Path, patience: float = 0.1) -> IO[str]:
+    """The same, as soon as nobody else holds it."""
+    while (file := hold(path)) is None:
+        time.sleep(patience)
+    return file
+
+
+def _lock(file: IO[str]) -> None:
+    if os.name == "nt":
+        import msvcrt
+
+        file.seek(2**20)  # beyond the text: a locked region cannot be read there
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined, unused-ignore]
+        file.seek(0)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
