@@ -8,6 +8,7 @@ resident at most, libraries included: the one that trains and the one that token
 from __future__ import annotations
 
 import argparse
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -51,19 +52,19 @@ def write_corpus(path: Path, pairs: int, seed: int) -> None:
 
 def measure(folder: Path, overrides: Sequence[str] = ()) -> Measured:
     """Trains three steps on `a` and `b` in a folder; the time is from the shell to the end of the first step."""
-    settings = ["training.steps=3", "training.log_every=1", "model.preset=tiny", *overrides]
+    settings = ["training.log_every=1", "model.preset=tiny", *overrides]
     files = ["--source", str(folder / "a"), "--target", str(folder / "b"), "--out", str(folder / "run")]
     command = [sys.executable, "-m", "regard", "train", *files, *settings]
     begin, first, most = time.monotonic(), 0.0, [0, 0]
     with subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL) as process:
-        while process.poll() is None:
-            for place, rss in enumerate(resident(process.pid)):
-                most[place] = max(most[place], rss)
-            metrics = folder / "run" / "metrics.jsonl"
-            if not first and metrics.exists() and metrics.stat().st_size:
-                first = time.monotonic() - begin
+        metrics, steps = folder / "run" / "metrics.jsonl", 0
+        while steps < 3 and process.poll() is None:
             time.sleep(0.05)
-    if process.returncode or not first:
+            most = [max(pair) for pair in zip(most, resident(process.pid))]
+            steps = metrics.read_text().count("\n") if metrics.exists() else 0
+            first = first or (time.monotonic() - begin if steps else 0.0)
+        process.kill()
+    if steps < 3:
         raise SystemExit(f"regard train ended with code {process.returncode}")
     return Measured(first, most[0] / 2**30, most[1] / 2**30)
 
@@ -91,6 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for seed, side in enumerate(("a", "b")):
             if not (folder / side).exists():
                 write_corpus(folder / side, given.pairs, seed)
+        shutil.rmtree(folder / "run", ignore_errors=True)
         found = measure(folder, given.settings)
     print(f"{given.pairs:,} pairs: first step after {found.seconds:.1f} s")
     print(f"resident at most: {found.training_gib:.2f} GiB training, {found.packing_gib:.2f} GiB tokenising")

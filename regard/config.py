@@ -72,9 +72,9 @@ class Data:
     """Pairs a side of which is mostly in another script than that side's usual one."""
     plain_source: bool = True
     """Typographic apostrophes of the source become ASCII, in training and in use."""
-    part: int = 262144
-    """Lines that are tokenised at a time. A corpus of more than 8 such parts is trained on while it is still being read:
-    pairs are held out and the tokenizer is learnt from its first 2 parts, and the first epoch goes from part to part."""
+    part: int = 131072
+    """Lines that are tokenised at a time. A corpus of more than 16 such parts is trained on while it is being read: its
+    first 2 parts give the held-out pairs and the tokenizer, and the first epoch goes from part to part."""
     window: int = 131072
     """Pairs that are shuffled together and sorted by length into batches."""
     workers: int = 1

@@ -24,6 +24,7 @@ from regard.bench._benchmark import Benchmark, Row, Setting, Work
 from regard.bench.decode import LENGTH, our_output
 from regard.data.tokenizer._base import SPECIALS
 from regard.interchange.ctranslate2 import write
+from regard.layers.fast_linear import int8_is_fast, ready_for_use
 from regard.storage import load_weights, save_weights, write_file
 from regard.types import END
 
@@ -33,8 +34,8 @@ OURS = "from regard.bench._alone import serve; from regard.bench.cpu_decode impo
 THEIRS = "from regard.bench._alone import serve; from regard.bench._ctranslate2 import decoding; serve(decoding)"
 WEIGHTS = "weights.safetensors"
 READY: dict[str, Callable[[nn.Module], Any] | None] = {
-    "float32": lambda model: model,
-    "int8": None,  # HOOK: what makes a model compute in int8 goes here; until then the rows of int8 are left out
+    "float32": lambda model: ready_for_use(model, "float32", torch.device("cpu")),
+    "int8": (lambda model: ready_for_use(model, "int8", torch.device("cpu"))) if int8_is_fast() else None,
 }
 """By precision: a model with float32 weights -> what `our_output` decodes with."""
 
@@ -56,7 +57,7 @@ class CpuDecode(Benchmark):
             write_file(Path(place, WEIGHTS), save_weights(dict(model.named_parameters())))
             for precision, make in READY.items():
                 if make is None:
-                    setting.note(f"ours does not decode in {precision} yet: its rows are left out")
+                    setting.note(f"this CPU has no fast way in {precision}: its rows are left out")
                     continue
                 exported = Path(place, precision)
                 write(model, pieces, exported, precision)

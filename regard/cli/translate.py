@@ -1,4 +1,4 @@
-"""`regard translate`: arguments or standard input, line by line."""
+"""`regard translate`: arguments or standard input line by line, or a whole corpus in shards."""
 
 from __future__ import annotations
 
@@ -7,23 +7,28 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.cli.models import model_names
 from regard.cli.pipes import answer_lines, decode_line
-from regard.cli.progress import progress_bar
+from regard.cli.progress import parts_bar, progress_bar
 from regard.cli.terminal import Format, as_json, harmless, one_line, say
 from regard.errors import UserError
 
 if TYPE_CHECKING:
+    from regard.bulk import Shards
     from regard.task.translate import Translation
 
 BROKEN_PIPE = 141
 """The exit code of a program that wrote to a pipe nobody reads any more: 128 + SIGPIPE."""
+TELL = 30.0
+"""Seconds between two lines on how far a corpus is, where no bar shows it."""
 
 
 def translate(
@@ -44,27 +49,39 @@ def translate(
         bool, typer.Option("--alignment", help="Add a column with the word alignment (0-0 1-2: source-target).")
     ] = False,
     format: Annotated[Format, typer.Option(help="Plain text, or one JSON object a line.")] = Format.text,
+    input: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A corpus to translate: plain, .gz, .xz or .zst; see --output.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where --input goes. If stopped, the same command goes on.")
+    ] = None,
+    shards: Annotated[
+        int | None, typer.Option(help="In how many files (with --input); else it depends on size.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, hints or warnings.")] = False,
 ) -> None:
-    """Translate text, or standard input line by line.
+    """Translate text, standard input line by line, or a whole corpus.
 
     As many lines come out as went in; an empty line stays empty.
     Columns are separated by tabs: the line's number (with --n-best), text, score, alignment.
     """
     import regard
 
-    if not texts and sys.stdin is None:
+    if not (input and output) and (input or output or shards is not None):
+        raise UserError("a corpus needs both --input FILE and --output FOLDER; --shards is for a corpus only")
+    if input and texts:
+        raise UserError("give either text or --input, not both")
+    if not input and not texts and sys.stdin is None:
         raise UserError("no text was given and standard input is closed; write: regard translate 'Je suis étudiant.'")
-    translator = regard.load(model, device=device, task="translate")
+    translator = regard.load(model, device=own_device(device), task="translate")
     warn = (lambda message: None) if quiet else say
+    search = {"beam": beam, "n_best": n_best, "length_penalty": length_penalty, "max_length": max_length}
+    on_terminal = not output and sys.stdout.isatty()
 
     def answer(batch: list[str], first: int) -> list[str]:
         found = translator.translate(
             batch,
-            beam=beam,
-            n_best=n_best,
-            length_penalty=length_penalty,
-            max_length=max_length,
+            **search,
             batch_tokens=batch_tokens,
             alignment=alignment,
             warn=lambda message: warn(_with_line_number(message, first)),
@@ -73,18 +90,34 @@ def translate(
         if format is Format.json:
             return [as_json(_tree(translation, alignment, n_best > 1)) for translation in found]
         return [
-            "\n".join(_columns(each, number if n_best > 1 else None, scores, alignment) for each in _ranked(t))
-            for number, t in enumerate(found, first)
+            "\n".join(_columns(each, number if n_best > 1 else None, scores, alignment, on_terminal) for each in ranked)
+            for number, ranked in enumerate(map(_ranked, found), first)
         ]
 
+    if input and output:
+        from regard.assemble import find_model
+        from regard.bulk import Shards
+        from regard.storage import read_folder
+
+        # What the model refuses must be refused before the folder is made for it.
+        translator.translate("?", **search, batch_tokens=batch_tokens, alignment=alignment)
+        usual = translator.recipe.decoding
+        settings: dict[str, Any] = {"model": read_folder(find_model(model)).hash[:16]}
+        settings |= {name: getattr(usual, name) if value is None else value for name, value in search.items()}
+        settings |= {"scores": scores, "alignment": alignment, "format": format.value}
+        ending = "jsonl" if format is Format.json else "txt"
+        work = Shards(input, output, settings, shards, ending, note=warn)
+        with corpus_progress(work, quiet) as (advance, told):
+            work.answer(lambda lines, first: answer(decoded(lines, first, warn), first), told)
+        return
     # No bar where a person types the input or reads the output.
     bar = not texts and not quiet and not sys.stdin.isatty() and not sys.stdout.isatty()
     total = lines_waiting(sys.stdin.fileno()) if bar else None
     with writing_may_fail(), progress_bar(total, wanted=bar) as advance:
         if texts:
             lines = [line for text in texts for line in os.fsencode(text).split(b"\n")]
-            for output in answer([decode_line(line, n, warn) for n, line in enumerate(lines, 1)], 1):
-                sys.stdout.buffer.write(output.encode("utf-8", "replace") + b"\n")
+            for text in answer(decoded(lines, 1, warn), 1):
+                sys.stdout.buffer.write(text.encode("utf-8", "replace") + b"\n")
             sys.stdout.buffer.flush()
         else:
             if sys.stdin.isatty() and not quiet:
@@ -92,14 +125,54 @@ def translate(
             answer_lines(sys.stdin.fileno(), sys.stdout.buffer, answer, warn)
 
 
+def decoded(lines: list[bytes], first: int, warn: Callable[[str], None]) -> list[str]:
+    return [decode_line(line, number, warn) for number, line in enumerate(lines, first)]
+
+
+def own_device(wanted: str) -> str:
+    """Under torchrun each process of a machine takes a GPU of its own."""
+    place = os.environ.get("LOCAL_RANK", "")
+    if wanted != "auto" or not place.isdecimal():
+        return wanted
+    import torch
+
+    return f"cuda:{int(place) % torch.cuda.device_count()}" if torch.cuda.is_available() else wanted
+
+
+@contextmanager
+def corpus_progress(work: Shards, quiet: bool) -> Iterator[tuple[Callable[[int], None], Callable[[int], None]]]:
+    """Shows how many of all lines are done; of the processes that torchrun starts, only the first speaks.
+
+    Gives two functions to call: with the lines that were finished since the last call, and with all that are done.
+    """
+    quiet = quiet or os.environ.get("RANK", "0") != "0"
+    total, done, last = work.plan.lines, work.done(), time.monotonic()
+
+    def more(lines: int) -> None:
+        all_done(min(done + lines, total))
+
+    def all_done(lines: int) -> None:
+        nonlocal done, last
+        done = max(done, lines)  # a line that was split was counted more than once: let the others catch up
+        show(done, total, "translating")
+        if not quiet and not sys.stderr.isatty() and time.monotonic() - last >= TELL:
+            last = time.monotonic()
+            say(f"{done:,} of {total:,} lines")
+
+    with parts_bar(wanted=not quiet) as show:
+        yield more, all_done
+    if not quiet:
+        say(f"all {total:,} lines are in {work.folder} (shards: {work.plan.shards:,})")
+
+
 def _ranked(translation: Translation) -> list[Translation]:
     return [translation, *translation.alternatives]
 
 
-def _columns(translation: Translation, number: int | None, scores: bool, alignment: bool) -> str:
+def _columns(translation: Translation, number: int | None, scores: bool, alignment: bool, on_terminal: bool) -> str:
     columns = [] if number is None else [str(number)]
     text = one_line(translation.text)
-    columns.append(harmless(text) if sys.stdout.isatty() else text)
+    columns.append(harmless(text) if on_terminal else text)
     if scores:
         columns.append(f"{translation.score:.4f}")
     if alignment:

@@ -25,6 +25,8 @@ class Decoder(nn.Module, ABC):
             )
         self.embedding = embedding
         self.output = None if tie else nn.Linear(width, embedding.table.num_embeddings, bias=False)
+        self.projection: nn.Module | None = None
+        """A faster way to the same logits, for use (layers/fast_linear.py)."""
 
     @abstractmethod
     def start(self, memory: Memory, rows: int, capacity: int) -> State: ...
@@ -36,7 +38,7 @@ class Decoder(nn.Module, ABC):
         return self.embedding.table.weight if self.output is None else self.output.weight
 
     def project(self, hidden: Float[Tensor, "R T D"]) -> Float[Tensor, "R T V"]:
-        return F.linear(hidden, self.output_weight())
+        return self.projection(hidden) if self.projection else F.linear(hidden, self.output_weight())
 
     def step(self, ids: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T V"], State]:
         hidden, state = self.advance(ids, state)

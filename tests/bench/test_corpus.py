@@ -10,7 +10,7 @@ import pytest
 from bench import corpus
 
 SMALL = [
-    "data.part=300",
+    "data.part=200",
     "data.window=200",
     "data.hold_out_valid=10",
     "tokenizer.kind=word",

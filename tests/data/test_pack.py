@@ -74,7 +74,9 @@ def test_nothing_left(tmp_path: Path, subword: Subword) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_an_interrupted_pack_leaves_the_old_one(tmp_path: Path, subword: Subword, make_pairs: MakePairs) -> None:
+def test_an_interrupted_pack_leaves_nothing_that_looks_whole(
+    tmp_path: Path, subword: Subword, make_pairs: MakePairs
+) -> None:
     pairs = make_pairs(100)
     pack(tmp_path / "pack", subword, pairs, fingerprint="old")
 
@@ -84,11 +86,13 @@ def test_an_interrupted_pack_leaves_the_old_one(tmp_path: Path, subword: Subword
 
     with pytest.raises(KeyboardInterrupt):
         pack(tmp_path / "pack", subword, interrupted(), fingerprint="new")
-    assert os.listdir(tmp_path) == ["pack"]
-    assert open_pack(tmp_path / "pack", "old") is not None and open_pack(tmp_path / "pack", "new") is None
-    (tmp_path / "pack.partial").mkdir()  # left by a kill
-    pack(tmp_path / "pack", subword, pairs, fingerprint="new")
-    assert os.listdir(tmp_path) == ["pack"] and open_pack(tmp_path / "pack", "new") is not None
+    assert os.listdir(tmp_path) == []
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack" / "source.ids").write_bytes(b"left by a kill")
+    assert open_pack(tmp_path / "pack", "new") is None
+    made = pack(tmp_path / "pack", subword, pairs, fingerprint="new")
+    assert [made.pair(i)[0] for i in range(3)] == subword.encode_many([source for source, _ in pairs[:3]])
+    assert open_pack(tmp_path / "pack", "new") is not None
 
 
 @pytest.mark.parametrize("damage", ["cut", "missing", "json", "version", "folder"])
@@ -140,7 +144,7 @@ from regard.data.batching import Batches
 from regard.data.corpus.pack import pack_pairs
 from regard.data.tokenizer.word import Word
 
-count, folder = int(sys.argv[1]), Path(sys.argv[2])
+count, folder, part = int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 words = [f"w{i}" for i in range(2000)]
 tokenizer = Word.train([" ".join(words)], seed=0)
 
@@ -156,7 +160,7 @@ def watch(lines):
     peaks.append((lines, memory.rss - getattr(memory, "shared", 0), memory.rss))
 
 encode = tokenizer.encode_many
-pack = pack_pairs(pairs(), encode, encode, folder, vocabulary=len(tokenizer), progress=watch)
+pack = pack_pairs(pairs(), encode, encode, folder, vocabulary=len(tokenizer), progress=watch, part=part)
 assert len(pack) > 0.999 * count, pack.dropped
 stream = Batches(pack, batch_tokens=4096, seed=1, window=20000)
 for number, batch in enumerate(itertools.islice(stream, count // 400 + 1)):
@@ -168,13 +172,13 @@ for kind in (1, 2):
 """
 
 
+@pytest.mark.parametrize("part", [0, 16384])
 @pytest.mark.parametrize(
     "count", [60_000, pytest.param(10_000_000, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])]
 )
-def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, count: int) -> None:
-    answer = subprocess.run(
-        [sys.executable, "-c", MEMORY, str(count), str(tmp_path / "pack")], capture_output=True, text=True, check=True
-    )
+def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, count: int, part: int) -> None:
+    given = [str(count), str(tmp_path / "pack"), str(part)]
+    answer = subprocess.run([sys.executable, "-c", MEMORY, *given], capture_output=True, text=True, check=True)
     own, resident = map(int, answer.stdout.split())
     # Resident memory also counts the pages of the pack that the system happens to keep mapped; it takes them back at will.
     assert own < 60e6 and resident < 300e6, f"grew by {own / 1e6:.0f} MB, with mapped files {resident / 1e6:.0f} MB"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from regard.data.corpus import read_lines, read_pairs
+from regard.data.corpus import read_lines, read_pairs, reading
 from regard.errors import UserError
 
 zstandard = pytest.importorskip("zstandard")
@@ -109,3 +109,28 @@ def test_missing_files(tmp_path: Path) -> None:
         read_pairs([tmp_path / "no" / "train.fr"], [tmp_path / "train.fr.gz"])
     with pytest.raises(UserError, match="is a folder"):
         read_lines(tmp_path)
+
+
+def test_files_by_turns_end_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_BLOCK", 10)
+    counts = (1000, 250, 7)
+    files = [write(tmp_path / f"{n}.tsv", "".join(f"s{n} {i:03}\tt{n} {i:03}\n" for i in range(n))) for n in counts]
+    apart, mixed = list(read_pairs(files, [])), list(read_pairs(files, [], mixed=True))
+    assert sorted(apart) == sorted(mixed) and mixed == list(read_pairs(files, [], mixed=True))
+    for count in counts:  # each file in its own order,
+        assert [p for p in mixed if p[0].startswith(f"s{count} ")] == [
+            p for p in apart if p[0].startswith(f"s{count} ")
+        ]
+    for tenth in range(1, 10):  # and all equally far at any time
+        begun = mixed[: tenth * len(mixed) // 10]
+        assert abs(sum(p[0].startswith("s250 ") for p in begun) - 25 * tenth) <= 15
+    short = write(tmp_path / "short.fr", "only\none\nmore\n"), write(tmp_path / "short.en", "only\none\n")
+    with pytest.raises(UserError, match="short.fr has 3 lines but .*short.en has 2"):
+        list(read_pairs([files[0], short[0]], [files[0], short[1]], mixed=True))
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_more_lines_than(tmp_path: Path, suffix: str) -> None:
+    files = [write(tmp_path / f"{i}.tsv{suffix}", "a\tb\n" * 5) for i in range(2)]
+    assert reading.has_more_lines([f"{files[0]}#2", files[1]], 9) and not reading.has_more_lines(files, 10)
+    assert not reading.has_more_lines([], 0)

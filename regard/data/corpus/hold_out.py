@@ -19,14 +19,21 @@ class HeldOut:
     """The sides of held-out pairs, to be avoided in training."""
 
     def __init__(self, pairs: Iterable[Pair]) -> None:
-        self._sources: set[int] = set()
-        self._targets: set[int] = set()
+        self.sources: set[int] = set()
+        self.targets: set[int] = set()
+        """The hashes of the texts."""
         for source, target in pairs:
-            self._sources.add(text_hash(source))
-            self._targets.add(text_hash(target))
+            self.sources.add(text_hash(source))
+            self.targets.add(text_hash(target))
+
+    @classmethod
+    def of_hashes(cls, sources: Iterable[int], targets: Iterable[int]) -> HeldOut:
+        held = cls([])
+        held.sources, held.targets = set(sources), set(targets)
+        return held
 
     def has(self, source: str, target: str) -> bool:
-        return text_hash(target) in self._targets or text_hash(source) in self._sources
+        return text_hash(target) in self.targets or text_hash(source) in self.sources
 
 
 def choose(pairs: Iterable[Pair], counts: Sequence[int]) -> list[list[Pair]]:

@@ -2,6 +2,8 @@
 
 A pack is a folder: `source.ids` and `target.ids` (uint16 or uint32), `source.offsets` and `target.offsets` (int64:
 where each sentence starts, and the last one ends) and `pack.json`. Sentences have neither BEGIN nor END.
+A large corpus is packed in parts of so many lines, and `pack.json` is written anew after each: what it describes can be
+read while more is appended, and packing that was interrupted goes on after it, to the same bytes.
 """
 
 from __future__ import annotations
@@ -11,10 +13,11 @@ import json
 import mmap
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain, compress, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -28,42 +31,86 @@ Encode = Callable[[Sequence[str]], list[list[int]]]
 
 _VERSION = 1
 _CHUNK = 16384
+_SIDES = ("source", "target")
+
+
+class Part(NamedTuple):
+    """Pairs of a pack that follow each other: those of so many lines of text, or all of them."""
+
+    number: int
+    first: int
+    pairs: int
+    longest: tuple[int, int]
+    """The tokens of the longest source and of the longest target."""
+
+
+class Growth(Protocol):
+    """Somebody who appends to a pack while it is read."""
+
+    def start(self) -> None: ...
+
+    def wait(self) -> None:
+        """Returns after a moment; raises when no more will come."""
+        ...
+
+    def stop(self) -> None: ...
 
 
 class Pack:
     """Tokenised pairs on disk: as many as fit the disk, at the price of no memory."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, growth: Growth | None = None, grown: Callable[[Pack], None] = lambda pack: None
+    ) -> None:
+        """One that is not whole needs a `growth`; `grown` hears when it has become whole."""
         self.folder = folder
-        self.about: dict[str, Any] = json.loads((folder / "pack.json").read_text())
+        self._growth, self._grown = growth, grown
+        self._looking = threading.Lock()
+        self.about: dict[str, Any] = {}
         """Counts, settings and fingerprint, as they were written."""
-        self._maps: list[mmap.mmap] = []
-        self.source, self.target = self._open("source"), self._open("target")
+        self._look()
 
-    def _open(self, side: str) -> Sentences:
+    def _look(self) -> None:
+        """Takes in what `pack.json` says now."""
+        about = json.loads((self.folder / "pack.json").read_text())
+        if about == self.about:
+            return
+        self._maps: list[mmap.mmap] = []
+        self.source, self.target = (self._open(side, about) for side in _SIDES)
+        self.about = about
+
+    def _open(self, side: str, about: Mapping[str, Any]) -> Sentences:
         arrays = []
-        for name, dtype in (("ids", self.about["dtype"]), ("offsets", "<i8")):
-            with (self.folder / f"{side}.{name}").open("rb") as stream:
-                self._maps.append(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
+        for name, size in _sizes(about, side).items():
+            with (self.folder / name).open("rb") as stream:
+                self._maps.append(mmap.mmap(stream.fileno(), size, access=mmap.ACCESS_READ))
             if hasattr(mmap, "MADV_RANDOM"):
                 self._maps[-1].madvise(mmap.MADV_RANDOM)  # neighbours in the file are not neighbours in a batch
-            arrays.append(np.frombuffer(self._maps[-1], dtype))
+            arrays.append(np.frombuffer(self._maps[-1], about["dtype"] if name.endswith(".ids") else "<i8"))
         return Sentences(*arrays)
 
     def __len__(self) -> int:
         return self.about["pairs"]
 
     @property
+    def whole(self) -> bool:
+        return self.about.get("whole", True)
+
+    @property
     def dropped(self) -> dict[str, int]:
         """How many pairs were left out, by reason."""
         return self.about["dropped"]
+
+    def __str__(self) -> str:
+        dropped = ", ".join(f"{name} {count:,}" for name, count in self.dropped.items() if count) or "none"
+        return f"{len(self):,} pairs to train on of {self.about['read']:,}; dropped: {dropped}"
 
     def lengths(self, indexes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.source.lengths(indexes), self.target.lengths(indexes)
 
     def longest(self) -> tuple[int, int]:
         """The tokens of the longest source and of the longest target."""
-        return self.about["longest"]["source"], self.about["longest"]["target"]
+        return _both(self.about["longest"])
 
     def pair(self, index: int) -> tuple[list[int], list[int]]:
         return self.source[index], self.target[index]
@@ -74,81 +121,82 @@ class Pack:
             for map_ in self._maps:
                 map_.madvise(mmap.MADV_DONTNEED)
 
+    # ------------------------------------------------------------------------------------------------------- growing
 
-def pack_pairs(
-    pairs: Iterable[Pair],
-    source_encode: Encode,
-    target_encode: Encode,
-    folder: Path,
-    *,
-    vocabulary: int,
-    filters: Filters | None = None,
-    held_out: HeldOut | None = None,
-    fingerprint: str = "",
-    progress: Callable[[int], None] | None = None,
-) -> Pack:
-    """Filters, tokenises and writes a stream of pairs; `progress` hears how many lines were read so far.
+    def parts(self) -> Iterator[Part]:
+        """From the first to the last; waits for those that are not there yet."""
+        number = first = 0
+        while True:
+            while number >= len(_parts(self.about)) and not self.whole:
+                self._wait()
+            if number >= len(_parts(self.about)):
+                return
+            found = _parts(self.about)[number]
+            yield Part(number, first, found["pairs"], _both(found["longest"]))
+            number, first = number + 1, first + found["pairs"]
 
-    The encoders are a tokenizer's `encode_many`; `vocabulary` is the larger number of ids and sets the width on disk.
-    """
-    filters = filters or Filters()
-    dtype = np.dtype("<u2" if vocabulary <= 1 << 16 else "<u4")
-    partial = folder.with_name(folder.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)  # what an interrupted run left
-    read = withheld = 0
-    try:
-        partial.mkdir(parents=True)
-        with _Writer(partial, "source", dtype) as source, _Writer(partial, "target", dtype) as target:
-            for part in _chunks(pairs):
-                read += len(part)
-                if held_out is not None:
-                    before, part = len(part), [pair for pair in part if not held_out.has(*pair)]
-                    withheld += before - len(part)
-                part = filters.by_text(part)
-                if part:
-                    sources = source_encode([pair[0] for pair in part])
-                    targets = target_encode([pair[1] for pair in part])
-                    keep = filters.by_length(_lengths(sources), _lengths(targets)).tolist()
-                    source.write([ids for ids, kept in zip(sources, keep, strict=True) if kept])
-                    target.write([ids for ids, kept in zip(targets, keep, strict=True) if kept])
-                if progress is not None:
-                    progress(read)
-        dropped = {"held_out": withheld, **filters.dropped}
-        if source.count == 0:
-            reasons = ", ".join(f"{name} {count}" for name, count in dropped.items() if count)
-            raise UserError(f"data: no pairs left to train on, of {read} read ({reasons}); loosen data.* or add text")
-        about = {
-            "version": _VERSION,
-            "fingerprint": fingerprint,
-            "dtype": dtype.str,
-            "read": read,
-            "pairs": source.count,
-            "dropped": dropped,
-            "tokens": {"source": source.tokens, "target": target.tokens},
-            "longest": {"source": source.longest, "target": target.longest},
-        }
-        _write_synced(partial / "pack.json", json.dumps(about, indent=1).encode())
-        shutil.rmtree(folder, ignore_errors=True)
-        os.replace(partial, folder)
-    except OSError as error:
-        raise UserError(f"{folder}: the tokenised corpus cannot be written ({error}); check the disk") from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return Pack(folder)
+    def everything(self) -> Part:
+        """All pairs as one part; waits until they are all there."""
+        while not self.whole:
+            self._wait()
+        return Part(0, 0, len(self), self.longest())
+
+    def grow(self) -> None:
+        """Lets a pack that is not whole go on growing, until `stop`."""
+        if self._growth and not self.whole:
+            self._growth.start()
+
+    def stop(self) -> None:
+        if self._growth:
+            self._growth.stop()
+
+    def _wait(self) -> None:
+        if self._growth is None:
+            raise UserError(f"{self.folder}: the tokenised corpus is not whole; resume the run that made it")
+        self._growth.wait()
+        with self._looking:
+            if not self.whole:
+                self._look()
+                if self.whole:
+                    self._grown(self)
 
 
-def open_pack(folder: Path, fingerprint: str) -> Pack | None:
-    """The pack in a folder if it is whole and was made of just these inputs, else None."""
+def open_pack(
+    folder: Path, fingerprint: str, growth: Growth | None = None, grown: Callable[[Pack], None] = lambda pack: None
+) -> Pack | None:
+    """The pack in a folder if it was made of just these inputs and is whole or may still grow, else None."""
+    about = _description(folder, fingerprint)
+    if about is None or not about["pairs"] or not (about.get("whole", True) or growth):
+        return None
+    return Pack(folder, growth, grown)
+
+
+def _description(folder: Path, fingerprint: str) -> dict[str, Any] | None:
+    """What a folder holds, if that was made of just these inputs and is all there."""
     try:
         about = json.loads((folder / "pack.json").read_text())
-        width = np.dtype(about["dtype"]).itemsize
-        sizes = {f"{side}.ids": width * about["tokens"][side] for side in ("source", "target")}
-        sizes |= {f"{side}.offsets": 8 * (about["pairs"] + 1) for side in ("source", "target")}
-        whole = all((folder / name).stat().st_size == size for name, size in sizes.items())
+        sizes = {name: size for side in _SIDES for name, size in _sizes(about, side).items()}
+        # What was being appended when packing was interrupted is left over.
+        there = {name: (folder / name).stat().st_size for name in sizes}
+        fits = all(there[name] == size or (there[name] > size and not about["whole"]) for name, size in sizes.items())
         same = about["version"] == _VERSION and about["fingerprint"] == fingerprint
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return Pack(folder) if whole and same else None
+    return about if fits and same else None
+
+
+def _sizes(about: Mapping[str, Any], side: str) -> dict[str, int]:
+    """The bytes of a side's two files."""
+    width = np.dtype(about["dtype"]).itemsize
+    return {f"{side}.ids": width * about["tokens"][side], f"{side}.offsets": 8 * (about["pairs"] + 1)}
+
+
+def _parts(about: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return about.get("parts") or [about]  # packs of one part once did not say so
+
+
+def _both(sides: Mapping[str, int]) -> tuple[int, int]:
+    return sides["source"], sides["target"]
 
 
 def fingerprint(paths: Iterable[str | Path], settings: Mapping[str, Any], tokenizer_files: Mapping[str, bytes]) -> str:
@@ -162,43 +210,146 @@ def fingerprint(paths: Iterable[str | Path], settings: Mapping[str, Any], tokeni
     return hashlib.sha256(everything.encode()).hexdigest()
 
 
-class _Writer:
-    """Appends sentences to the two files of one side."""
+def pack_pairs(
+    pairs: Iterable[Pair],
+    source_encode: Encode,
+    target_encode: Encode,
+    folder: Path,
+    *,
+    vocabulary: int,
+    filters: Filters | None = None,
+    held_out: HeldOut | None = None,
+    fingerprint: str = "",
+    progress: Callable[[int], None] | None = None,
+    part: int = 0,
+) -> Pack:
+    """Filters, tokenises and writes a stream of pairs; `progress` hears how many lines were read so far.
 
-    def __init__(self, folder: Path, side: str, dtype: np.dtype) -> None:
-        self._dtype = dtype
-        self._ids = (folder / f"{side}.ids").open("wb")
-        self._offsets = (folder / f"{side}.offsets").open("wb")
-        self._offsets.write(np.zeros(1, "<i8").tobytes())
-        self.count = self.tokens = self.longest = 0
+    The encoders are a tokenizer's `encode_many`; `vocabulary` is the larger number of ids and sets the width on disk.
+    With `part`, the pack can be read, and gone on with, after every so many lines.
+    """
+    filters = filters or Filters()
+    about = _description(folder, fingerprint) if part else None
+    if about is not None and about["whole"]:
+        return Pack(folder)
+    about = about or _nothing(fingerprint, "<u2" if vocabulary <= 1 << 16 else "<u4")
+    for reason in ("too_long", "ratio"):  # all others are counted anew
+        filters.dropped[reason] = about["dropped"].get(reason, 0)
+    packed = about["read"]
+    read = withheld = 0
+
+    def dropped() -> dict[str, int]:
+        return {"held_out": withheld, **filters.dropped}
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _Writer(folder, about) as writer:
+            for lines in _chunks(pairs, part):
+                read += len(lines)
+                kept = [pair for pair in lines if not held_out.has(*pair)] if held_out is not None else lines
+                withheld += len(lines) - len(kept)
+                kept = filters.by_text(kept)  # also of what an earlier run packed: filters remember what they saw
+                if read > packed and kept:
+                    sources, targets = source_encode([s for s, _ in kept]), target_encode([t for _, t in kept])
+                    fits = filters.by_length(_lengths(sources), _lengths(targets)).tolist()
+                    writer.write(list(compress(sources, fits)), list(compress(targets, fits)))
+                if read > packed and part and read % part == 0:
+                    writer.record(read, dropped())
+                if progress is not None:
+                    progress(read)
+            if about["pairs"] == 0:
+                reasons = ", ".join(f"{name} {count}" for name, count in dropped().items() if count)
+                raise UserError(
+                    f"data: no pairs left to train on, of {read} read ({reasons}); loosen data.* or add text"
+                )
+            writer.record(read, dropped(), whole=True)
+    except OSError as error:
+        raise UserError(f"{folder}: the tokenised corpus cannot be written ({error}); check the disk") from None
+    finally:
+        if not about["read"]:
+            shutil.rmtree(folder, ignore_errors=True)
+    return Pack(folder)
+
+
+def _nothing(fingerprint: str, dtype: str) -> dict[str, Any]:
+    """The description of a pack with nothing in it."""
+    return {
+        "version": _VERSION,
+        "fingerprint": fingerprint,
+        "dtype": dtype,
+        "read": 0,
+        "pairs": 0,
+        "dropped": {},
+        "tokens": dict.fromkeys(_SIDES, 0),
+        "longest": dict.fromkeys(_SIDES, 0),
+        "parts": [],
+        "whole": False,
+    }
+
+
+class _Writer:
+    """Appends to the files of a pack, and to its description what is in them."""
+
+    def __init__(self, folder: Path, about: dict[str, Any]) -> None:
+        self._folder, self._about = folder, about
+        if not about["parts"]:
+            (folder / "pack.json").unlink(missing_ok=True)  # it describes what is overwritten now
+        self._files = {}
+        for side in _SIDES:
+            for name, size in _sizes(about, side).items():
+                self._files[name] = (folder / name).open("ab")
+                self._files[name].truncate(size)  # an empty file of offsets becomes one zero
+        self._begin_part()
 
     def __enter__(self) -> _Writer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ids.close()
-        self._offsets.close()
+        for file in self._files.values():
+            file.close()
 
-    def write(self, sentences: list[list[int]]) -> None:
-        if not sentences:
+    def _begin_part(self) -> None:
+        self._part: dict[str, Any] = {"pairs": 0, "longest": dict.fromkeys(_SIDES, 0)}
+
+    def write(self, *sides: list[list[int]]) -> None:
+        if not sides[0]:
             return
-        lengths = _lengths(sentences)
-        ends = lengths.cumsum()
-        self._ids.write(np.fromiter(chain.from_iterable(sentences), self._dtype, int(ends[-1])).tobytes())
-        self._offsets.write((self.tokens + ends).astype("<i8").tobytes())
-        self.count += len(sentences)
-        self.tokens += int(ends[-1])
-        self.longest = max(self.longest, int(lengths.max()))
+        for side, sentences in zip(_SIDES, sides, strict=True):
+            lengths = _lengths(sentences)
+            ends = lengths.cumsum()
+            ids = np.fromiter(chain.from_iterable(sentences), self._about["dtype"], int(ends[-1]))
+            self._files[f"{side}.ids"].write(ids.tobytes())
+            self._files[f"{side}.offsets"].write((self._about["tokens"][side] + ends).astype("<i8").tobytes())
+            self._about["tokens"][side] += int(ends[-1])
+            for longest in (self._about["longest"], self._part["longest"]):
+                longest[side] = max(longest[side], int(lengths.max()))
+        self._about["pairs"] += len(sides[0])
+        self._part["pairs"] += len(sides[0])
+
+    def record(self, read: int, dropped: Mapping[str, int], whole: bool = False) -> None:
+        """From now on all that was written can be read."""
+        for file in self._files.values():
+            file.flush()
+            os.fsync(file.fileno())
+        if read > self._about["read"]:
+            self._about["parts"].append(self._part)
+            self._begin_part()
+        self._about |= {"read": read, "dropped": dict(dropped), "whole": whole}
+        new = self._folder / "pack.json.new"
+        _write_synced(new, json.dumps(self._about, indent=1, sort_keys=True).encode())
+        os.replace(new, self._folder / "pack.json")
+
+
+def _chunks(pairs: Iterable[Pair], part: int) -> Iterator[list[Pair]]:
+    """Lists of pairs; one ends where a part ends."""
+    stream, read = iter(pairs), 0
+    while lines := list(islice(stream, min(_CHUNK, part - read % part) if part else _CHUNK)):
+        read += len(lines)
+        yield lines
 
 
 def _lengths(sentences: list[list[int]]) -> np.ndarray:
     return np.fromiter(map(len, sentences), np.int64, len(sentences))
-
-
-def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
-    stream = iter(pairs)
-    while part := list(islice(stream, _CHUNK)):
-        yield part
 
 
 def _write_synced(file: Path, content: bytes) -> None:

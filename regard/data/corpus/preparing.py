@@ -1,23 +1,32 @@
-"""From parallel text to what training reads: pairs are held out, a tokenizer is learnt, the corpus becomes numbers."""
+"""From parallel text to what training reads: pairs are held out, a tokenizer is learnt, the corpus becomes numbers.
+
+A large corpus is not read to its end first: pairs are held out and the tokenizer is learnt from its beginning, and
+training begins while it is still being packed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 
 from regard.config import Data, Recipe
 from regard.data import tokenizer as tokenizers
-from regard.data.corpus.filters import Filters
 from regard.data.corpus.hold_out import HeldOut, choose
-from regard.data.corpus.pack import Pack, fingerprint, open_pack, pack_pairs
-from regard.data.corpus.reading import Pair, read_pairs
+from regard.data.corpus.pack import Pack, open_pack
+from regard.data.corpus.packing import Order, Packer, made_pairs, pack, training_pairs
+from regard.data.corpus.reading import Pair, has_more_lines, read_pairs
 from regard.data.normalise import plain
-from regard.data.splitting import make_format
 from regard.data.tokenizer._base import Tokenizer
 from regard.errors import UserError, suggestion
 from regard.storage import write_file
 
 Note = Callable[[str], None]
+
+LARGE = 16
+"""A corpus of more parts than this is large,"""
+BEGINNING = 2
+"""and so many of them are its beginning."""
 
 
 def prepare(
@@ -27,53 +36,37 @@ def prepare(
 
     The pack is made again only where what it was made of has changed.
     """
-    valid, held = held_out(recipe.data, place, note)
-    tokenizer = _tokenizer(recipe, held, known, note)
     data = recipe.data
-    chosen = {
-        name: getattr(data, name)
-        for name in ("max_length", "max_ratio", "drop_duplicates", "drop_identical", "drop_wrong_script")
-    }
-    withheld = [data.hold_out, data.hold_out_valid, data.hold_out_test, data.plain_source, data.format]
-    inputs = [*data.source, *data.target, *data.valid_source, *data.valid_target]
-    mark = fingerprint(inputs, {**chosen, "withheld": withheld}, tokenizer.files())
-    pack = open_pack(place / "pack", mark)
-    if pack is None:
-        tidy = plain if data.plain_source else str
-        pack = pack_pairs(
-            training_pairs(data),
-            lambda texts: tokenizer.encode_many([tidy(text) for text in texts]),
-            tokenizer.encode_many,
-            place / "pack",
-            vocabulary=len(tokenizer),
-            filters=Filters(**chosen),
-            held_out=held,
-            fingerprint=mark,
-            progress=_every(200_000, lambda lines: note(f"reading the corpus: {lines:,} lines")),
-        )
-    dropped = ", ".join(f"{name} {count:,}" for name, count in pack.dropped.items() if count) or "none"
-    note(f"{len(pack):,} pairs to train on of {pack.about['read']:,}; dropped: {dropped}")
-    return tokenizer, pack, valid
+    if data.part < 1:
+        raise UserError(f"data.part must be at least 1, not {data.part}")
+    large = not data.format and has_more_lines(data.source, LARGE * data.part)
+    most = BEGINNING * data.part if large else None
+    valid, held = held_out(data, place, note, most)
+    tokenizer = _tokenizer(recipe, held, known, note, most)
+    order = Order.of(place / "pack", data, tokenizer, held, data.part if large else 0)
+    made = _growing(order, note) if large else open_pack(order.folder, order.fingerprint)
+    made = made or pack(order, _every(200_000, lambda lines: note(f"reading the corpus: {lines:,} lines")))
+    note(str(made) if made.whole else f"{len(made):,} pairs to begin with; the rest of the corpus is read meanwhile")
+    return tokenizer, made, valid
 
 
-def training_pairs(data: Data) -> Iterator[Pair]:
-    """Lines of two files, or what a format that makes its own pairs gives."""
-    return _made(data, "train") if data.format else read_pairs(data.source, data.target)
+def _growing(order: Order, note: Note) -> Pack:
+    """The pack of a large corpus, as soon as there are pairs in it."""
+    packer = Packer(order)
+    while (found := open_pack(order.folder, order.fingerprint, packer, lambda whole: note(str(whole)))) is None:
+        packer.wait()
+    return found
 
 
 def named_pairs(data: Data, part: str = "valid") -> list[Pair]:
     """The pairs to validate on that the recipe names; a format that makes its own has others to test on."""
     if data.format:
-        return list(_made(data, part))
+        return list(made_pairs(data, part))
     return list(read_pairs(data.valid_source, data.valid_target)) if data.valid_source else []
 
 
-def _made(data: Data, part: str) -> Iterator[Pair]:
-    return iter([(example.input, example.target) for example in make_format(data).read([], part)])
-
-
-def held_out(data: Data, place: Path, note: Note) -> tuple[list[Pair], HeldOut]:
-    """The validation pairs, and all pairs (those for testing too) that training must avoid."""
+def held_out(data: Data, place: Path, note: Note, most: int | None = None) -> tuple[list[Pair], HeldOut]:
+    """The validation pairs, and all pairs (those for testing too) that training must avoid; of the first `most`."""
     folder = place / "held_out"
     named = named_pairs(data)
     wanted = data.hold_out_valid if data.hold_out_valid >= 0 else 0 if named else 1000
@@ -87,8 +80,9 @@ def held_out(data: Data, place: Path, note: Note) -> tuple[list[Pair], HeldOut]:
     ]
     valid, test = [], []
     if wanted or data.hold_out_test:
-        pairs = training_pairs(data) if data.format else read_pairs(*map(list, zip(*files)))
-        valid, test = choose(pairs, [wanted, data.hold_out_test])
+        sources, targets = map(list, zip(*files)) if files else ([], [])
+        pairs = training_pairs(data) if data.format else read_pairs(sources, targets, mixed=most is not None)
+        valid, test = choose(islice(pairs, most), [wanted, data.hold_out_test])
         for name, some in (("valid", valid), ("test", test)):
             for side, ending in enumerate(("source", "target")):
                 if some:
@@ -97,14 +91,14 @@ def held_out(data: Data, place: Path, note: Note) -> tuple[list[Pair], HeldOut]:
     return [*valid, *named], HeldOut([*valid, *test, *named])
 
 
-def _tokenizer(recipe: Recipe, held: HeldOut, known: Mapping[str, bytes], note: Note) -> Tokenizer:
+def _tokenizer(recipe: Recipe, held: HeldOut, known: Mapping[str, bytes], note: Note, most: int | None) -> Tokenizer:
     if known:
         return tokenizers.from_files(known)
     note("learning the tokenizer from the training text")
     tidy = plain if recipe.data.plain_source else str
 
     def lines() -> Iterator[str]:
-        for source, target in training_pairs(recipe.data):
+        for source, target in islice(training_pairs(recipe.data, mixed=most is not None), most):
             if not held.has(source, target):
                 yield tidy(source)
                 yield target

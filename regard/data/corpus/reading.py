@@ -7,13 +7,14 @@ import lzma
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 
 from regard.errors import UserError, suggestion
 
 Pair = tuple[str, str]
 
+_BLOCK = 1024  # pairs of a file that stay together where files are mixed
 _COLUMN = re.compile(r"(.+)#([1-9][0-9]*)")
 
 
@@ -32,8 +33,13 @@ def read_lines(path: str | Path) -> Iterator[str]:
     return _lines(file, column or (1 if _is_table(file) else None))
 
 
-def read_pairs(source_paths: Sequence[str | Path], target_paths: Sequence[str | Path]) -> Iterator[Pair]:
-    """The pairs of one or more files a side. A .tsv alone holds both: column 1 is the source, column 2 the target."""
+def read_pairs(
+    source_paths: Sequence[str | Path], target_paths: Sequence[str | Path], mixed: bool = False
+) -> Iterator[Pair]:
+    """The pairs of one or more files a side. A .tsv alone holds both: column 1 is the source, column 2 the target.
+
+    One file after another or, `mixed`, from all of them by turns, so that they end at about the same time.
+    """
     if not target_paths and all(_is_table(split_column(path)[0]) for path in source_paths):
         target_paths = source_paths
     if len(source_paths) != len(target_paths):
@@ -48,7 +54,13 @@ def read_pairs(source_paths: Sequence[str | Path], target_paths: Sequence[str | 
         for file, _ in files:
             check_file(file)
         sides.append([(file, column or (usual_column if _is_table(file) else None)) for file, column in files])
-    return _pairs(sides[0], sides[1])
+    return _pairs(sides[0], sides[1], mixed)
+
+
+def has_more_lines(paths: Sequence[str | Path], than: int) -> bool:
+    """Reads no more of the files than it needs to know."""
+    lines = chain.from_iterable(raw_lines(split_column(path)[0]) for path in paths)
+    return next(islice(lines, than, None), None) is not None
 
 
 def check_file(file: Path) -> None:
@@ -70,42 +82,60 @@ def _is_table(file: Path) -> bool:
     return ".tsv" in file.suffixes[-2:]
 
 
-def _pairs(sources: list[tuple[Path, int | None]], targets: list[tuple[Path, int | None]]) -> Iterator[Pair]:
-    total = 0
-    for source, target in zip(sources, targets, strict=True):
-        left, right = _lines(*source), _lines(*target)
-        count = 0
-        for one, other in zip_longest(left, right):
-            if one is None or other is None:
-                more = count + 1 + sum(1 for _ in left) + sum(1 for _ in right)
-                numbers = (count, more) if one is None else (more, count)
-                raise UserError(
-                    f"{source[0]} has {numbers[0]} lines but {target[0]} has {numbers[1]}; "
-                    "line n of one must translate line n of the other"
-                )
-            count += 1
-            yield one, other
-        total += count
-    if total == 0:
+Column = tuple[Path, int | None]
+"""A file, or a column of it."""
+
+
+def _pairs(sources: list[Column], targets: list[Column], mixed: bool) -> Iterator[Pair]:
+    streams = [_pairs_of(source, target) for source, target in zip(sources, targets, strict=True)]
+    sizes = [source[0].stat().st_size for source in sources]
+    pairs = _by_turns(streams, sizes) if mixed else chain.from_iterable(streams)
+    first = next(pairs, None)
+    if first is None:
         names = ", ".join(str(file) for file, _ in [*sources, *targets])
         raise UserError(f"the corpus is empty: no lines in {names}")
+    yield first
+    yield from pairs
+
+
+def _pairs_of(source: Column, target: Column) -> Iterator[Pair]:
+    left, right = _lines(*source), _lines(*target)
+    for count, (one, other) in enumerate(zip_longest(left, right)):
+        if one is None or other is None:
+            more = count + 1 + sum(1 for _ in left) + sum(1 for _ in right)
+            numbers = (count, more) if one is None else (more, count)
+            raise UserError(
+                f"{source[0]} has {numbers[0]} lines but {target[0]} has {numbers[1]}; "
+                "line n of one must translate line n of the other"
+            )
+        yield one, other
+
+
+def _by_turns(streams: Sequence[Iterator[Pair]], sizes: Sequence[int]) -> Iterator[Pair]:
+    """A block of the stream that is least far through, again and again; how far is reckoned by the files' sizes."""
+    taken = dict.fromkeys(range(len(streams)), 0)
+    while taken:
+        chosen = min(taken, key=lambda i: taken[i] / max(1, sizes[i]))
+        block = list(islice(streams[chosen], _BLOCK))
+        taken[chosen] += len(block)
+        if len(block) < _BLOCK:
+            del taken[chosen]
+        yield from block
 
 
 def _lines(file: Path, column: int | None) -> Iterator[str]:
     number = 0
     try:
-        for number, raw in enumerate(_raw_lines(file), 1):
+        for number, raw in enumerate(raw_lines(file), 1):
             if number == 1:
                 raw = raw.removeprefix(b"\xef\xbb\xbf")
-            line = raw.removesuffix(b"\n").removesuffix(b"\r").decode()
+            line = raw.removesuffix(b"\r").decode()
             yield line if column is None else _cell(line, column, file, number)
     except UnicodeDecodeError as error:
         bad = error.object[error.start]
         raise UserError(
             f"{file}, line {number}: byte {error.start + 1} (0x{bad:02x}) is not valid UTF-8; convert the file to UTF-8"
         ) from None
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-        raise UserError(f"{file}, after line {number}: cannot be read ({error}); check the file") from None
 
 
 def _cell(line: str, column: int, file: Path, number: int) -> str:
@@ -115,7 +145,18 @@ def _cell(line: str, column: int, file: Path, number: int) -> str:
     return cells[column - 1]
 
 
-def _raw_lines(file: Path) -> Iterator[bytes]:
+def raw_lines(file: Path) -> Iterator[bytes]:
+    """The lines of a file, plain or compressed, as bytes without their `\\n`."""
+    number = 0
+    try:
+        for line in _opened_lines(file):
+            number += 1
+            yield line.removesuffix(b"\n")
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        raise UserError(f"{file}, after line {number}: cannot be read ({error}); check the file") from None
+
+
+def _opened_lines(file: Path) -> Iterator[bytes]:
     # Binary files split on \n alone; text mode and splitlines() would also split on U+2028 and others.
     if file.suffix == ".gz":
         with gzip.open(file, "rb") as stream:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard.errors import UserError
 from regard.layers.attend import attend
 from regard.layers.attention._base import Attention, Context, Kept, Mask, Places, Query
+from regard.layers.linear import Linear
 
 __all__ = ["MultiHead"]
 
@@ -24,7 +24,7 @@ class MultiHead(Attention):
             raise UserError(f"model: width {width} cannot be divided among {heads} heads; choose heads that divide it")
         self.width = self.context = width
         self.heads, self.dropout = heads, dropout
-        self.inward = nn.Linear(width, 3 * width)  # W_Q, W_K, W_V on top of each other: one product makes all three
+        self.inward = Linear(width, 3 * width)  # W_Q, W_K, W_V on top of each other: one product makes all three
         self.outward = nn.Linear(width, width)
         for matrix in (*self.inward.weight.chunk(3), self.outward.weight):
             nn.init.xavier_uniform_(matrix)
@@ -45,12 +45,12 @@ class MultiHead(Attention):
 
     def remember(self, memory: Float[Tensor, "B S D"]) -> Kept:
         """Keys and values."""
-        both = F.linear(memory, self.inward.weight[self.width :], self.inward.bias[self.width :])
+        both = self.inward.part(memory, self.width, 3 * self.width)
         key, value = both.chunk(2, dim=-1)
         return {"key": self._split(key), "value": self._split(value)}
 
     def recall(self, query: Query, kept: Kept, mask: Mask = None, places: Places = None) -> Context:
-        projected = F.linear(query, self.inward.weight[: self.width], self.inward.bias[: self.width])
+        projected = self.inward.part(query, 0, self.width)
         return self.look(self._split(projected), kept["key"], kept["value"], mask)
 
     def look(

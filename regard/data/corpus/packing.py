@@ -1,0 +1,173 @@
+"""Packing a corpus: here, or in a process of its own, so that training can begin with the first part of a large one.
+
+Such a process takes its order as a line of JSON on standard input and ends when that is closed: it never outlives who
+started it, however that ends. A lock tells who packs; all others only read.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from regard.config import Data
+from regard.data import tokenizer as tokenizers
+from regard.data.corpus.filters import Filters
+from regard.data.corpus.hold_out import HeldOut
+from regard.data.corpus.pack import Pack, fingerprint, pack_pairs
+from regard.data.corpus.reading import Pair, read_pairs
+from regard.data.normalise import plain
+from regard.data.splitting import make_format
+from regard.data.tokenizer._base import Tokenizer
+from regard.errors import UserError
+from regard.locking import hold, hold_in_turn
+
+PATIENCE = 0.05
+"""Seconds between two looks at what another process packs."""
+FILTERS = ("max_length", "max_ratio", "drop_duplicates", "drop_identical", "drop_wrong_script")
+
+
+@dataclass(frozen=True)
+class Order:
+    """All that packing needs to know."""
+
+    folder: Path
+    data: Data
+    tokenizer: Tokenizer
+    held_out: HeldOut
+    part: int
+    """Lines after which the pack can be read; 0 where it is read when it is whole."""
+    fingerprint: str
+
+    @classmethod
+    def of(cls, folder: Path, data: Data, tokenizer: Tokenizer, held_out: HeldOut, part: int) -> Order:
+        inputs = [*data.source, *data.target, *data.valid_source, *data.valid_target]
+        withheld = [data.hold_out, data.hold_out_valid, data.hold_out_test, data.plain_source, data.format]
+        settings = {name: getattr(data, name) for name in FILTERS} | {"withheld": withheld}
+        settings |= {"part": part} if part else {}
+        return cls(folder, data, tokenizer, held_out, part, fingerprint(inputs, settings, tokenizer.files()))
+
+    def to_json(self) -> str:
+        files = {name: base64.b64encode(content).decode() for name, content in self.tokenizer.files().items()}
+        held = [sorted(self.held_out.sources), sorted(self.held_out.targets)]
+        return json.dumps([str(self.folder), asdict(self.data), files, held, self.part, self.fingerprint])
+
+    @classmethod
+    def from_json(cls, text: str) -> Order:
+        folder, data, files, held, part, mark = json.loads(text)
+        tokenizer = tokenizers.from_files({name: base64.b64decode(content) for name, content in files.items()})
+        return cls(Path(folder), Data(**data), tokenizer, HeldOut.of_hashes(*held), part, mark)
+
+
+def training_pairs(data: Data, mixed: bool = False) -> Iterator[Pair]:
+    """Lines of two files (see `read_pairs`), or what a format that makes its own pairs gives."""
+    return made_pairs(data, "train") if data.format else read_pairs(data.source, data.target, mixed)
+
+
+def made_pairs(data: Data, part: str) -> Iterator[Pair]:
+    return iter([(example.input, example.target) for example in make_format(data).read([], part)])
+
+
+def pack(order: Order, progress: Callable[[int], None] | None = None) -> Pack:
+    encode, tidy = order.tokenizer.encode_many, plain if order.data.plain_source else str
+    return pack_pairs(
+        training_pairs(order.data, mixed=order.part > 0),
+        lambda texts: encode([tidy(text) for text in texts]),
+        encode,
+        order.folder,
+        vocabulary=len(order.tokenizer),
+        filters=Filters(**{name: getattr(order.data, name) for name in FILTERS}),
+        held_out=order.held_out,
+        fingerprint=order.fingerprint,
+        progress=progress,
+        part=order.part,
+    )
+
+
+class Packer:
+    """The growth of a pack: a process that packs, unless another process's is at it already."""
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._process: subprocess.Popen[str] | None = None
+        self._starting = threading.Lock()
+        self._stopped = threading.Event()
+
+    def start(self) -> None:
+        self._stopped.clear()
+        self._see_to_it()
+
+    def wait(self) -> None:
+        if self._stopped.wait(PATIENCE):
+            raise CancelledError
+        self._see_to_it()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        with self._starting:
+            if self._process is not None:
+                self._process.kill()  # whatever it was doing: the next one goes on after the last whole part
+                self._process.communicate()
+                self._process = None
+
+    def _see_to_it(self) -> None:
+        with self._starting:
+            if self._process is None:
+                lock = hold(_lock(self._order))
+                if lock is not None:
+                    lock.close()
+                    self._process = _start(self._order)
+            elif code := self._process.poll():
+                message, _ = self._process.communicate()
+                raise UserError(message.strip() or f"the process that tokenises the corpus ended with code {code}")
+
+
+def _lock(order: Order) -> Path:
+    order.folder.parent.mkdir(parents=True, exist_ok=True)
+    return order.folder.with_name(f"{order.folder.name}.lock")
+
+
+def _start(order: Order) -> subprocess.Popen[str]:
+    paths = [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")]
+    process = subprocess.Popen(
+        [sys.executable, "-m", __name__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        text=True,
+        start_new_session=True,  # Ctrl-C is for who started it, who will stop it
+    )
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):  # it has ended, and its code says so
+        process.stdin.write(order.to_json() + "\n")
+        process.stdin.flush()
+    return process
+
+
+def main() -> None:
+    order = Order.from_json(sys.stdin.readline())
+    threading.Thread(target=_end_with_standard_input, daemon=True).start()
+    try:
+        with hold_in_turn(_lock(order)):
+            pack(order)
+    except UserError as error:
+        print(error)
+        sys.exit(2)
+
+
+def _end_with_standard_input() -> None:
+    while os.read(0, 1 << 16):
+        pass
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

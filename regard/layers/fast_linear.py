@@ -1,0 +1,128 @@
+"""Linear layers for use on a CPU, where the products of a few rows with large weights are most of the work.
+
+Weights are laid out once as the kernels want them. In int8 a quarter of the memory is read and four times as many
+products are done at once. Both are for use only: such a model cannot be trained or saved.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.errors import UserError
+from regard.layers.attention.multi_head import MultiHead
+from regard.layers.feed_forward import FeedForward
+
+PRECISIONS = ("auto", "float32", "bfloat16", "int8")
+FEW = 3
+"""So many rows are still faster with the weights as they were."""
+
+
+class FastLinear(nn.Module, ABC):
+    """x W^T + b for fixed W and b."""
+
+    def __init__(self, weight: Float[Tensor, "P D"], bias: Float[Tensor, "P"] | None):
+        super().__init__()
+        self._weight, self._bias = weight.detach(), None if bias is None else bias.detach()
+        self._parts: dict[tuple[int, int], FastLinear] = {}
+
+    @abstractmethod
+    def forward(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N P"]: ...
+
+    def part(self, x: Float[Tensor, "*N D"], start: int, stop: int) -> Float[Tensor, "*N Q"]:
+        """Some rows of W only; laid out when they are first asked for."""
+        if (start, stop) not in self._parts:
+            bias = None if self._bias is None else self._bias[start:stop]
+            self._parts[start, stop] = type(self)(self._weight[start:stop], bias)
+        return self._parts[start, stop](x)
+
+
+class PackedLinear(FastLinear):
+    """In float32."""
+
+    def __init__(self, weight: Float[Tensor, "P D"], bias: Float[Tensor, "P"] | None):
+        super().__init__(weight, bias)
+        self._packed: Tensor | None = None
+
+    def forward(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N P"]:
+        if x.numel() < FEW * x.shape[-1]:
+            return F.linear(x, self._weight, self._bias)
+        if self._packed is None:
+            self._packed = torch.ops.mkldnn._reorder_linear_weight(self._weight.contiguous(), 64)
+        return torch.ops.mkldnn._linear_pointwise(x, self._packed, self._bias, "none", [], "")
+
+
+class Int8Linear(FastLinear):
+    """W and x rounded to 127 steps on either side of 0, with a scale for each row of W and each row of x.
+
+    Each row of x has a scale of its own, so no sentence changes what comes of another in its batch.
+    """
+
+    def __init__(self, weight: Float[Tensor, "P D"], bias: Float[Tensor, "P"] | None):
+        super().__init__(weight, bias)
+        self._packed = None
+
+    def forward(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N P"]:
+        if self._packed is None:
+            self._packed = _packed_int8(self._weight)
+        # The kernel has one scale for all of x, so each row is brought to the range from -1 to 1 before and back after.
+        largest = torch.maximum(x.amax(-1, keepdim=True), x.amin(-1, keepdim=True).neg_()).clamp_min_(1e-30)
+        y = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(x / largest, 1 / 127, 128, self._packed)
+        y.mul_(largest)
+        return y if self._bias is None else y.add_(self._bias)
+
+
+def _packed_int8(weight: Tensor) -> torch.ScriptObject:
+    scale = weight.abs().amax(1).clamp_min(1e-30) / 127
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # these types are to leave PyTorch one day; see `int8_is_fast`
+        rounded = torch.quantize_per_channel(weight, scale.double(), torch.zeros_like(scale).long(), 0, torch.qint8)
+    return torch.ops.quantized.linear_prepack(rounded, None)
+
+
+def int8_is_fast() -> bool:
+    """Whether this CPU multiplies int8 without overflow, and this PyTorch has the kernel."""
+    names = ("_is_vnni_supported", "_is_avx512_vnni_supported")  # the second in newer versions
+    vnni = any(getattr(torch.cpu, name, lambda: False)() for name in names)
+    engines = torch.backends.quantized.supported_engines
+    kernel = getattr(torch.ops.quantized, "linear_with_input_q_dq_qweight_dq_output_fp32", None)
+    return vnni and "fbgemm" in engines and kernel is not None
+
+
+def packing_is_possible() -> bool:
+    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+def ready_for_use(model: nn.Module, precision: str, device: torch.device) -> nn.Module:
+    """The model, its Transformer layers and its projection to the vocabulary as fast as the device can. `auto` is
+    int8 on a CPU that is fast at it, bfloat16 on a GPU that has it, and else float32."""
+    if precision not in PRECISIONS:
+        raise UserError(f"precision '{precision}' is not known; use {', '.join(PRECISIONS)}")
+    on_cpu = device.type == "cpu"
+    if precision == "int8" and not (on_cpu and int8_is_fast()):
+        raise UserError("precision int8 needs a CPU with AVX-512 VNNI; use --precision float32")
+    if precision == "auto":
+        half = device.type == "cuda" and torch.cuda.is_bf16_supported()
+        precision = "int8" if on_cpu and int8_is_fast() else "bfloat16" if half else "float32"
+    if precision == "bfloat16":
+        return model.to(torch.bfloat16)
+    if on_cpu and (precision == "int8" or packing_is_possible()):
+        replace_linears(model, Int8Linear if precision == "int8" else PackedLinear)
+    return model
+
+
+def replace_linears(model: nn.Module, kind: type[FastLinear]) -> None:
+    if kind is Int8Linear:
+        torch.backends.quantized.engine = "fbgemm"
+    for module in list(model.modules()):
+        if isinstance(module, (MultiHead, FeedForward)):
+            for name in ("inward", "outward"):
+                linear = getattr(module, name)
+                setattr(module, name, kind(linear.weight, linear.bias))
+        elif hasattr(module, "projection"):  # a decoder's, whose weights may be those of its embedding
+            module.projection = kind(module.output_weight(), None)
