@@ -17,6 +17,7 @@ from regard.config import PRESETS, Recipe, recipe_from_toml, to_toml
 from regard.data.codec import Codec
 from regard.device import pick_device
 from regard.errors import UserError, suggestion
+from regard.layers.fast_linear import ready_for_use
 from regard.pretrained import shipped_models
 from regard.storage import Folder, read_folder, save_weights, write_folder
 from regard.task._base import Task
@@ -239,12 +240,15 @@ def export(name: str | Path, folder: str | Path, precision: str = "int8") -> Pat
     return Path(folder)
 
 
-def load(name: str | Path = "fr-en", device: str = "auto", task: str = "") -> Any:
+def load(name: str | Path = "fr-en", device: str = "auto", task: str = "", precision: str = "") -> Any:
     """A shipped model by name, or any model folder or run by path, ready to use: a Translator, a Classifier, ...
 
-    With `task` a model for anything else is refused.
+    With `task` a model for anything else is refused. `precision` makes it fast for use and nothing else: float32,
+    bfloat16, int8 (on the CPU) or auto, the fastest of these on the device. Without it the model is as it was trained.
     """
     recipe, codec, model = read_model(read_folder(find_model(name)))
     if task and recipe.task != task:
         raise UserError(f"{name}: this model is made to {recipe.task}, not to {task}; use: regard {recipe.task}")
-    return task_of(recipe)(recipe, codec, model, pick_device(device))
+    place = pick_device(device)
+    ready = ready_for_use(model, precision, place) if precision else model
+    return task_of(recipe)(recipe, codec, ready, place)

@@ -106,49 +106,49 @@ class State:
     memory: Tree = field(default_factory=dict)
     """Per sentence, (B, ...): never reordered within a search."""
     slots: Tree = field(default_factory=dict)
-    """Per row and position, (R, capacity, ...): filled one position at a time. Empty when capacity is 0."""
+    """Per sentence and position, (B, capacity, ...): filled one position at a time. Empty when capacity is 0."""
+    origin: Int[Tensor, "R L"] | None = None
+    """Which row of its sentence wrote each position of a row's past. So rows part and die without moving any slot."""
     carry: Tree = field(default_factory=dict)
     """Per row, (R, ...): the state of a recurrent decoder."""
     cost: Float[Tensor, "R"] | None = None
     """As the memory's, of what was decoded last."""
 
 
-def select_(state: State, index: Int[Tensor, "R"], filled: int | None = None) -> State:
-    """Row r continues what row `index[r]` was, in place. Only the first `filled` slots are moved when that is known."""
+def select_(state: State, index: Int[Tensor, "R"]) -> State:
+    """Row r continues what row `index[r]`, of the same sentence, was; in place."""
 
-    def slots(buffer: Tensor) -> Tensor:
-        part = buffer[:, :filled]
-        part.copy_(part.index_select(0, index))
-        return buffer
-
-    def carry(buffer: Tensor) -> Tensor:
+    def moved(buffer: Tensor) -> Tensor:
         return buffer.copy_(buffer.index_select(0, index))
 
-    map_tree(slots, state.slots)
-    map_tree(carry, state.carry)
+    map_tree(moved, [state.carry, state.origin])
     return state
 
 
 def fork(state: State) -> State:
     """A copy that lives its own life; the memory, which nobody writes, is shared."""
-    return replace(
-        state,
-        position=state.position.clone(),
-        slots=map_tree(Tensor.clone, state.slots),
-        carry=map_tree(Tensor.clone, state.carry),
-    )
+    slots, carry, origin, position = map_tree(Tensor.clone, [state.slots, state.carry, state.origin, state.position])
+    return replace(state, slots=slots, carry=carry, origin=origin, position=position)
 
 
 def narrow(state: State, sentences: Int[Tensor, "N"]) -> State:
     """The state of some of the sentences only: what a search keeps when the others are done."""
     offsets = torch.arange(state.rows, device=sentences.device)
     rows = (sentences[:, None] * state.rows + offsets).flatten()
-    return replace(
-        state,
-        memory=map_tree(lambda t: t.index_select(0, sentences), state.memory),
-        slots=map_tree(lambda t: t.index_select(0, rows), state.slots),
-        carry=map_tree(lambda t: t.index_select(0, rows), state.carry),
-    )
+    memory, slots = map_tree(lambda t: t.index_select(0, sentences), [state.memory, state.slots])
+    carry, origin, cost = map_tree(lambda t: t.index_select(0, rows), [state.carry, state.origin, state.cost])
+    return replace(state, memory=memory, slots=slots, carry=carry, origin=origin, cost=cost)
+
+
+def grow(state: State, capacity: int) -> State:
+    """The same with room for more positions."""
+
+    def longer(buffer: Tensor) -> Tensor:
+        more = buffer.new_zeros(buffer.shape[0], capacity - buffer.shape[1], *buffer.shape[2:])
+        return torch.cat([buffer, more], 1)
+
+    slots, origin = map_tree(longer, [state.slots, state.origin])
+    return replace(state, slots=slots, origin=origin)
 
 
 @runtime_checkable

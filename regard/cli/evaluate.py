@@ -11,7 +11,7 @@ import typer
 
 from regard.cli.models import model_names
 from regard.cli.progress import progress_bar
-from regard.cli.terminal import Format, as_json, say
+from regard.cli.terminal import Format, Precision, as_json, say
 from regard.errors import UserError
 
 
@@ -33,6 +33,9 @@ def evaluate(
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Score without regard to case.")] = False,
     tokenize: Annotated[str, typer.Option(help="BLEU's tokenizer; none for text that is tokenised already.")] = "13a",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    precision: Annotated[
+        Precision, typer.Option(help="What translators compute in; auto is the fastest on the device.")
+    ] = Precision.float32,
     format: Annotated[Format, typer.Option(help="Plain text, or one JSON object.")] = Format.text,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar or warnings.")] = False,
 ) -> None:
@@ -49,12 +52,12 @@ def evaluate(
         if len(others) != len(references):
             raise UserError(f"{against} has {len(others)} lines but {source} has {len(sources)}; they must match")
     options = {"beam": beam, "length_penalty": length_penalty, "batch_tokens": batch_tokens}
-    outputs = _translated(model, sources, device, quiet, options)
+    outputs = _translated(model, sources, device, precision, quiet, options)
     scores = corpus_scores(outputs, references, lowercase=lowercase, tokenize=tokenize)
     result: dict[str, Any] = {"model": model, "lines": len(sources), **dataclasses.asdict(scores)}
     if against is not None:
         if others is None:
-            others = _translated(against, sources, device, quiet, options)
+            others = _translated(against, sources, device, precision, quiet, options)
         found = compare(outputs, others, references, lowercase=lowercase, tokenize=tokenize)
         result["against"] = {"name": against}
         result["against"] |= {n: dataclasses.asdict(c) | {"significant": c.significant} for n, c in found.items()}
@@ -69,10 +72,12 @@ def _tested(run: str, device: str, format: Format) -> None:
     typer.echo(as_json({"model": run, **scores}) if format is Format.json else shown)
 
 
-def _translated(model: str, sources: list[str], device: str, quiet: bool, options: dict[str, Any]) -> list[str]:
+def _translated(
+    model: str, sources: list[str], device: str, precision: str, quiet: bool, options: dict[str, Any]
+) -> list[str]:
     import regard
 
-    translator = regard.load(model, device=device, task="translate")
+    translator = regard.load(model, device=device, task="translate", precision=precision)
     started = time.perf_counter()
     with progress_bar(len(sources), wanted=not quiet) as advance:
         found = translator.translate(sources, warn=None if quiet else say, progress=advance, **options)

@@ -44,6 +44,13 @@ class Format(enum.StrEnum):
     json = "json"
 
 
+class Precision(enum.StrEnum):
+    auto = "auto"
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+    int8 = "int8"
+
+
 def as_json(value: Any) -> str:
     """One line of JSON without a character that ends lines or steers terminals: those are written as `\\uXXXX`."""
     written = json.dumps(value, ensure_ascii=False)

@@ -18,7 +18,7 @@ import typer
 from regard.cli.models import model_names
 from regard.cli.pipes import answer_lines, decode_line
 from regard.cli.progress import parts_bar, progress_bar
-from regard.cli.terminal import Format, as_json, harmless, one_line, say
+from regard.cli.terminal import Format, Precision, as_json, harmless, one_line, say
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -44,6 +44,9 @@ def translate(
     max_length: Annotated[int | None, typer.Option(help="Most tokens of an output.")] = None,
     batch_tokens: Annotated[int | None, typer.Option(help="Tokens translated together.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    precision: Annotated[
+        Precision, typer.Option(help="What is computed in; auto is the fastest on the device.")
+    ] = Precision.auto,
     scores: Annotated[bool, typer.Option("--scores", help="Add a column with the score.")] = False,
     alignment: Annotated[
         bool, typer.Option("--alignment", help="Add a column with the word alignment (0-0 1-2: source-target).")
@@ -73,7 +76,7 @@ def translate(
         raise UserError("give either text or --input, not both")
     if not input and not texts and sys.stdin is None:
         raise UserError("no text was given and standard input is closed; write: regard translate 'Je suis étudiant.'")
-    translator = regard.load(model, device=own_device(device), task="translate")
+    translator = regard.load(model, device=own_device(device), task="translate", precision=precision)
     warn = (lambda message: None) if quiet else say
     search = {"beam": beam, "n_best": n_best, "length_penalty": length_penalty, "max_length": max_length}
     on_terminal = not output and sys.stdout.isatty()

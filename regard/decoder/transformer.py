@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -23,8 +24,8 @@ from regard.types import Memory, State
 
 __all__ = ["TransformerDecoder"]
 
-Slots = Float[Tensor, "R L 2 H K"]
-"""The keys and values of a layer, a place for each token."""
+Slots = Float[Tensor, "B L N 2 H K"]
+"""The keys and values of a layer: a place for each position and each of a sentence's N rows."""
 
 
 class DecoderLayer(Repeated):
@@ -63,8 +64,10 @@ class DecoderLayer(Repeated):
         if slots is None:
             return self.attention.to_itself(x, causal=True)
         query, both = self.attention.project(x)
-        slots.index_copy_(1, places, both)
-        return self.attention.look(query, *slots[:, :filled].unbind(2), visible)
+        slots.index_copy_(1, places, both.unflatten(0, (len(slots), -1)).transpose(1, 2))
+        # All rows of a sentence look at all that its rows wrote; `visible` is what of it is their own past.
+        queries = query.unflatten(0, (len(slots), -1)).flatten(1, 2)
+        return self.attention.look(queries, *slots[:, :filled].flatten(1, 2).unbind(2), visible).view(x.shape)
 
     def _look_across(self, x: Tensor, memory: Kept, mask: Mask) -> Tensor:
         # The rows of a sentence are so many queries to its one memory, which therefore is never copied.
@@ -113,7 +116,7 @@ class TransformerDecoder(Decoder):
             rows=rows,
             position=torch.zeros((), dtype=torch.long, device=memory.states.device),
             memory={"cost": as_cost(memory.mask[:, None], computed_in(weight)), "layers": kept},
-            slots=empty_slots(weight, len(memory) * rows, capacity, len(kept), self.heads) if capacity else {},
+            **empty_slots(weight, len(memory), capacity, rows, len(kept), self.heads),
         )
 
     def advance(self, ids: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T D"], State]:
@@ -121,30 +124,42 @@ class TransformerDecoder(Decoder):
         x = x.to(computed_in(x))
         places, visible, filled = places_in_slots(ids, state)
         for index, layer in enumerate(self.layers):
-            slots = state.slots["both"][:, :, index] if state.slots else None
+            slots = state.slots[index] if state.slots else None
             x = layer(x, state.memory["layers"][index], state.memory["cost"], slots, places, visible, filled)
         return self.norm(x), replace(state, position=state.position + ids.shape[1])
 
 
-def empty_slots(like: Tensor, rows: int, capacity: int, layers: int, heads: int) -> dict[str, Tensor]:
-    """Room for keys and values of all layers, of the type that projections have: under autocast not the weights'.
-
-    In one piece, because a beam moves rows in every step.
-    """
-    shape = rows, capacity, layers, 2, heads, like.shape[-1] // heads
-    return {"both": torch.zeros(shape, dtype=computed_in(like), device=like.device)}
+def empty_slots(like: Tensor, sentences: int, capacity: int, rows: int, layers: int, heads: int) -> dict[str, Any]:
+    """The parts of a state that hold keys and values, of the type that projections have: under autocast not the
+    weights'."""
+    if not capacity:
+        return {"slots": []}
+    shape = sentences, capacity, rows, 2, heads, like.shape[-1] // heads
+    return {
+        "slots": [torch.zeros(shape, dtype=computed_in(like), device=like.device) for _ in range(layers)],
+        "origin": torch.zeros(sentences * rows, capacity, dtype=torch.int16, device=like.device),
+    }
 
 
 def places_in_slots(ids: Int[Tensor, "R T"], state: State) -> tuple[Int[Tensor, "T"], Mask, int]:
-    """Where the tokens' keys and values go, which slots each may then look at (None: all), and how many there are."""
+    """Where the tokens' keys and values go, what of all slots each row may then look at (None: everything), and how
+    many positions that are."""
     length = ids.shape[1]
     places = state.position + torch.arange(length, device=ids.device)
     if not state.slots:
         return places, None, 0
-    both = state.slots["both"]
-    capacity = both.shape[1]
+    capacity, rows, dtype = state.slots[0].shape[1], state.rows, state.slots[0].dtype
     # On the CPU reading the position is free: empty slots are left out. A GPU would wait: they are masked.
     filled = int(state.position) + length if ids.device.type == "cpu" else capacity
-    if length == 1 and filled < capacity:
-        return places, None, filled
-    return places, as_cost(torch.arange(filled, device=ids.device) <= places[:, None], both.dtype), filled
+    past = (
+        None if length == 1 and ids.device.type == "cpu" else torch.arange(filled, device=ids.device) <= places[:, None]
+    )
+    if rows == 1:
+        return places, None if past is None else as_cost(past, dtype), filled
+    assert state.origin is not None
+    numbers = torch.arange(rows, dtype=state.origin.dtype, device=ids.device)
+    state.origin.index_copy_(1, places, numbers.repeat(len(ids) // rows)[:, None].expand(-1, length))
+    own = (state.origin[:, None, :filled, None] == numbers).expand(-1, length, -1, -1)
+    if past is not None:
+        own = own & past[:, :, None]
+    return places, as_cost(own.reshape(len(ids) // rows, rows * length, filled * rows), dtype), filled

@@ -70,7 +70,7 @@ class UniversalDecoder(Decoder):
             rows=rows,
             position=torch.zeros((), dtype=torch.long, device=memory.states.device),
             memory={"cost": as_cost(memory.mask[:, None], computed_in(weight)), "kept": kept},
-            slots=empty_slots(weight, len(memory) * rows, capacity, self.steps, self.heads) if capacity else {},
+            **empty_slots(weight, len(memory), capacity, rows, self.steps, self.heads),
         )
 
     def advance(self, ids: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T D"], State]:
@@ -80,7 +80,7 @@ class UniversalDecoder(Decoder):
         times = self.clock(torch.arange(1, self.steps + 1, device=ids.device))
 
         def think(x: Tensor, step: int) -> Tensor:
-            slots = state.slots["both"][:, :, step] if state.slots else None
+            slots = state.slots[step] if state.slots else None
             x = x + (positions + times[step]).to(x.dtype)
             return self.layer(x, state.memory["kept"], state.memory["cost"], slots, places, visible, filled)
 

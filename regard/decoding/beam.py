@@ -128,8 +128,7 @@ class Beam(Search):
         self.over |= done | (self.limits <= self.written)
         if width > 1:
             first = torch.arange(0, count * width, width, device=parents.device)
-            filled = int(self.state.position) if parents.device.type == "cpu" else None
-            select_(self.state, (parents + first[:, None]).flatten(), filled)
+            select_(self.state, (parents + first[:, None]).flatten())
         self.feed(tokens.flatten())
 
     def _entries(self) -> Int[Tensor, "E"]:

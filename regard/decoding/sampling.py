@@ -42,7 +42,15 @@ def sample(
     draws = max(int(max_lengths.max()), 1 + (0 if prefix is None else prefix.shape[1]))
     numbers = torch.stack([torch.rand(draws, generator=torch.Generator().manual_seed(s)) for s in seeds])
 
-    return walk(decoder, memory, Drawing(temperature, top_k, top_p), max_lengths=max_lengths, rules=rules, prefix=prefix, numbers=numbers)
+    return walk(
+        decoder,
+        memory,
+        Drawing(temperature, top_k, top_p),
+        max_lengths=max_lengths,
+        rules=rules,
+        prefix=prefix,
+        numbers=numbers,
+    )
 
 
 class Drawing(NamedTuple):

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from regard.decoding import recording
 from regard.decoding.opening import next_log_probs
 from regard.decoding.rules import Rule
-from regard.types import Hypothesis, Memory, State, Steps, Tree, map_tree, narrow
+from regard.types import Hypothesis, Memory, State, Steps, Tree, grow, map_tree, narrow
 
 GLANCE = 8
 """Steps between two looks at which sentences are over, where looking means waiting for the device."""
@@ -69,7 +69,8 @@ class Search(ABC):
 
     def tensors(self) -> Tree:
         held = [rule.held for rule in self.rules]
-        return [self._own(), self.state.position, self.state.memory, self.state.slots, self.state.carry, held]
+        state = self.state
+        return [self._own(), state.position, state.memory, state.slots, state.origin, state.carry, held]
 
     def narrow(self, sentences: Int[Tensor, "N"]) -> Any:
         """Some of the sentences only."""
@@ -90,11 +91,7 @@ class Search(ABC):
 
     def grow(self, slots: int) -> Any:
         """The same with room for more."""
-
-        def longer(buffer: Tensor) -> Tensor:
-            return F.pad(buffer, (0, 0) * (buffer.ndim - 2) + (0, slots - buffer.shape[1]))
-
-        return replace(self, state=replace(self.state, slots=map_tree(longer, self.state.slots)))
+        return replace(self, state=grow(self.state, slots))
 
     def _own(self) -> dict[str, Tensor]:
         return {f.name: value for f in fields(self) if isinstance(value := getattr(self, f.name), Tensor)}

@@ -144,7 +144,7 @@ def test_rows_of_a_sentence_can_be_selected_forked_and_narrowed(model, batch):
     _, state = model.decoder.step(ids[:, :3], state)
     copy = fork(state)
     index = torch.tensor([1, 0, 0, 5, 4, 3, 6, 7, 8, 11, 9, 10])
-    state = select_(state, index, filled=3)
+    state = select_(state, index)
     keep = torch.tensor([0, 2, 3])
     kept = (keep[:, None] * rows + torch.arange(rows)).flatten()
     narrowed = narrow(state, keep)

@@ -48,18 +48,23 @@ class Table:
 
     def start(self, memory: Memory, rows: int, capacity: int) -> State:
         keys = memory.states[:, 0, 0].long()
-        slots = torch.full((len(keys) * rows, capacity), -99)
-        return State(rows, torch.tensor(0), {"key": keys}, {"tokens": slots}, {"bucket": keys.repeat_interleave(rows)})
+        slots = torch.full((len(keys), capacity, rows), -99)
+        origin = torch.full((len(keys) * rows, capacity), -1)
+        carry = {"bucket": keys.repeat_interleave(rows)}
+        return State(rows, torch.tensor(0), {"key": keys}, {"tokens": slots}, origin, carry)
 
     def step(self, ids: Tensor, state: State) -> tuple[Tensor, State]:
-        keys, tokens, carried = state.memory["key"], state.slots["tokens"], state.carry["bucket"]
-        position = int(state.position)
-        assert ids.shape[0] == len(keys) * state.rows == len(tokens)
+        keys, slots, carried = state.memory["key"], state.slots["tokens"], state.carry["bucket"]
+        position, rows = int(state.position), state.rows
+        assert ids.shape[0] == len(keys) * rows == len(state.origin) and slots.shape[2] == rows
         assert ids.shape[1] == 1 or position == 0
         assert ids.min() >= 0 and ids.max() < self.vocabulary
         end = position + ids.shape[1]
-        assert end <= tokens.shape[1], "more steps than there is capacity for"
-        tokens[:, position:end] = ids
+        assert end <= slots.shape[1], "more steps than there is capacity for"
+        slots[:, position:end] = ids.view(len(keys), rows, -1).transpose(1, 2)
+        state.origin[:, position:end] = torch.arange(rows).repeat(len(keys))[:, None]
+        past = slots.repeat_interleave(rows, 0)[:, :end]
+        tokens = past.gather(2, state.origin[:, :end, None])[:, :, 0]
         bucket = keys.repeat_interleave(state.rows)
         for place in range(end):
             bucket = (bucket * 31 + tokens[:, place] * 7 + 13) % BUCKETS

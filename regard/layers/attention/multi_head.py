@@ -31,9 +31,7 @@ class MultiHead(Attention):
         nn.init.zeros_(self.inward.bias)
         nn.init.zeros_(self.outward.bias)
 
-    def to_itself(
-        self, x: Float[Tensor, "B T D"], mask: Mask = None, causal: bool = False
-    ) -> Float[Tensor, "B T D"]:
+    def to_itself(self, x: Float[Tensor, "B T D"], mask: Mask = None, causal: bool = False) -> Float[Tensor, "B T D"]:
         """Self-attention: the vectors look at each other, with `causal` only at those before them."""
         query, both = self.project(x)
         return self.look(query, *both.unbind(2), mask=mask, causal=causal)
