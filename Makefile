@@ -31,9 +31,7 @@ check: .venv/installed-dev
 	$(BIN)/lint-imports
 
 bench: .venv/installed-test
-	$(BIN)/python bench/train.py
-	$(BIN)/python bench/decode.py
-	$(BIN)/python bench/recurrent.py
+	$(BIN)/regard bench
 
 wheel: .venv/installed-test
 	$(BIN)/python -m build --wheel --outdir dist .

@@ -9,9 +9,15 @@ from regard.errors import UserError
 
 def pick_device(wanted: str = "auto") -> torch.device:
     """`auto` takes a CUDA GPU, then Apple's MPS, then the CPU; any other name must exist on this machine."""
+    device = _found(wanted)
     # cuDNN's attention plans anew for every shape, which costs more than it saves: lengths differ from batch to batch.
     torch.backends.cuda.enable_cudnn_sdp(False)
-    torch.backends.cuda.enable_flash_sdp(False)  # made for long sequences: for sentences the other kernel is faster
+    # Flash attention is made for long sequences; on a GPU the other kernel is faster for sentences.
+    torch.backends.cuda.enable_flash_sdp(device.type != "cuda")
+    return device
+
+
+def _found(wanted: str) -> torch.device:
     if wanted == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")

@@ -25,8 +25,8 @@ PACKAGES = [
     "jaxtyping",
     "matplotlib",
     "zstandard",
-    "tensorboard",
 ]
+OPTIONAL = ["tensorboard", "ctranslate2"]
 
 
 def doctor() -> None:
@@ -35,7 +35,7 @@ def doctor() -> None:
 
     found = [("regard", f"{__version__} ({Path(regard.__file__).parent})")]
     found += [("python", f"{platform.python_version()} ({sys.executable})"), ("system", platform.platform())]
-    found += [(name, _version(name)) for name in PACKAGES]
+    found += [(name, _version(name)) for name in [*PACKAGES, *OPTIONAL]]
     found += [("device", device) for device in _devices()]
     found += [("model", f"{name} ({folder})") for name, folder in shipped_models().items()]
     found += [("run", str(manifest.parent.parent)) for manifest in sorted(Path().glob("runs/*/model/manifest.json"))]
@@ -47,7 +47,7 @@ def _version(package: str) -> str:
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
-        return "not installed"
+        return "not installed (optional)" if package in OPTIONAL else "not installed"
 
 
 def _devices() -> list[str]:

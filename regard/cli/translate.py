@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.companions import Companions, cores_to_share
 from regard.cli.models import model_names
 from regard.cli.pipes import answer_lines, decode_line
 from regard.cli.progress import parts_bar, progress_bar
@@ -76,25 +77,45 @@ def translate(
         raise UserError("give either text or --input, not both")
     if not input and not texts and sys.stdin is None:
         raise UserError("no text was given and standard input is closed; write: regard translate 'Je suis étudiant.'")
-    translator = regard.load(model, device=own_device(device), task="translate", precision=precision)
     warn = (lambda message: None) if quiet else say
+    waiting = lines_waiting(sys.stdin.fileno()) if not texts and not input else None
+    shared = cores_to_share(device, waiting) if n_best == 1 else 1
+    # They begin to load while this process does.
+    companions = Companions(shared - 1, sys.argv[1:], warn) if shared > 1 else None
+    try:
+        translator = regard.load(model, device=own_device(device), task="translate", precision=precision)
+    except BaseException:
+        if companions:
+            companions.close()
+        raise
+    if companions:
+        import torch
+
+        torch.set_num_threads(1)
     search = {"beam": beam, "n_best": n_best, "length_penalty": length_penalty, "max_length": max_length}
     on_terminal = not output and sys.stdout.isatty()
 
     def answer(batch: list[str], first: int) -> list[str]:
+        if companions and len(batch) > shared:
+            answers = companions.answer(batch, first, answer_alone)
+            advance(len(batch) - len(batch[::shared]))  # the rest was counted as it was done
+            return answers
+        return answer_alone(batch, list(range(first, first + len(batch))))
+
+    def answer_alone(batch: list[str], numbers: list[int]) -> list[str]:
         found = translator.translate(
             batch,
             **search,
             batch_tokens=batch_tokens,
             alignment=alignment,
-            warn=lambda message: warn(_with_line_number(message, first)),
+            warn=lambda message: warn(_with_line_number(message, numbers)),
             progress=advance,
         )
         if format is Format.json:
             return [as_json(_tree(translation, alignment, n_best > 1)) for translation in found]
         return [
             "\n".join(_columns(each, number if n_best > 1 else None, scores, alignment, on_terminal) for each in ranked)
-            for number, ranked in enumerate(map(_ranked, found), first)
+            for number, ranked in zip(numbers, map(_ranked, found), strict=True)
         ]
 
     if input and output:
@@ -107,7 +128,7 @@ def translate(
         usual = translator.recipe.decoding
         settings: dict[str, Any] = {"model": read_folder(find_model(model)).hash[:16]}
         settings |= {name: getattr(usual, name) if value is None else value for name, value in search.items()}
-        settings |= {"scores": scores, "alignment": alignment, "format": format.value}
+        settings |= {"precision": precision.value, "scores": scores, "alignment": alignment, "format": format.value}
         ending = "jsonl" if format is Format.json else "txt"
         work = Shards(input, output, settings, shards, ending, note=warn)
         with corpus_progress(work, quiet) as (advance, told):
@@ -115,8 +136,7 @@ def translate(
         return
     # No bar where a person types the input or reads the output.
     bar = not texts and not quiet and not sys.stdin.isatty() and not sys.stdout.isatty()
-    total = lines_waiting(sys.stdin.fileno()) if bar else None
-    with writing_may_fail(), progress_bar(total, wanted=bar) as advance:
+    with writing_may_fail(), progress_bar(waiting, wanted=bar) as advance, closing_all(companions):
         if texts:
             lines = [line for text in texts for line in os.fsencode(text).split(b"\n")]
             for text in answer(decoded(lines, 1, warn), 1):
@@ -126,6 +146,15 @@ def translate(
             if sys.stdin.isatty() and not quiet:
                 say(f"{model} is ready: one sentence a line, Ctrl-D ends")
             answer_lines(sys.stdin.fileno(), sys.stdout.buffer, answer, warn)
+
+
+@contextmanager
+def closing_all(companions: Companions | None) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        if companions:
+            companions.close()
 
 
 def decoded(lines: list[bytes], first: int, warn: Callable[[str], None]) -> list[str]:
@@ -199,9 +228,9 @@ def _tree(translation: Translation, alignment: bool, alternatives: bool) -> dict
     return tree
 
 
-def _with_line_number(message: str, first: int) -> str:
+def _with_line_number(message: str, numbers: list[int]) -> str:
     """The translator counts the texts it is given; the reader counts lines from the beginning."""
-    return re.sub(r"^text (\d+)", lambda found: f"line {first - 1 + int(found[1])}", message)
+    return re.sub(r"^text (\d+)", lambda found: f"line {numbers[int(found[1]) - 1]}", message)
 
 
 @contextmanager

@@ -67,7 +67,8 @@ class DecoderLayer(Repeated):
         slots.index_copy_(1, places, both.unflatten(0, (len(slots), -1)).transpose(1, 2))
         # All rows of a sentence look at all that its rows wrote; `visible` is what of it is their own past.
         queries = query.unflatten(0, (len(slots), -1)).flatten(1, 2)
-        return self.attention.look(queries, *slots[:, :filled].flatten(1, 2).unbind(2), visible).view(x.shape)
+        key, value = slots[:, :filled].flatten(1, 2).unbind(2)
+        return self.attention.look(queries, key, value, visible).view(x.shape)
 
     def _look_across(self, x: Tensor, memory: Kept, mask: Mask) -> Tensor:
         # The rows of a sentence are so many queries to its one memory, which therefore is never copied.

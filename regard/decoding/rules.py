@@ -21,8 +21,9 @@ from regard.types import BEGIN, END, PAD, UNKNOWN
 class Rule(ABC):
     """Writes -inf in place where a row may not go on; `history` is what each row wrote after BEGIN.
 
-    Of a history with room for more only the first `written` tokens count. What a rule knows of each sentence are tensors
-    in `held`, and `setting` is all else: two rules of one kind and setting differ in nothing but what they hold.
+    Of a history with room for more only the first `written` tokens count. What a rule knows of each sentence are
+    tensors in `held`, and `setting` is all else: two rules of one kind and setting differ in nothing but what they
+    hold.
     """
 
     def __init__(self, setting: Hashable = None, held: dict[str, Tensor] | None = None) -> None:

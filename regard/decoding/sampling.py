@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
@@ -53,7 +53,8 @@ def sample(
     )
 
 
-class Drawing(NamedTuple):
+@dataclass(frozen=True)
+class Drawing:
     """A choice by chance, of what sampling leaves to choose from."""
 
     temperature: float
@@ -61,7 +62,7 @@ class Drawing(NamedTuple):
     top_p: float
 
     def __call__(self, log_probs: Float[Tensor, "B V"], number: Float[Tensor, "B"]) -> Int[Tensor, "B"]:
-        probs, tokens = distribution(log_probs, *self)
+        probs, tokens = distribution(log_probs, self.temperature, self.top_k, self.top_p)
         return tokens.gather(1, draw(probs, number)[:, None])[:, 0] if tokens is not None else draw(probs, number)
 
 

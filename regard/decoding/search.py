@@ -75,7 +75,7 @@ class Search(ABC):
     def narrow(self, sentences: Int[Tensor, "N"]) -> Any:
         """Some of the sentences only."""
         ids = self.ids.unflatten(0, (-1, self.state.rows)).index_select(0, sentences).flatten(0, 1)
-        others = {
+        others: dict[str, Any] = {
             name: value.index_select(0, sentences)
             for name, value in self._own().items()
             if name != "ids" and value.ndim > 0
@@ -149,8 +149,8 @@ def bucket(sentences: int) -> int:
 
 
 def filled_up(memory: Memory, rules: Sequence[Rule]) -> tuple[Memory, list[Rule], Int[Tensor, "N"]]:
-    """Where steps are recorded: a memory of one of a few shapes, its last sentence repeated and its positions padded; the rules
-    likewise, and which sentence stands where. Elsewhere all is left as it is."""
+    """Where steps are recorded: a memory of one of a few shapes, its last sentence repeated and its positions padded;
+    the rules likewise, and which sentence stands where. Elsewhere all is left as it is."""
     sentences, device = len(memory), memory.states.device
     if not recording.wanted(device):
         return memory, list(rules), torch.arange(sentences, device=device)

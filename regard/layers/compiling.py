@@ -29,7 +29,7 @@ class Repeated(nn.Module):
 
 
 def compile_layers(model: nn.Module) -> int:
-    """Compiles the repeated layers of a model for training; says how many there are. The first step then takes longer."""
+    """Compiles the repeated layers of a model for training; says how many there are. The first step takes longer."""
     global active
     active = True
     layers = [module for module in model.modules() if isinstance(module, Repeated)]

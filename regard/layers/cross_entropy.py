@@ -41,7 +41,7 @@ def projected_loss(
 def _to_gradient(
     logits: Tensor, chosen: Tensor, real: Tensor, mean_logit: Tensor, smoothing: float, even: float
 ) -> Tensor:
-    """The summed loss of some positions. Their logits become the gradient, in one kernel and so in float32 throughout."""
+    """The summed loss of some positions. Their logits become the gradient, in one kernel, so in float32 throughout."""
     for tensor in (logits, chosen, real, mean_logit):
         torch._dynamo.mark_dynamic(tensor, 0)  # the last positions are fewer
     return _compiled_gradient()(logits, chosen, real, mean_logit, smoothing, even)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -65,7 +66,7 @@ class Int8Linear(FastLinear):
 
     def __init__(self, weight: Float[Tensor, "P D"], bias: Float[Tensor, "P"] | None):
         super().__init__(weight, bias)
-        self._packed = None
+        self._packed: torch.ScriptObject | None = None
 
     def forward(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N P"]:
         if self._packed is None:
@@ -119,7 +120,8 @@ def ready_for_use(model: nn.Module, precision: str, device: torch.device) -> nn.
 def replace_linears(model: nn.Module, kind: type[FastLinear]) -> None:
     if kind is Int8Linear:
         torch.backends.quantized.engine = "fbgemm"
-    for module in list(model.modules()):
+    modules: list[Any] = list(model.modules())
+    for module in modules:
         if isinstance(module, (MultiHead, FeedForward)):
             for name in ("inward", "outward"):
                 linear = getattr(module, name)

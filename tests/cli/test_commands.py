@@ -5,12 +5,14 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from regard import __version__
 from regard.cli import main
+from regard.cli.doctor import doctor
 from regard.cli.terminal import as_json, harmless, one_line
 from regard.cli.train import recipe_and_overrides
 from regard.errors import UserError
@@ -63,8 +65,18 @@ def test_shell_completion_knows_commands_options_and_recipes():
 def test_models_and_doctor():
     assert regard("models").returncode == 0
     told = regard("doctor", text=True).stdout
-    for word in (f"regard        {__version__}", "python", "torch", "sentencepiece", "cpu", "threads"):
+    for word in (f"regard        {__version__}", "python", "torch", "sentencepiece", "ctranslate2", "cpu", "threads"):
         assert word in told
+
+
+def test_doctor_says_of_a_missing_package_whether_it_is_needed(monkeypatch, capsys):
+    def missing(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+    doctor()
+    told = capsys.readouterr().out.splitlines()
+    assert "ctranslate2   not installed (optional)" in told and "sentencepiece not installed" in told
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,15 @@ def test_sinusoids_are_the_papers(width):
         assert table[position, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-5)
 
 
+@pytest.mark.parametrize("width", [1, 7, 10])
+def test_every_sinusoid_also_where_the_last_sine_has_no_cosine(width):
+    positions = [0, 1, 5, 300]
+    expected = [
+        [(math.cos if c % 2 else math.sin)(p / 10000 ** ((c - c % 2) / width)) for c in range(width)] for p in positions
+    ]
+    torch.testing.assert_close(Sinusoidal(width)(torch.tensor(positions)), torch.tensor(expected), atol=5e-5, rtol=0.0)
+
+
 def test_embedding_is_the_scaled_row_plus_the_position():
     embedding = TokenEmbedding(9, 4, dropout=0.0)
     ids = torch.tensor([[5, 7]])

@@ -34,7 +34,8 @@ class MultiHead(Attention):
     def to_itself(self, x: Float[Tensor, "B T D"], mask: Mask = None, causal: bool = False) -> Float[Tensor, "B T D"]:
         """Self-attention: the vectors look at each other, with `causal` only at those before them."""
         query, both = self.project(x)
-        return self.look(query, *both.unbind(2), mask=mask, causal=causal)
+        key, value = both.unbind(2)
+        return self.look(query, key, value, mask, causal)
 
     def project(self, x: Float[Tensor, "B T D"]) -> tuple[Heads, Float[Tensor, "B T 2 H K"]]:
         """Queries, and keys and values together, of the same vectors."""

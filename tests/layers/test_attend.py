@@ -1,0 +1,33 @@
+"""A mask, and the same as a cost: one attention, fused or watched."""
+
+import pytest
+import torch
+
+from regard.layers.attend import as_cost, attend
+
+
+def test_a_cost_is_0_where_one_may_look_and_endless_where_not():
+    mask = torch.tensor([[True, False]])
+    assert as_cost(mask, torch.float32).tolist() == [[0.0, -torch.inf]]
+    assert as_cost(mask, torch.bfloat16).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_a_mask_and_its_cost_give_the_same_attention(watched):
+    torch.manual_seed(0)
+    query, key, value = torch.randn(2, 3, 4, 8), torch.randn(2, 3, 5, 8), torch.randn(2, 3, 5, 8)
+    mask = torch.rand(2, 1, 4, 5) > 0.5
+    mask[..., 0] = True
+    mask[0, 0, 2] = False  # a query that may look at nothing
+    found, seen = [], []
+    for way in (mask, as_cost(mask, torch.float32)):
+        watcher = (lambda name, weights: seen.append(weights)) if watched else None
+        found.append(attend(query, key, value, way, watcher=watcher))
+    scores = (query @ key.mT / 8**0.5).exp() * mask
+    expected = scores / scores.sum(-1, keepdim=True).clamp_min(1e-30)
+    for context in found:
+        torch.testing.assert_close(context, expected @ value, atol=1e-5, rtol=1e-4)
+    assert len(seen) == 2 * watched
+    for weights in seen:
+        torch.testing.assert_close(weights, expected, atol=1e-6, rtol=1e-4)
+        assert not weights[~mask.expand_as(weights)].any()

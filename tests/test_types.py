@@ -1,0 +1,100 @@
+"""A decoder's state: rows that part, copies and room for more, against a decoder that reads all of it anew."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from regard.assemble import build_model
+from regard.types import Memory, State, fork, grow, narrow, select_
+
+SENTENCES, ROWS = 2, 3
+
+
+@pytest.fixture
+def decoder():
+    torch.manual_seed(0)
+    with torch.inference_mode():
+        yield build_model({"preset": "tiny"}, 20).eval().decoder
+
+
+@pytest.fixture
+def memory(decoder):
+    width = decoder.embedding.table.embedding_dim
+    return Memory(torch.randn(SENTENCES, 4, width), torch.tensor([[True] * 4, [True] * 3 + [False]]))
+
+
+def anew(decoder, memory: Memory, pasts: torch.Tensor) -> torch.Tensor:
+    """The last logits of rows whose whole past is read at once."""
+    each = torch.arange(len(memory)).repeat_interleave(len(pasts) // len(memory))
+    tiled = Memory(memory.states[each], memory.mask[each])
+    return decoder.step(pasts, decoder.start(tiled, 1, 0))[0][:, -1]
+
+
+def advance(decoder, state: State, ids: torch.Tensor) -> tuple[torch.Tensor, State]:
+    logits, state = decoder.step(ids[:, None], state)
+    return logits[:, -1], state
+
+
+def test_rows_part_and_die_and_each_keeps_its_own_past(decoder, memory):
+    state = decoder.start(memory, ROWS, 4)
+    pasts = torch.zeros(SENTENCES * ROWS, 0, dtype=torch.long)
+    kept = [id(slots) for slots in state.slots]
+    for turn in range(8):
+        if turn == 4:
+            before = [slots.clone() for slots in state.slots]
+            state = grow(state, 8)
+            for slots, short in zip(state.slots, before):
+                assert slots.shape[1] == 8 and torch.equal(slots[:, :4], short) and not slots[:, 4:].any()
+            assert state.origin.shape == (SENTENCES * ROWS, 8)
+        ids = torch.randint(4, 20, (SENTENCES * ROWS,))
+        pasts = torch.cat([pasts, ids[:, None]], 1)
+        logits, state = advance(decoder, state, ids)
+        torch.testing.assert_close(logits, anew(decoder, memory, pasts), atol=1e-4, rtol=1e-4)
+        inside = torch.randint(0, ROWS, (SENTENCES, ROWS)) + torch.arange(SENTENCES)[:, None] * ROWS
+        before = [slots.clone() for slots in state.slots]
+        assert select_(state, inside.flatten()) is state
+        assert all(torch.equal(slots, old) for slots, old in zip(state.slots, before)), "select_ moves no slot"
+        if turn == 3:
+            assert [id(slots) for slots in state.slots] == kept
+        pasts = pasts[inside.flatten()]
+
+
+def test_a_fork_lives_its_own_life(decoder, memory):
+    state = decoder.start(memory, ROWS, 5)
+    first = torch.arange(4, 4 + SENTENCES * ROWS)
+    _, state = advance(decoder, state, first)
+    other = fork(state)
+    assert other.memory is state.memory
+    swapped = torch.tensor([2, 1, 0, 4, 4, 3])
+    select_(other, swapped)
+    for _ in range(2):
+        advance(decoder, fork(other), torch.full((SENTENCES * ROWS,), 19))
+    logits, _ = advance(decoder, state, first.flip(0))
+    torch.testing.assert_close(
+        logits, anew(decoder, memory, torch.stack([first, first.flip(0)], 1)), atol=1e-4, rtol=1e-4
+    )
+    logits, _ = advance(decoder, other, first)
+    torch.testing.assert_close(
+        logits, anew(decoder, memory, torch.stack([first[swapped], first], 1)), atol=1e-4, rtol=1e-4
+    )
+
+
+def test_some_of_the_sentences_go_on_alone(decoder, memory):
+    state = decoder.start(memory, ROWS, 5)
+    first = torch.arange(4, 4 + SENTENCES * ROWS)
+    _, state = advance(decoder, state, first)
+    swapped = torch.tensor([0, 1, 2, 5, 3, 3])
+    state = narrow(select_(state, swapped), torch.tensor([1]))
+    logits, _ = advance(decoder, state, first[3:])
+    pasts = torch.stack([first[swapped], first], 1)[3:]
+    one = Memory(memory.states[1:], memory.mask[1:])
+    torch.testing.assert_close(logits, anew(decoder, one, pasts), atol=1e-4, rtol=1e-4)
+
+
+def test_what_a_recurrent_decoder_carries_is_moved_and_copied():
+    carry = {"cell": torch.arange(6.0)[:, None]}
+    state = State(rows=ROWS, position=torch.tensor(1), carry=carry)
+    other = select_(fork(state), torch.tensor([1, 1, 0, 5, 3, 4]))
+    assert other.carry["cell"][:, 0].tolist() == [1, 1, 0, 5, 3, 4]
+    assert carry["cell"][:, 0].tolist() == [0, 1, 2, 3, 4, 5] and other.origin is None and grow(state, 9).origin is None
