@@ -70,7 +70,7 @@ def beam(
     search = Beam(
         decoder,
         rules,
-        decoder.start(memory, width, min(table.shape[2], max(FIRST_SLOTS, given + 1)) if recorded else longest),
+        decoder.start(memory, width, min(table.shape[2], max(FIRST_SLOTS, given + 1))),
         ids.repeat_interleave(width, 0),
         torch.tensor(given, device=device),
         limits,

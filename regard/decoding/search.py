@@ -24,7 +24,7 @@ from regard.types import Hypothesis, Memory, State, Steps, Tree, grow, map_tree,
 GLANCE = 8
 """Steps between two looks at which sentences are over, where looking means waiting for the device."""
 FIRST_SLOTS = 32
-"""Slots that are there at first where a step's cost grows with all of them; they double when they are full."""
+"""Slots that are there at first; they double when they are full, as most sentences are shorter than they may be."""
 
 
 @dataclass
@@ -110,9 +110,10 @@ def run(search: Search, sentences: int, given: int) -> list[list[Hypothesis]]:
     for written in range(given + 1, longest + 1):
         if recorded and steps is search and steps.ids.shape[1] == 1:  # a given beginning is read before that
             steps = recording.Steps(steps)
-        slots = steps.slots() if recorded else None
+        slots = steps.slots()
         if slots is not None and written > slots:
-            steps = recording.Steps(steps.grow(min(2 * slots, room(longest, recorded))))
+            grown = steps.grow(min(2 * slots, room(longest, recorded)))
+            steps = recording.Steps(grown) if recorded else grown
         steps.advance()
         if recorded and written < longest and (written - given) % GLANCE:
             continue

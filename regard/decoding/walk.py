@@ -52,7 +52,7 @@ def walk(
     search = Walk(
         decoder,
         rules,
-        decoder.start(memory, 1, min(history.shape[1], max(FIRST_SLOTS, given + 1)) if recorded else longest),
+        decoder.start(memory, 1, min(history.shape[1], max(FIRST_SLOTS, given + 1))),
         ids,
         torch.tensor(given, device=device),
         limits,

@@ -33,6 +33,8 @@ from regard.types import BEGIN, END, Hypothesis, Validation
 
 __all__ = ["Translator"]
 
+ON_CPU = 1024
+"""Tokens that a CPU translates together: more would not fit its cache."""
 Warn = Callable[[str], None]
 Progress = Callable[[int], None]
 
@@ -141,7 +143,8 @@ class Translator(Task):
         parts = [self._parts(text, number, warn) for number, text in enumerate(texts, 1)]
         flat = [part for row in parts for part in row]
         sources = [self.encode(part) for part in flat]
-        budget = settings.batch_tokens if batch_tokens is None else batch_tokens
+        usual = min(settings.batch_tokens, ON_CPU) if self.device.type == "cpu" else settings.batch_tokens
+        budget = usual if batch_tokens is None else batch_tokens
         found = self.search(
             sources,
             beam=width,
