@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from regard import registry
 from regard.config import PRESETS, Recipe, recipe_from_toml, to_toml
@@ -178,13 +179,22 @@ def read_model(folder: Folder) -> tuple[Recipe, Codec, nn.Module]:
     recipe = recipe_from_toml(folder.read("recipe.toml").decode(), where=f"{folder.path}/recipe.toml")
     codec = read_codec(recipe, folder)
     weights = folder.weights()
-    with torch.device("meta"):  # shapes only: nothing is allocated before the weights are known to fit
+    with torch.device("meta"), Uninitialised():  # shapes only: nothing is allocated before the weights are known to fit
         model = build_model(recipe.model, **codec.sizes())
     check_weights(model, weights, str(folder.path))
     if any(buffer.is_meta for buffer in model.buffers()):  # what a part computes for itself must be there too
         model = build_model(recipe.model, **codec.sizes())
     assign_weights(model, weights, str(folder.path))
     return recipe, codec, model
+
+
+class Uninitialised(TorchFunctionMode):
+    """Weights that are given values later get none now. On the meta device even that would take a second."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (Tensor.normal_, Tensor.uniform_) or getattr(func, "__module__", "") == "torch.nn.init":
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
 
 
 def read_codec(recipe: Recipe, folder: Folder) -> Codec:

@@ -75,7 +75,7 @@ class Data:
     part: int = 131072
     """Lines that are tokenised at a time. A corpus of more than 16 such parts is trained on while it is being read: its
     first 2 parts give the held-out pairs and the tokenizer, and the first epoch goes from part to part."""
-    window: int = 131072
+    window: int = 262144
     """Pairs that are shuffled together and sorted by length into batches."""
     workers: int = 1
     """Threads that prepare batches ahead; they never change the order. 0 prepares in the training thread."""
@@ -85,7 +85,7 @@ class Data:
 class Training:
     steps: int = 20000
     minutes: float = 0.0
-    """Stop after this much time even if steps are left; 0 means no limit."""
+    """Stop after this much time even if steps are left, the schedule having followed the time; 0 means no limit."""
     batch_tokens: int = 4096
     """A batch holds as many pairs as fit this many padded target tokens, and source tokens likewise."""
     batch_examples: int = 0
@@ -107,6 +107,8 @@ class Training:
     label_smoothing: float = 0.1
     precision: str = "auto"
     """auto (bf16 where the GPU has it), float32 or bfloat16."""
+    compile: str = "auto"
+    """Whether layers are compiled: always, never or auto, which is on a CUDA GPU from 2,000 steps on."""
     ema: float = 0.0
     """Decay of an exponential moving average of the weights, used for validation and the final model; 0 is off."""
     average: int = 5

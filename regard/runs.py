@@ -20,6 +20,7 @@ from torch import nn
 from regard.assemble import (
     CODEC_FILES,
     EXAMPLE_SIZES,
+    Uninitialised,
     assign_weights,
     build_model,
     find_model,
@@ -29,11 +30,12 @@ from regard.assemble import (
     take_over,
     task_of,
 )
-from regard.config import Recipe, apply_overrides, read_recipe, recipe_from_toml, to_toml
+from regard.config import Recipe, Training, apply_overrides, read_recipe, recipe_from_toml, to_toml
 from regard.data import tokenizer as tokenizers
 from regard.device import mixed_precision
 from regard.errors import UserError
 from regard.evaluation.translation import Scores, corpus_scores
+from regard.layers.compiling import compile_layers, has_triton
 from regard.storage import read_folder, write_file, write_folder
 from regard.task._base import Prepared
 from regard.task._writing import longest_text
@@ -45,6 +47,8 @@ from regard.types import Validation
 
 PATHS = ("source", "target", "valid_source", "valid_target", "hold_out", "train", "valid", "test")
 """The keys of the data section that name files."""
+WORTH_COMPILING = 2000
+"""Steps of a training that is longer than compiling takes."""
 READING = ("stem", "encoder")
 """The parts that a model for another task can go on with."""
 
@@ -156,7 +160,10 @@ def settle(
         recipe = _continued(recipe)
     else:
         recipe = replace(recipe, tokenizer=tokenizers.settled(recipe.tokenizer), model=resolve_model(recipe.model))
-    with torch.device("meta"):  # parts that do not fit together are refused here, before anything is written
+    with (
+        torch.device("meta"),
+        Uninitialised(),
+    ):  # parts that do not fit together are refused here, before anything is written
         build_model(recipe.model, **EXAMPLE_SIZES)
     return task.settle(recipe)
 
@@ -251,6 +258,8 @@ def _fit(recipe: Recipe, prepared: Prepared, place: Path, report: Listener, resu
         report=report,
         ranks=ranks,
     )
+    if _compiles(settings, trainer.device, report):
+        compile_layers(model)
     if resume:
         trainer.resume()
     result = trainer.fit()
@@ -263,6 +272,19 @@ def _fit(recipe: Recipe, prepared: Prepared, place: Path, report: Listener, resu
 
     ranks.first(learn_errors)
     return Run(place, result.reason, result.scores, ranks.is_first)
+
+
+def _compiles(settings: Training, device: torch.device, report: Listener) -> bool:
+    """Whether to compile layers; a wish that cannot be met costs one line. Layers in shares are not compiled."""
+    if settings.compile not in ("auto", "always", "never"):
+        raise UserError(f"training.compile: no '{settings.compile}'; use auto, always or never")
+    wanted = device.type == "cuda" and settings.steps >= WORTH_COMPILING
+    if settings.compile == "never" or settings.shard or not (wanted or settings.compile == "always"):
+        return False
+    if device.type == "cuda" and not has_triton():
+        report.note("layers are not compiled: Triton is not here; pip install triton")
+        return False
+    return True
 
 
 def judge(recipe: Recipe, codec: Any, model: nn.Module, examples: Any) -> Validation:

@@ -30,6 +30,8 @@ Sample = Callable[[Sentences, np.ndarray], Sentences]
 """Sentences and a random seed for each -> the same sentences, cut into tokens in another way."""
 
 _AHEAD = 8  # batches prepared before they are asked for, for each worker
+BAND = 3
+"""Target lengths that are sorted together: with one, sources of all lengths would meet; with many, targets would."""
 _PART = 2048  # sentences read at once
 
 
@@ -42,7 +44,7 @@ class Batches:
         *,
         batch_tokens: int,
         seed: int,
-        window: int = 131072,
+        window: int = 262144,
         workers: int = 1,
         sample: tuple[Sample | None, Sample | None] | None = None,
         pin: bool = False,
@@ -146,7 +148,10 @@ class Batches:
         source = self._read(self._pack.source, rows, source_sample, seeds, longest_source)
         target = self._read(self._pack.target, rows, target_sample, seeds + np.uint64(1), longest_target)
         source_lengths, target_lengths = np.diff(source.offsets) + 1, np.diff(target.offsets) + 1
-        order = np.lexsort((source_lengths, target_lengths))  # stable, and the rows are shuffled: ties stay random
+        # Targets of nearly the same length, by their sources' length, up and down by turns: neighbours are alike on
+        # both sides. The sort is stable and the rows are shuffled, so ties stay random.
+        band = target_lengths // BAND
+        order = np.lexsort((np.where(band % 2 == 0, source_lengths, -source_lengths), band))
         cuts = list(_cut(source_lengths[order], target_lengths[order], self._batch_tokens))
         shuffled = np.random.default_rng([self._seed, epoch, number]).permutation(len(cuts))
         return _Window((epoch, number), source, target, [order[slice(*cuts[i])] for i in shuffled])
@@ -193,10 +198,10 @@ def _shorter_than(longest: int, drawn: Sentences, stored: Sentences) -> tuple[np
 
 
 def _cut(source: np.ndarray, target: np.ndarray, batch_tokens: int) -> Iterator[tuple[int, int]]:
-    """Slices of pairs sorted by target length in which rows times longest stays within the budget on both sides."""
+    """Slices of pairs in which rows times longest stays within the budget on both sides."""
     start = 0
     while start < len(target):
-        most = max(1, batch_tokens // int(target[start]))
+        most = max(1, batch_tokens // int(max(source[start], target[start])))
         longest = np.maximum.accumulate(np.maximum(source[start : start + most], target[start : start + most]))
         rows = np.arange(1, len(longest) + 1)
         fitting = int(np.count_nonzero(rows * longest <= batch_tokens))  # rows * longest only grows

@@ -6,6 +6,7 @@ the width stay open. Validation and use, whose steps are of many kinds, go on un
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -30,10 +31,18 @@ class Repeated(nn.Module):
 
 def compile_layers(model: nn.Module) -> int:
     """Compiles the repeated layers of a model for training; says how many there are. The first step takes longer."""
+    import torch.fx.experimental._config as shapes
+
     global active
     active = True
     layers = [module for module in model.modules() if isinstance(module, Repeated)]
     warnings.filterwarnings("ignore", category=UserWarning, module="torch._inductor")  # advice to its developers
+    shapes.use_duck_shape = False  # sizes that happen to be equal in the first batch need not be so in the next
     for layer in layers:
         layer.compiled = torch.compile(layer.forward, dynamic=True)
     return len(layers)
+
+
+def has_triton() -> bool:
+    """Whether kernels can be made for a GPU."""
+    return importlib.util.find_spec("triton") is not None

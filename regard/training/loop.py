@@ -297,6 +297,13 @@ class Trainer:
         elif self._stop:
             raise Interrupted
 
+    def _scheduled(self) -> int:
+        """The step that the schedule is at: where the time runs out before the steps do, it follows the time."""
+        if not self.settings.minutes:
+            return self.ledger.step
+        by_time = int(self.settings.steps * self.ledger.seconds / (60 * self.settings.minutes))
+        return max(self.ledger.step, min(self.settings.steps, by_time))
+
     def _ending(self) -> str:
         if self.ledger.step >= self.settings.steps:
             return "steps"
@@ -381,7 +388,7 @@ class Trainer:
         if self.ranks.size > 1 and self.settings.minutes:
             ledger.seconds = found.seconds
         ledger.step += 1
-        rate = self.schedule(ledger.step)
+        rate = self.schedule(self._scheduled())
         if found.units and math.isfinite(found.loss) and math.isfinite(found.norm):
             self._update(self._used(gradients, found.used), rate, found.norm, found.units)
             ledger.bad = 0

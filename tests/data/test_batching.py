@@ -88,8 +88,9 @@ def test_shapes_padding_and_budget(pack: Pack) -> None:
 
 def test_batches_are_full_and_alike(pack: Pack) -> None:
     taken = take_epoch(batches(pack, window=len(pack), batch_tokens=1000))
-    filled = sum(batch.units for batch in taken) / sum(len(batch) * (batch.target.shape[1] - 1) for batch in taken)
-    assert filled > 0.9
+    held = sum(batch.units + int(batch.source_mask.sum()) for batch in taken)
+    room = sum(len(batch) * (batch.source.shape[1] + batch.target.shape[1] - 1) for batch in taken)
+    assert held / room > 0.74, "the lengths here are drawn independently; sorted by target alone it is 0.69"
     lengths = [batch.target.shape[1] for batch in taken]
     assert lengths != sorted(lengths)
 
