@@ -27,14 +27,14 @@ def cores_to_share(device: str, lines: int | None) -> int:
 
 
 class Companions:
-    """`count` processes of `regard COMMAND`, each answering the lines it is given, one line for one."""
+    """`count` processes of a command, each answering the lines it is given, one line for one."""
 
     def __init__(self, count: int, command: Sequence[str], warn: Callable[[str], None]) -> None:
         self._warn = warn
         pipe = subprocess.PIPE
         self._processes = [
             subprocess.Popen(
-                [sys.executable, "-m", "regard", *command],
+                list(command),
                 stdin=pipe,
                 stdout=pipe,
                 stderr=pipe,

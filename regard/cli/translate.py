@@ -81,7 +81,7 @@ def translate(
     waiting = lines_waiting(sys.stdin.fileno()) if not texts and not input else None
     shared = cores_to_share(device, waiting) if n_best == 1 else 1
     # They begin to load while this process does.
-    companions = Companions(shared - 1, sys.argv[1:], warn) if shared > 1 else None
+    companions = Companions(shared - 1, [sys.executable, "-m", "regard", *sys.argv[1:]], warn) if shared > 1 else None
     try:
         translator = regard.load(model, device=own_device(device), task="translate", precision=precision)
     except BaseException:

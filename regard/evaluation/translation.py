@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from sacrebleu.metrics import BLEU, CHRF
-from sacrebleu.metrics.base import Metric
 
 from regard.errors import UserError, suggestion
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric
 
 TOKENIZERS = ("13a", "intl", "char", "zh", "none")
 """Those of sacrebleu's that need no download and no other package; `none` is for text that is already tokenised."""
@@ -111,6 +113,8 @@ def _metrics(lowercase: bool, tokenize: str) -> dict[str, Metric]:
     if tokenize not in TOKENIZERS:
         raise UserError(f"BLEU has no tokenizer '{tokenize}'{suggestion(tokenize, TOKENIZERS)}")
     # `force` only silences the advice not to score tokenised text: the caller who says `none` means it.
+    from sacrebleu.metrics import BLEU, CHRF  # here: whoever only translates need not wait for it
+
     return {"bleu": BLEU(lowercase=lowercase, tokenize=tokenize, force=True), "chrf": CHRF(lowercase=lowercase)}
 
 
