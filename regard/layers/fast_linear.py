@@ -107,6 +107,8 @@ def ready_for_use(model: nn.Module, precision: str, device: torch.device) -> nn.
     on_cpu = device.type == "cpu"
     if precision == "int8" and not (on_cpu and int8_is_fast()):
         raise UserError("precision int8 needs a CPU with AVX-512 VNNI; use --precision float32")
+    if precision == "bfloat16" and on_cpu:
+        raise UserError("precision bfloat16 is for GPUs; on a CPU use int8 or float32")
     if precision == "auto":
         half = device.type == "cuda" and torch.cuda.is_bf16_supported()
         precision = "int8" if on_cpu and int8_is_fast() else "bfloat16" if half else "float32"

@@ -64,7 +64,9 @@ def test_only_much_work_on_a_cpu_is_shared(monkeypatch):
     monkeypatch.delenv("RANK", raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(4)))
     assert cores_to_share("cpu", companions.WORTH) == 4
-    assert cores_to_share("cpu", companions.WORTH - 1) == cores_to_share("cpu", None) == cores_to_share("cuda", 999) == 1
+    assert (
+        cores_to_share("cpu", companions.WORTH - 1) == cores_to_share("cpu", None) == cores_to_share("cuda", 999) == 1
+    )
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert cores_to_share("cpu", 999) == 1
 
@@ -80,6 +82,8 @@ def test_a_file_is_translated_as_by_one_process(tmp_path, monkeypatch):
     command = [sys.executable, "-m", "regard", "translate", "--beam", "1", "--device", "cpu", "--scores"]
     with file.open("rb") as stream:
         shared = subprocess.run(command, stdin=stream, capture_output=True, env=environment, check=True)
-    alone = subprocess.run(command, input=text, capture_output=True, env=environment, check=True)  # a pipe is not shared
+    alone = subprocess.run(
+        command, input=text, capture_output=True, env=environment, check=True
+    )  # a pipe is not shared
     found, expected = shared.stdout.decode().splitlines(), alone.stdout.decode().splitlines()
     assert len(found) == 310 and [line.split("\t")[0] for line in found] == [line.split("\t")[0] for line in expected]

@@ -197,3 +197,8 @@ def test_mistakes_get_one_line(monkeypatch):
             ready_for_use(model, precision, CPU)
         assert "\n" not in str(mistake.value)
     assert not any(isinstance(module, FastLinear) for module in model.modules())
+
+
+def test_half_precision_is_for_gpus():
+    with pytest.raises(UserError, match="bfloat16 is for GPUs"):
+        ready_for_use(nn.Linear(2, 2), "bfloat16", torch.device("cpu"))
