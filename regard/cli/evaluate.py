@@ -35,7 +35,7 @@ def evaluate(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
     precision: Annotated[
         Precision, typer.Option(help="What translators compute in; auto is the fastest on the device.")
-    ] = Precision.float32,
+    ] = Precision.auto,
     format: Annotated[Format, typer.Option(help="Plain text, or one JSON object.")] = Format.text,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar or warnings.")] = False,
 ) -> None:

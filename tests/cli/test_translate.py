@@ -123,6 +123,6 @@ def test_a_terminal_is_told_what_to_do_and_is_not_steered(model):
 
 
 def test_warnings_count_lines_from_the_beginning():
-    assert _with_line_number("text 3 is too long", 1) == "line 3 is too long"
-    assert _with_line_number("text 3 is too long", 4001) == "line 4003 is too long"
-    assert _with_line_number("no text 3", 7) == "no text 3"
+    assert _with_line_number("text 3 is too long", [1, 2, 3]) == "line 3 is too long"
+    assert _with_line_number("text 3 is too long", [4001, 4003, 4005]) == "line 4005 is too long"
+    assert _with_line_number("no text 3", [7, 8, 9]) == "no text 3"
