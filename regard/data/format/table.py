@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ class Table(Format):
     its own too, so that its first forecast begins exactly at the border. `columns` names those to read, in this order.
     """
 
-    def __init__(self, columns: Sequence[str] = (), borders: Sequence[float] = SHARES) -> None:
+    def __init__(self, columns: Sequence[str] = (), borders: Sequence[Any] = SHARES) -> None:
         numbers = all(type(size) in (int, float) for size in borders)
         if not numbers or len(borders) not in (0, 3) or any(size < 0 for size in borders):
             raise UserError("data.format.borders: wants three sizes, of train, valid and test, or none ([])")
