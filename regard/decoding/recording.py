@@ -7,8 +7,10 @@ for as a whole. It reads and writes the very tensors it was recorded with, so wh
 from __future__ import annotations
 
 import logging
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -31,8 +33,8 @@ def wanted(device: torch.device) -> bool:
 class Steps:
     """A search whose steps are recorded where that is possible; for the rest it is that search."""
 
-    def __init__(self, search: Any) -> None:
-        self._recording = _find(search) if _recordable(search.decoder) else None
+    def __init__(self, search: Any, decoder: Any) -> None:
+        self._recording = _find(search, decoder) if _recordable(decoder) else None
         self._search = self._recording.search if self._recording else search
 
     def advance(self) -> None:
@@ -48,8 +50,10 @@ class Steps:
 class _Recording:
     """A search and the graph of its step. The first step of the first use is taken as it is, the second is recorded."""
 
-    def __init__(self, search: Any) -> None:
-        self.search = search
+    def __init__(self, search: Any, decoder: Any) -> None:
+        # A recording lives as long as its decoder, which it therefore must not keep alive itself.
+        self.search = replace(search, decoder=weakref.proxy(decoder))
+        self._decoder = weakref.ref(decoder)
         self._graph: torch.cuda.CUDAGraph | None = None
         self._warm = False
 
@@ -72,8 +76,8 @@ class _Recording:
         try:
             self._graph = _graph(self.search.advance)
         except RuntimeError as error:
-            _refused[self.search.decoder] = True
-            _recordings.pop(self.search.decoder, None)
+            _refused[self._decoder()] = True
+            _recordings.pop(self._decoder(), None)
             reason = str(error).split("\n")[0]
             logging.getLogger("regard").warning("regard: steps are taken one by one, not as a graph: %s", reason)
             self.search.advance()
@@ -94,14 +98,14 @@ def _graph(step: Callable[[], None]) -> torch.cuda.CUDAGraph:
     return graph
 
 
-def _find(search: Any) -> _Recording:
-    kept = _recordings.setdefault(search.decoder, OrderedDict())
+def _find(search: Any, decoder: Any) -> _Recording:
+    kept = _recordings.setdefault(decoder, OrderedDict())
     key = _key(search)
     if key in kept:
         kept.move_to_end(key)
         kept[key].load(search)
     else:
-        kept[key] = _Recording(search)
+        kept[key] = _Recording(search, decoder)
         while len(kept) > MOST:
             kept.popitem(last=False)
     return kept[key]

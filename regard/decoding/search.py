@@ -109,11 +109,11 @@ def run(search: Search, sentences: int, given: int) -> list[list[Hypothesis]]:
     steps: Any = search
     for written in range(given + 1, longest + 1):
         if recorded and steps is search and steps.ids.shape[1] == 1:  # a given beginning is read before that
-            steps = recording.Steps(steps)
+            steps = recording.Steps(steps, search.decoder)
         slots = steps.slots()
         if slots is not None and written > slots:
             grown = steps.grow(min(2 * slots, room(longest, recorded)))
-            steps = recording.Steps(grown) if recorded else grown
+            steps = recording.Steps(grown, search.decoder) if recorded else grown
         steps.advance()
         if recorded and written < longest and (written - given) % GLANCE:
             continue
@@ -134,7 +134,7 @@ def run(search: Search, sentences: int, given: int) -> list[list[Hypothesis]]:
             continue
         narrowed = steps.narrow(stay[torch.arange(bucket(left)).clamp(max=left - 1)].to(steps.over.device))
         narrowed.over[left:] = True
-        steps = recording.Steps(narrowed)
+        steps = recording.Steps(narrowed, search.decoder)
     return found
 
 

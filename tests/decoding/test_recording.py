@@ -3,6 +3,9 @@ the same step over the same tensors, done again."""
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 import torch
 
@@ -121,6 +124,17 @@ def test_what_cannot_be_recorded_is_searched_all_the_same(recorded, monkeypatch,
     assert [r.getMessage() for r in caplog.records] == [
         "regard: steps are taken one by one, not as a graph: no graphs here"
     ]
+
+
+def test_recordings_go_with_their_decoder(recorded):
+    model = build_model({"preset": "tiny", "layers": 1}, VOCABULARY).eval()
+    recorded()
+    searches(model, 2)
+    alive = weakref.ref(model.decoder)
+    assert recording._recordings.get(model.decoder)
+    del model
+    gc.collect()
+    assert alive() is None
 
 
 def test_buckets_are_few_and_wasteless():
