@@ -41,3 +41,10 @@ def mixed_precision(wanted: str, device: torch.device) -> torch.dtype | None:
     if wanted not in ("float32", "bfloat16"):
         raise UserError(f"training.precision: '{wanted}' is not known; use auto, float32 or bfloat16")
     return torch.bfloat16 if wanted == "bfloat16" else None
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether it was memory that was missing, on whatever device; torch has no one exception for that."""
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or any(
+        words in str(error) for words in ("out of memory", "not enough memory", "allocate memory", "bad_alloc")
+    )

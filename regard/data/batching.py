@@ -236,9 +236,9 @@ def sorted_batches(id_lists: Sequence[Sequence[int]], batch_tokens: int) -> Iter
         start += rows
 
 
-def pad(id_lists: Sequence[Sequence[int]]) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
-    """Lists of ids, just as they are, in one matrix padded on the right, and where it holds them."""
-    width = max(map(len, id_lists), default=0)
+def pad(id_lists: Sequence[Sequence[int]], multiple: int = 1) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
+    """Lists of ids, just as they are, in one matrix padded on the right to a multiple, and where it holds them."""
+    width = -(-max(map(len, id_lists), default=0) // multiple) * multiple
     ids = torch.full((len(id_lists), width), PAD, dtype=torch.long)
     mask = torch.zeros(len(id_lists), width, dtype=torch.bool)
     for row, sentence in enumerate(id_lists):

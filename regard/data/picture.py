@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -25,9 +26,12 @@ FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP")
 ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp")
 MOST_BYTES = 20_000_000
 MOST_PIXELS = 25_000_000
+MOST_EXIF = 1 << 18
+"""Bytes: a camera writes a fraction of it. Of numbers in there a decoder makes objects, twenty times as large."""
 
 _GREY = ("1", "L", "LA", "La", "I", "F")
 _ORIENTATION = 0x0112  # EXIF's tag: how the camera was held
+_EXIF_SEGMENT = re.compile(rb"\xff\xe1(..)Exif\0\0", re.DOTALL)
 
 
 def read_picture(path: Path, shortest: int = 0, note: Callable[[str], None] = lambda text: None) -> Pixels:
@@ -40,9 +44,16 @@ def read_picture(path: Path, shortest: int = 0, note: Callable[[str], None] = la
 
 
 def decode_picture(
-    data: bytes, where: str, shortest: int = 0, note: Callable[[str], None] = lambda text: None
+    data: bytes,
+    where: str,
+    shortest: int = 0,
+    note: Callable[[str], None] = lambda text: None,
+    still: bool = False,
 ) -> Pixels:
-    """The pixels in a file's bytes; with `shortest`, a larger picture is shrunk until its short side is that long."""
+    """The pixels in a file's bytes; with `shortest`, a larger picture is shrunk until its short side is that long.
+
+    Of one that moves the first frame is taken, or, if it is to be `still`, nothing.
+    """
     from PIL import Image, UnidentifiedImageError
 
     if len(data) > MOST_BYTES:
@@ -51,10 +62,15 @@ def decode_picture(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what is odd but readable is nobody's concern here
+            if _exif_of_jpeg(data) > MOST_EXIF:
+                raise ValueError("too much EXIF data")
             with Image.open(io.BytesIO(data), formats=FORMATS) as opened:  # reads the header only
                 if opened.width * opened.height > MOST_PIXELS:
                     raise many
-                if getattr(opened, "is_animated", False):
+                # A photograph with a second one behind it, for depth, does not move.
+                if getattr(opened, "is_animated", False) and opened.format != "MPO":
+                    if still:
+                        raise UserError(f"{where}: moves; give a picture that does not")
                     note(f"{where}: moves; only its first frame is looked at")
                 return pixels_of(opened, shortest)
     except UserError:
@@ -101,6 +117,8 @@ def _turned(opened: Opened) -> Transpose | None:
     """How to turn a photograph upright; one whose EXIF data are broken stays as it is."""
     from PIL.Image import Transpose as T
 
+    if len(opened.info.get("exif") or opened.info.get("Raw profile type exif") or "") > MOST_EXIF:
+        raise ValueError("too much EXIF data")
     turns: dict[object, Transpose] = {
         2: T.FLIP_LEFT_RIGHT,
         3: T.ROTATE_180,
@@ -114,3 +132,8 @@ def _turned(opened: Opened) -> Transpose | None:
         return turns.get(opened.getexif().get(_ORIENTATION))
     except Exception:
         return None
+
+
+def _exif_of_jpeg(data: bytes) -> int:
+    """Bytes of EXIF data in all segments that hold such, which are put together when the file is opened."""
+    return sum(int.from_bytes(found[1], "big") for found in _EXIF_SEGMENT.finditer(data))

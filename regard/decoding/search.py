@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.decoding import recording
+from regard.decoding.abandoning import abandoned
 from regard.decoding.opening import next_log_probs
 from regard.decoding.rules import Rule
 from regard.types import Hypothesis, Memory, State, Steps, Tree, grow, map_tree, narrow
@@ -117,6 +118,8 @@ def run(search: Search, sentences: int, given: int) -> list[list[Hypothesis]]:
         steps.advance()
         if recorded and written < longest and (written - given) % GLANCE:
             continue
+        if (unwanted := abandoned()) and (lost := [at for at, number in enumerate(order) if number in unwanted]):
+            steps.over[lost] = True
         over = steps.over[: len(order)].cpu()
         left = len(order) - int(over.count_nonzero())
         if left and not (2 * bucket(left) <= bucket(len(order)) if recorded else 4 * left <= 3 * len(order)):

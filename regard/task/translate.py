@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -19,6 +20,7 @@ from regard.data.corpus.reading import Pair
 from regard.data.flat import Sentences
 from regard.data.normalise import plain
 from regard.data.tokenizer._base import Tokenizer
+from regard.decoding.abandoning import Gone, abandoning
 from regard.decoding.rules import loops_allowed
 from regard.errors import UserError
 from regard.evaluation.translation import corpus_scores
@@ -35,6 +37,9 @@ __all__ = ["Translator"]
 
 ON_CPU = 1024
 """Tokens that a CPU translates together: more would not fit its cache."""
+LANES = 16
+"""Numbers that a CPU adds at once. Sums over a multiple of them do not change, to the last bit, when zeros of padding
+are added: so that a sentence's translation does not depend on what it is translated with."""
 Warn = Callable[[str], None]
 Progress = Callable[[int], None]
 
@@ -131,10 +136,12 @@ class Translator(Task):
         alignment: bool = False,
         warn: Warn | None = None,
         progress: Progress | None = None,
+        gone: Gone | None = None,
     ) -> list[Translation]:
         """Translates each text, in order. An empty one stays empty; one too long for the model is split (see `warn`).
 
-        `progress` is told how many texts (or parts of long ones) were finished since the last call.
+        `progress` is told how many texts (or parts of long ones) were finished since the last call; `gone` is asked
+        again and again which texts nobody waits for any more.
         """
         texts = [texts] if isinstance(texts, str) else list(texts)
         settings = self.recipe.decoding
@@ -142,6 +149,7 @@ class Translator(Task):
         self._check(width, n_best, length_penalty, max_length, batch_tokens)
         parts = [self._parts(text, number, warn) for number, text in enumerate(texts, 1)]
         flat = [part for row in parts for part in row]
+        owners = [number for number, row in enumerate(parts) for _ in row]
         sources = [self.encode(part) for part in flat]
         usual = min(settings.batch_tokens, ON_CPU) if self.device.type == "cpu" else settings.batch_tokens
         budget = usual if batch_tokens is None else batch_tokens
@@ -153,6 +161,7 @@ class Translator(Task):
             max_length=settings.max_length if max_length is None else max_length,
             batch_tokens=budget,
             progress=progress,
+            gone=gone and (lambda: _parts_of(gone(), owners)),
         )
         aligned = self._align(sources, found, budget) if alignment else [None] * len(flat)
         done = iter(zip(flat, found, aligned, strict=True))
@@ -172,12 +181,14 @@ class Translator(Task):
         max_length: int = 256,
         batch_tokens: int = 4096,
         progress: Progress | None = None,
+        gone: Gone | None = None,
     ) -> list[list[Hypothesis]]:
         """The best hypotheses for each source, best first; batched by length, answered in order."""
         found: list[list[Hypothesis]] = [[] for _ in sources]
         for indexes in sorted_batches([[*ids, END] for ids in sources], batch_tokens):
             chosen = [[*sources[i], END] for i in indexes]
-            results = self._search_batch(chosen, beam, n_best, length_penalty, max_length)
+            with abandoning(gone and partial(_places, gone, indexes)):
+                results = self._search_batch(chosen, beam, n_best, length_penalty, max_length)
             for index, hypotheses in zip(indexes, results, strict=True):
                 found[index] = hypotheses
             if progress:
@@ -189,7 +200,7 @@ class Translator(Task):
         self, sources: list[list[int]], width: int, n_best: int, length_penalty: float, max_length: int
     ) -> list[list[Hypothesis]]:
         settings = self.recipe.decoding
-        ids, mask = (tensor.to(self.device) for tensor in pad(sources))
+        ids, mask = (tensor.to(self.device) for tensor in pad(sources, LANES))
         longest = min(max_length, longest_text(self.model) or max_length)
         limits = (mask.sum(1) * settings.length_factor + settings.length_extra).long().clamp(max=longest)
         memory = self.model.encode(ids, mask)
@@ -301,6 +312,16 @@ class Translator(Task):
             raise UserError(f"max-length must lie between 1 and 10000, not {max_length}")
         if batch_tokens is not None and batch_tokens < 1:
             raise UserError(f"batch-tokens must be at least 1, not {batch_tokens}")
+
+
+def _parts_of(texts: Collection[int], owners: Sequence[int]) -> set[int]:
+    return {part for part, owner in enumerate(owners) if owner in texts} if texts else set()
+
+
+def _places(gone: Gone, indexes: Sequence[int]) -> list[int]:
+    """Which sentences of a batch nobody waits for."""
+    lost = gone()
+    return [place for place, index in enumerate(indexes) if index in lost] if lost else []
 
 
 def _shifted(parts: list[Translation]) -> Iterator[tuple[int, int]]:

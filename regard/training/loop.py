@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from regard import registry
 from regard.config import Training
-from regard.device import mixed_precision
+from regard.device import is_out_of_memory, mixed_precision
 from regard.errors import UserError, suggestion
 from regard.storage import Folder, clean_leftovers, read_folder, save_tensors, write_folder
 from regard.training.checkpoints import Checkpoints, Lock, average
@@ -438,7 +438,7 @@ class Trainer:
                 try:
                     loss = self._loss(part)
                 except (RuntimeError, MemoryError) as error:
-                    if not _out_of_memory(error):
+                    if not is_out_of_memory(error):
                         raise
                     too_large = index
                     break
@@ -775,9 +775,3 @@ def set_random_states(states: dict[str, Tensor], device: torch.device) -> None:
     torch.set_rng_state(states["cpu"])
     if device.type == "cuda" and "cuda" in states:
         torch.cuda.set_rng_state(states["cuda"], device)
-
-
-def _out_of_memory(error: BaseException) -> bool:
-    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or any(
-        words in str(error) for words in ("out of memory", "not enough memory", "allocate memory")
-    )

@@ -58,20 +58,31 @@ class Clip(Input):
 
     def read(self, argument: str, note: Callable[[str], None] = lambda text: None) -> Frames:
         """An animated GIF; large frames are shrunk one by one, so that they are never all in memory."""
-        frames, size = read_gif(Path(argument), self.image.size)
-        if size[0] != size[1]:
-            note(f"{argument}: is {size[0]} x {size[1]} pixels; only the square in the middle is looked at")
-        return frames
+        return _noted(*read_gif(Path(argument), self.image.size), argument, note)
+
+    def decode(self, content: bytes, name: str, note: Callable[[str], None] = lambda text: None) -> Frames:
+        """The same of a file's bytes, as somebody sent them."""
+        return _noted(*decode_gif(content, name, self.image.size), name, note)
 
     def encode(self, raw: Frames) -> Float32[np.ndarray, "T K S S"]:
         return np.stack([self.image.encode(frame) for frame in raw])
 
 
+def _noted(frames: Frames, size: tuple[int, int], name: str, note: Callable[[str], None]) -> Frames:
+    if size[0] != size[1]:
+        note(f"{name}: is {size[0]} x {size[1]} pixels; only the square in the middle is looked at")
+    return frames
+
+
 def read_gif(path: Path, shortest: int = 0) -> tuple[Frames, tuple[int, int]]:
     """The frames of a GIF and how wide and high it is; with `shortest`, a larger one is shrunk to that short side."""
+    return decode_gif(read_bytes(path, BYTES, BYTES), str(path), shortest)
+
+
+def decode_gif(content: bytes, where: str, shortest: int = 0) -> tuple[Frames, tuple[int, int]]:
+    """The same of a file's bytes."""
     from PIL import Image as Pillow
 
-    content = read_bytes(path, BYTES, BYTES)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -81,25 +92,25 @@ def read_gif(path: Path, shortest: int = 0) -> tuple[Frames, tuple[int, int]]:
                 frames = []
                 for number in range(count):
                     opened.seek(number)
-                    _check_pixels(opened.width * opened.height, count, path)
+                    _check_pixels(opened.width * opened.height, count, where)
                     frames.append(pixels_of(opened, shortest))
         channels = max(frame.shape[2] for frame in frames)
         return np.stack([np.broadcast_to(frame, (*frame.shape[:2], channels)) for frame in frames]), size
     except UserError:
         raise
     except Pillow.UnidentifiedImageError:
-        raise UserError(f"{path}: is no GIF that can be read; save the clip as an animated GIF") from None
+        raise UserError(f"{where}: is no GIF that can be read; save the clip as an animated GIF") from None
     except Exception:  # a broken file raises whatever its decoder stumbles over
-        raise UserError(f"{path}: the GIF is damaged or cut off; save it again") from None
+        raise UserError(f"{where}: the GIF is damaged or cut off; save it again") from None
 
 
-def _check_pixels(pixels: int, frames: int, path: Path) -> None:
+def _check_pixels(pixels: int, frames: int, where: str) -> None:
     if frames > FRAMES:
-        raise UserError(f"{path}: has {frames:,} frames; {FRAMES} are the most, so cut it")
+        raise UserError(f"{where}: has {frames:,} frames; {FRAMES} are the most, so cut it")
     if pixels > PIXELS:
         raise UserError(
-            f"{path}: has {pixels / 1e6:,.1f} million pixels a frame; {PIXELS // 10**6} million are the most"
+            f"{where}: has {pixels / 1e6:,.1f} million pixels a frame; {PIXELS // 10**6} million are the most"
         )
     if pixels * frames > ALL_PIXELS:
         every = pixels * frames // 10**6
-        raise UserError(f"{path}: has {every:,} million pixels in all; {ALL_PIXELS // 10**6} million are the most")
+        raise UserError(f"{where}: has {every:,} million pixels in all; {ALL_PIXELS // 10**6} million are the most")

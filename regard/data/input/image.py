@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float32, UInt8
 
 from regard.data.input._base import Input
-from regard.data.picture import Pixels, read_picture
+from regard.data.picture import Pixels, decode_picture, read_picture
 from regard.errors import UserError, suggestion
 
 __all__ = ["Image"]
@@ -90,11 +90,11 @@ class Image(Input):
         return {"channels": self.channels, "size": self.size}
 
     def read(self, argument: str, note: Callable[[str], None] = lambda text: None) -> Pixels:
-        pixels = read_picture(Path(argument), note=note)
-        height, width, _ = pixels.shape
-        if height != width:
-            note(f"{argument}: is {width} x {height} pixels; only the square in the middle is looked at")
-        return pixels
+        return _noted(read_picture(Path(argument), note=note), argument, note)
+
+    def decode(self, content: bytes, name: str, note: Callable[[str], None] = lambda text: None) -> Pixels:
+        """The same of a file's bytes, as somebody sent them; one that moves is refused."""
+        return _noted(decode_picture(content, name, note=note, still=True), name, note)
 
     def encode(self, raw: Any) -> Float32[np.ndarray, "C S S"]:
         pixels = _shaped(checked(raw), self.size, self.channels)
@@ -102,6 +102,13 @@ class Image(Input):
         for channel, values in enumerate(self._values):
             encoded[channel] = values[pixels[..., channel]]
         return encoded
+
+
+def _noted(pixels: Pixels, name: str, note: Callable[[str], None]) -> Pixels:
+    height, width, _ = pixels.shape
+    if height != width:
+        note(f"{name}: is {width} x {height} pixels; only the square in the middle is looked at")
+    return pixels
 
 
 def checked(raw: Any) -> np.ndarray:

@@ -22,6 +22,8 @@ _FILE = "input.json"
 BYTES = 50_000_000
 SECONDS = 60
 RATES = (4_000, 192_000)
+USUAL = (b"RIFF", b"RIFX", b"RF64", b"fLaC", b"OggS")
+"""How WAV, FLAC and OGG files begin."""
 _BLOCK = 1 << 16
 _ZEROS = 16
 """Zero crossings of the resampling filter on either side."""
@@ -76,9 +78,17 @@ class SoundInput(Input):
     def read(self, argument: str, note: Callable[[str], None] = lambda text: None) -> Sound:
         """A sound file (WAV, FLAC, OGG, ...) at its own rate; `note` hears of channels mixed and rates changed."""
         file = Path(argument)
-        sound = read_sound(read_bytes(file, BYTES, BYTES), str(file), note)
+        return self._noted(read_sound(read_bytes(file, BYTES, BYTES), str(file), note), str(file), note)
+
+    def decode(self, content: bytes, name: str, note: Callable[[str], None] = lambda text: None) -> Sound:
+        """The same of a file's bytes, as somebody sent them; of the formats that can be read only the usual ones."""
+        if not content.startswith(USUAL):
+            raise UserError(f"{name}: is no recording that can be read; give WAV, FLAC or OGG")
+        return self._noted(read_sound(content, name, note), name, note)
+
+    def _noted(self, sound: Sound, name: str, note: Callable[[str], None]) -> Sound:
         if sound.rate != self.rate:
-            note(f"{file}: {sound.rate:,} Hz, resampled to the model's {self.rate:,} Hz")
+            note(f"{name}: {sound.rate:,} Hz, resampled to the model's {self.rate:,} Hz")
         return sound
 
     def encode(self, raw: Sound) -> np.ndarray:
@@ -151,4 +161,5 @@ def _check_length(samples: int, rate: int, name: str) -> None:
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()).rstrip(".")
+    """What the library says, without the object it was given."""
+    return " ".join(str(getattr(error, "error_string", error)).split()).rstrip(".")

@@ -1,0 +1,7 @@
+"""How each task is asked for over HTTP: one file a task, and a new file is a new route of /api.
+
+A file has `Request` (what may be asked, every field bounded), `Answer` (what comes back) and `answer(model, request)`,
+which a worker calls with what `regard.load` gave; one that can answer in parts also has `parts`. The HTTP process imports
+these files for their schemas, so nothing here imports torch, or anything that does, before `answer` is called.
+Translating alone has no `answer`: the engine batches the sentences of many requests (see routes/tasks.py).
+"""

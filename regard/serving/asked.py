@@ -1,0 +1,105 @@
+"""A request's fields, however they were sent: in the address, as a form, or as an object in JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+from urllib.parse import parse_qsl
+
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException
+from starlette.requests import Request
+
+from regard.serving.problem import Problem
+from regard.serving.sizes import is_json, media_type
+
+MOST_FIELDS = 1000
+DEEPEST = 32
+"""Lists and objects inside each other; no contract of ours needs more than three."""
+_LONG_NUMBER = re.compile("[0-9]{19}")
+
+
+async def fields_of(request: Request) -> dict[str, Any]:
+    """What the body says goes before what the address says. A field that a form or an address has several times is the
+    list of its values. Any other body than JSON or a form has no fields."""
+    known: dict[str, Any] | None = getattr(request.state, "fields", None)
+    if known is None:
+        known = request.state.fields = {**query_fields(request.scope["query_string"]), **await _body_fields(request)}
+    return known
+
+
+async def _body_fields(request: Request) -> dict[str, Any]:
+    kind, body = media_type(request.headers), await request.body()
+    if is_json(kind):
+        return json_fields(body)
+    if kind == "application/x-www-form-urlencoded":
+        return query_fields(body)
+    if kind == "multipart/form-data" and body:
+        return await _multipart_fields(request, body)
+    return {}
+
+
+def json_fields(body: bytes) -> dict[str, Any]:
+    try:
+        text = body.decode("utf-8-sig")
+        whole = _small if _LONG_NUMBER.search(text) else None  # asked of each number: only where it may matter
+        fields = json.loads(text, parse_constant=_refuse, parse_int=whole)
+        # Only what can be written again: no half of a surrogate pair, no number beyond what a float can hold.
+        json.dumps(fields, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError):
+        raise Problem(400, "The body is not valid JSON in UTF-8, or has numbers or nesting beyond bounds") from None
+    if not isinstance(fields, dict):
+        raise Problem(400, "Invalid JSON format")
+    if text.count("[") + text.count("{") > DEEPEST and _is_deep(fields):
+        raise Problem(400, f"The JSON of the body is nested more than {DEEPEST} deep")
+    return fields
+
+
+def query_fields(written: bytes) -> dict[str, Any]:
+    """Of `a=1&b=2`, as it stands in addresses and forms."""
+    try:
+        pairs = parse_qsl(written.decode(), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+    except UnicodeDecodeError:
+        raise Problem(400, "A field is not valid UTF-8") from None
+    except ValueError:
+        raise Problem(400, f"More than {MOST_FIELDS} fields") from None
+    return _gathered(pairs)
+
+
+async def _multipart_fields(request: Request, body: bytes) -> dict[str, Any]:
+    try:
+        body.decode()  # the parser would take any other text for Latin-1
+        form = await request.form(max_files=0, max_fields=MOST_FIELDS, max_part_size=len(body))
+    except UnicodeDecodeError:
+        raise Problem(400, "A field is not valid UTF-8") from None
+    except (HTTPException, MultiPartException):
+        raise Problem(400, f"The form is malformed, has a file, or more than {MOST_FIELDS} fields") from None
+    return _gathered([(name, str(value)) for name, value in form.multi_items()])
+
+
+def _gathered(pairs: list[tuple[str, str]]) -> dict[str, Any]:
+    found: dict[str, list[str]] = {}
+    for name, value in pairs:
+        found.setdefault(name, []).append(value)
+    return {name: values if len(values) > 1 else values[0] for name, values in found.items()}
+
+
+def _is_deep(fields: dict[str, Any]) -> bool:
+    level: list[Any] = [fields]
+    for _ in range(DEEPEST):
+        inside = [child for one in level for child in (one.values() if isinstance(one, dict) else one)]
+        level = [child for child in inside if isinstance(child, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _small(digits: str) -> int:
+    if len(digits) > 19:
+        raise ValueError("beyond 64 bits")
+    return int(digits)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")

@@ -1,0 +1,121 @@
+"""Which models a server offers, and between which languages: read from their folders without loading a weight."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.config import read_recipe
+from regard.errors import UserError, suggestion
+from regard.pretrained import shipped_models
+
+_CODE = re.compile(r"[a-z]{2,3}(-[a-z0-9]{2,8})?")
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True)
+class Served:
+    """A model by the name that requests use for it: never a path."""
+
+    name: str
+    folder: Path
+    task: str
+    source: str = ""
+    target: str = ""
+    """Language codes, in lower case; empty for what does not translate."""
+
+
+class Catalogue:
+    """The models of a server. Of two for one pair of languages the first named is used."""
+
+    def __init__(self, models: Iterable[Served]):
+        self.models: dict[str, Served] = {}
+        for model in models:
+            if model.name in self.models:
+                raise UserError(f"two models are called '{model.name}'; rename the folder of one")
+            self.models[model.name] = model
+        self._pairs: dict[tuple[str, str], Served] = {}
+        for model in self.of_task("translate"):
+            self._pairs.setdefault((model.source, model.target), model)
+
+    def of_task(self, task: str) -> list[Served]:
+        return [model for model in self.models.values() if model.task == task]
+
+    def pair(self, source: str, target: str) -> Served | None:
+        """What translates from one language into the other."""
+        return self._pairs.get((source, target))
+
+    def languages(self) -> list[str]:
+        return sorted({code for pair in self._pairs for code in pair})
+
+    def targets(self, source: str) -> list[str]:
+        """What a language can be translated into. Into itself always: that changes nothing."""
+        found = {target for origin, target in self._pairs if origin == source}
+        return sorted({*found, source}) if source in self.languages() else []
+
+    def find(self, name: str, task: str) -> Served:
+        """A model by name or, without a name, the only one there is for the task."""
+        offered = {model.name: model for model in self.of_task(task)}
+        if name in offered:
+            return offered[name]
+        if not offered:
+            raise UserError(f"no model of this server is made to {task}")
+        if name:
+            shown = name if len(name) <= 60 else f"{name[:57]}..."
+            raise UserError(f"no model '{shown}' to {task}{suggestion(shown, offered)}")
+        if len(offered) > 1:
+            raise UserError(f"several models {task}: name one of {', '.join(sorted(offered))}")
+        return next(iter(offered.values()))
+
+
+def read_catalogue(names: Iterable[str]) -> Catalogue:
+    """Of model folders, runs, shipped models' names, and folders that hold several models."""
+    found = [model for name in names for model in _models(name)]
+    if not found:
+        raise UserError("no model was named; try: regard serve --model fr-en")
+    return Catalogue(found)
+
+
+def _models(name: str) -> list[Served]:
+    path = Path(name)
+    if folder := _folder(path):
+        return [_served(_public_name(path), folder)]
+    inside = sorted(path.iterdir()) if path.is_dir() else []
+    if several := [(child.name, folder) for child in inside if child.is_dir() and (folder := _folder(child))]:
+        return [_served(_NOT_PLAIN.sub("-", child), folder) for child, folder in several]
+    shipped = shipped_models()
+    if name in shipped:
+        return [_served(name, shipped[name])]
+    if path.is_dir():
+        raise UserError(
+            f"{path}: no model in this folder (no manifest.json); give a model folder, a run or a folder of them"
+        )
+    raise UserError(f"no model '{name}'{suggestion(name, shipped)} (or the path of a model folder)")
+
+
+def _folder(path: Path) -> Path | None:
+    """A model folder itself, or that of a run: its final model, else its newest checkpoint."""
+    checkpoints = sorted((path / "checkpoints").glob("step-*")) if path.is_dir() else []
+    for folder in (path, path / "model", *checkpoints[-1:]):
+        if (folder / "manifest.json").is_file():
+            return folder
+    return None
+
+
+def _public_name(path: Path) -> str:
+    return _NOT_PLAIN.sub("-", path.resolve().name).strip("-.") or "model"
+
+
+def _served(name: str, folder: Path) -> Served:
+    recipe = read_recipe(folder)
+    if recipe.task != "translate":
+        return Served(name, folder, recipe.task)
+    source, target = recipe.source_language.lower(), recipe.target_language.lower()
+    if not _CODE.fullmatch(source) or not _CODE.fullmatch(target):
+        raise UserError(
+            f"{folder}: its recipe does not say between which languages it translates; set source_language and "
+            "target_language, such as fr and en, when training"
+        )
+    return Served(name, folder, recipe.task, source, target)

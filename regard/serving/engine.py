@@ -1,0 +1,420 @@
+"""Between many clients and few models: a bounded queue, batches made of what waits, and workers that are replaced.
+
+Sentences of all requests wait together; whenever a worker is free it gets the next batch. Requests take turns, so that
+a book does not keep a sentence waiting, and what goes together is of like length. How the texts of a request become
+sentences is not known here (translating.py), nor is HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from regard.errors import UserError
+from regard.serving.catalogue import Catalogue
+from regard.serving.hiring import Worker, WorkerLost, cores, on_gpu
+from regard.serving.settings import Settings
+
+QUIET, PATIENCE = 0.004, 0.025
+"""Seconds: a batch is begun when for so long nothing more arrived, and its first sentence waits no longer than that."""
+ON_CPU, ON_GPU = (32, 4000), (256, 40_000)
+"""Sentences and characters that go together. More would not fit a CPU's cache, and keep the first one waiting."""
+TRIES = 2
+"""How often a job may bring its worker down. Those that were under way beside it are each tried again alone."""
+
+
+class Busy(Exception):
+    """The queue is full, or the wait would be too long."""
+
+    def __init__(self, retry_after: float):
+        self.retry_after = max(1, math.ceil(retry_after))
+        super().__init__(f"The server is busy; try again in {self.retry_after} s")
+
+
+class Failed(Exception):
+    """It could not be done: memory did not suffice, or a worker was lost over it. The next request may well succeed."""
+
+
+class Refused(Exception):
+    """The model cannot do what is asked, and says why in one line."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """How a translation is searched for; None means what the model's recipe says."""
+
+    beam: int | None = None
+    n_best: int = 1
+    length_penalty: float | None = None
+    max_length: int | None = None
+    alignment: bool = False
+    attention: bool = False
+
+
+@dataclass
+class Translated:
+    text: str
+    score: float = 0.0
+    log_probability: float = 0.0
+    tokens: list[str] = field(default_factory=list)
+    finished: bool = True
+    alignment: list[tuple[int, int]] | None = None
+    attention: list[list[float]] | None = None
+    alternatives: list[Translated] = field(default_factory=list)
+
+    @classmethod
+    def from_tree(cls, tree: dict[str, Any]) -> Translated:
+        links = tree["alignment"]
+        return cls(
+            **{
+                **tree,
+                "alignment": None if links is None else [(a, b) for a, b in links],
+                "alternatives": [cls.from_tree(other) for other in tree["alternatives"]],
+            }
+        )
+
+
+@dataclass(eq=False)
+class Job:
+    """What a worker is given as one: a sentence, or a request for another task."""
+
+    kind: tuple[Any, ...]
+    """Jobs of one kind go together."""
+    content: Any
+    future: asyncio.Future[Any]
+    size: int = 1
+    tries: int = 0
+    since: float = field(default_factory=time.monotonic)
+    parts: asyncio.Queue[Any] | None = None
+    """Where parts of the answer go as they are made."""
+    turn: int = 0
+    """The entry of the queue that it waits in: jobs of one request share it."""
+    place: tuple[Worker, int, int] | None = None
+    """At whom, in which batch, at which place in it."""
+
+
+class Engine:
+    """What the HTTP side sees of the models. Everything here runs in one event loop; nothing here computes."""
+
+    def __init__(self, settings: Settings, catalogue: Catalogue, note: Callable[[str], None] = lambda line: None):
+        self.settings, self.catalogue, self.note = settings, catalogue, note
+        self.broken = asyncio.Event()
+        """Set when workers can no longer be had."""
+        self.batches = 0
+        self.batched = 0
+        """Batches that were handed out, and the sentences in them."""
+        self._workers: list[Worker] = []
+        self._idle: list[Worker] = []
+        self._queue: OrderedDict[int, deque[Job]] = OrderedDict()
+        """What waits, by request; the request whose turn it is comes first."""
+        self._requests = 0
+        self._waiting_size = 0
+        self._last_arrival = 0.0
+        self._most_sentences, self._most_characters = ON_GPU if on_gpu(settings.device) else ON_CPU
+        self._pace = Pace()
+        self._kept = Kept(settings.translation_cache)
+        self._changed = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._closing = False
+
+    @property
+    def ready(self) -> bool:
+        return bool(self._workers) and any(worker.alive for worker in self._workers)
+
+    @property
+    def waiting(self) -> int:
+        return sum(map(len, self._queue.values()))
+
+    @property
+    def workers(self) -> list[Worker]:
+        return list(self._workers)
+
+    async def start(self) -> None:
+        """Raises a UserError where the models cannot be loaded."""
+        count = self.settings.workers or (1 if on_gpu(self.settings.device) else cores())
+        hired = [Worker(self.settings, self.catalogue, max(1, cores() // count)) for _ in range(count)]
+        try:
+            await asyncio.gather(*(worker.start() for worker in hired))
+        except BaseException:
+            await asyncio.gather(*(worker.stop() for worker in hired), return_exceptions=True)
+            raise
+        self._workers, self._idle = hired, list(hired)
+        self._tasks = [asyncio.create_task(self._listen(worker)) for worker in hired]
+        self._tasks.append(asyncio.create_task(self._dispatch()))
+
+    async def close(self) -> None:
+        self._closing = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(worker.stop() for worker in self._workers))
+        for jobs in self._queue.values():
+            for job in jobs:
+                _settle(job, error=Failed("The server is stopping"))
+
+    # What is asked.
+
+    async def translate(self, model: str, sentences: Sequence[str], how: Search, owner: str = "") -> list[Translated]:
+        """One result a sentence, in order. `owner` sees only what was kept for the same owner."""
+        kind = ("translate", model, how)
+        keys = [(owner, model, how, sentence) for sentence in sentences]
+        known = {key: kept for key in dict.fromkeys(keys) if (kept := self._kept.get(key))}
+        wanted = [key for key in dict.fromkeys(keys) if key not in known]  # the same sentence twice is computed once
+        jobs = [Job(kind, key[-1], self._future(), 20 + len(key[-1])) for key in wanted]
+        for key, tree in zip(wanted, await self._done(jobs), strict=True):
+            known[key] = tree
+            self._kept.put(key, tree)
+        return [Translated.from_tree(known[key]) for key in keys]
+
+    async def ask(self, model: str, task: str, request: dict[str, Any]) -> dict[str, Any]:
+        return (await self._done([Job(("ask", model, task), request, self._future(), 500)]))[0]
+
+    async def stream(self, model: str, task: str, request: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+        parts: asyncio.Queue[Any] = asyncio.Queue()
+        job = Job(("stream", model, task), request, self._future(), 500, parts=parts)
+        waiting = asyncio.create_task(self._done([job]))
+        waiting.add_done_callback(lambda _: parts.put_nowait(None))
+        try:
+            while (part := await parts.get()) is not None:
+                yield part
+            await waiting
+        finally:
+            waiting.cancel()
+
+    def _future(self) -> asyncio.Future[Any]:
+        return asyncio.get_running_loop().create_future()
+
+    async def _done(self, jobs: list[Job]) -> list[Any]:
+        """Waits for all of a request's jobs. If one fails or the waiting is cancelled, the rest is taken back."""
+        if not jobs:
+            return []
+        self._admit(jobs)
+        self._enqueue(jobs)
+        self._last_arrival = time.monotonic()
+        self._changed.set()
+        try:
+            return await asyncio.gather(*(job.future for job in jobs))
+        finally:
+            self._take_back(jobs)
+
+    def _enqueue(self, jobs: list[Job]) -> int:
+        self._requests += 1
+        for job in jobs:
+            job.turn = self._requests
+        self._queue[self._requests] = deque(jobs)
+        self._waiting_size += sum(job.size for job in jobs)
+        return self._requests
+
+    def _admit(self, jobs: list[Job]) -> None:
+        limit = self.settings.queue_limit
+        if 0 <= limit < len(jobs):
+            raise Refused(f"The text has {len(jobs)} sentences, more than this server takes at once ({limit})")
+        expected = self._pace.seconds(self._waiting_size)
+        if 0 <= limit < self.waiting + len(jobs) or expected > self.settings.wait_limit:
+            raise Busy(min(expected, 600.0))
+
+    def _take_back(self, jobs: list[Job]) -> None:
+        """What of it is still waiting or being computed is no longer wanted."""
+        for turn in {job.turn for job in jobs}:
+            for waiting in self._queue.pop(turn, ()):
+                self._waiting_size -= waiting.size
+        for job in jobs:
+            if job.place:
+                worker, batch, item = job.place
+                worker.cancel(batch, item)
+            job.future.cancel()
+
+    # Who does it.
+
+    async def _dispatch(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            while self._idle and self._queue:
+                await self._gather_more()
+                if self._idle and self._queue:
+                    self._hand_out()
+
+    async def _gather_more(self) -> None:
+        """Gives what arrives at the same time the chance to go together."""
+        while (job := self._next()) is not None:
+            now = time.monotonic()
+            wait = min(self._last_arrival + QUIET, job.since + PATIENCE) - now
+            if wait <= 0 or self.waiting >= self._most_sentences * len(self._idle) or job.tries:
+                return
+            await asyncio.sleep(wait)
+
+    def _next(self) -> Job | None:
+        return next((jobs[0] for jobs in self._queue.values() if jobs), None)
+
+    def _hand_out(self) -> None:
+        chosen = self._choose()
+        worker = self._idle.pop(0)
+        for item, job in enumerate(chosen):
+            job.place = (worker, worker.next_id, item)
+            self._waiting_size -= job.size
+        do, model, how = chosen[0].kind
+        message: dict[str, Any] = {"do": do, "model": model}
+        if do == "translate":
+            message |= {"texts": [job.content for job in chosen], "how": asdict(how)}
+            self.batches, self.batched = self.batches + 1, self.batched + len(chosen)
+        else:
+            message |= {"task": how, "request": chosen[0].content}
+        worker.give(message, chosen)
+
+    def _choose(self) -> list[Job]:
+        """The next job and what may go with it, one of each request in turn; of more than fit, those of like length."""
+        first = self._next()
+        assert first is not None
+        alone = first.kind[0] != "translate" or first.tries > 0
+        turns: list[tuple[int, Job]] = []
+        for depth in range(1 if alone else self._most_sentences):
+            row = [
+                (number, jobs[depth])
+                for number, jobs in self._queue.items()
+                if len(jobs) > depth and jobs[depth].kind == first.kind and not jobs[depth].tries
+            ]
+            if not row or len(turns) >= 4 * self._most_sentences:
+                break
+            turns += row
+        owner = next(number for number, jobs in self._queue.items() if jobs and jobs[0] is first)
+        others = [(number, job) for number, job in turns if job is not first]
+        share = min(self._most_sentences, -(-(len(others) + 1) // len(self._idle)))  # for each that is idle as much
+        if alone:
+            share = 1
+        if len(others) + 1 > share:
+            others.sort(key=lambda pair: abs(pair[1].size - first.size))
+        chosen, characters = [(owner, first)], first.size
+        for number, job in others[: share - 1]:
+            if characters + job.size > self._most_characters:
+                break
+            chosen.append((number, job))
+            characters += job.size
+        for number, job in chosen:
+            self._queue[number].remove(job)
+            self._queue.move_to_end(number)  # its turn is over
+            if not self._queue[number]:
+                del self._queue[number]
+        return [job for _, job in chosen]
+
+    async def _listen(self, worker: Worker) -> None:
+        """Hands out what a worker answers; when it is lost, hires another in its place."""
+        while not self._closing:
+            try:
+                async for message in worker.messages():
+                    self._received(worker, message)
+            except WorkerLost:
+                pass
+            if self._closing:
+                return
+            self.note(f"a worker was lost ({worker.fate()}) with {len(worker.held)} jobs; another is started")
+            if worker in self._idle:
+                self._idle.remove(worker)
+            self._put_back(worker)
+            if not await self._restarted(worker):
+                self.broken.set()
+                return
+            self._idle.append(worker)
+            self._changed.set()
+
+    async def _restarted(self, worker: Worker) -> bool:
+        for attempt in range(5):
+            try:
+                await worker.start()
+                return True
+            except (UserError, WorkerLost) as error:
+                self.note(f"a worker could not be started: {error}")
+                await asyncio.sleep(2.0**attempt)
+        return False
+
+    def _put_back(self, worker: Worker) -> None:
+        """Jobs that a lost worker held wait again, first in line; one that did it twice fails."""
+        for job in reversed(worker.held):
+            job.place = None
+            job.tries += 1
+            if job.future.done():
+                continue
+            if job.tries >= TRIES or job.parts:
+                _settle(job, error=Failed("The server could not finish this request"))
+                continue
+            self._queue.move_to_end(self._enqueue([job]), last=False)
+        worker.held = []
+
+    def _received(self, worker: Worker, message: dict[str, Any]) -> None:
+        jobs = worker.held
+        if "part" in message:
+            if (parts := jobs[0].parts) is not None:
+                parts.put_nowait(message["part"])
+            return
+        self._pace.saw(sum(job.size for job in jobs), worker.took(), len(self._workers))
+        worker.held = []
+        self._idle.append(worker)
+        self._changed.set()
+        for job, answer in zip(jobs, _answers(message, len(jobs)), strict=True):
+            job.place = None
+            if isinstance(answer, Exception):
+                _settle(job, error=answer)
+            elif not job.future.done():
+                job.future.set_result(answer)
+
+
+def _settle(job: Job, error: Exception) -> None:
+    if not job.future.done():
+        job.future.set_exception(error)
+
+
+def _answers(message: dict[str, Any], count: int) -> list[Any]:
+    """What a worker's message says of each of its jobs: an answer or an exception."""
+    if "error" in message:
+        return [_error(message)] * count
+    found = message["answer"]
+    if not isinstance(found, list):
+        return [found]
+    return [_error(one) if "error" in one else one for one in found]
+
+
+def _error(tree: dict[str, Any]) -> Exception:
+    return Refused(tree["error"]) if tree["kind"] == "refused" else Failed(tree["error"])
+
+
+class Pace:
+    """How fast jobs are done, of late."""
+
+    def __init__(self) -> None:
+        self.rate = 0.0
+        """Sizes a second, of all workers together."""
+
+    def saw(self, size: int, seconds: float, workers: int) -> None:
+        rate = workers * size / max(seconds, 1e-3)
+        self.rate = rate if not self.rate else 0.8 * self.rate + 0.2 * rate
+
+    def seconds(self, size: int) -> float:
+        return size / self.rate if self.rate else 0.0
+
+
+class Kept:
+    """The latest translations, at most so many; a key is made of all that a translation depends on."""
+
+    def __init__(self, most: int):
+        self.most = most
+        self._found: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def get(self, key: tuple[Any, ...]) -> Any:
+        if key in self._found:
+            self._found.move_to_end(key)
+        return self._found.get(key)
+
+    def put(self, key: tuple[Any, ...], value: Any) -> None:
+        if self.most > 0:
+            self._found[key] = value
+            self._found.move_to_end(key)
+            while len(self._found) > self.most:
+                self._found.popitem(last=False)

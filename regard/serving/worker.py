@@ -1,0 +1,212 @@
+"""The process that owns the models: it reads what to do from standard input and answers on standard output.
+
+Both are lines of JSON, so nothing that arrives can be more than data. The first line says which models to load; then
+every line is a job (`id`, `do`, ...) or takes one back (`cancel`). While a job is computed a thread goes on reading, so
+that it can be taken back. When standard input ends, so does the process: it never outlives its server.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib
+import json
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from queue import SimpleQueue
+from typing import IO, Any
+
+from regard import registry
+from regard.errors import UserError
+
+TOO_MUCH = "The server has not enough memory for this request; ask for less at once"
+
+
+class Abandoned(Exception):
+    """Nobody waits for this job any more."""
+
+
+class Jobs:
+    """What standard input asks for: jobs in order, and which of them are not wanted any more."""
+
+    def __init__(self, lines: IO[bytes]):
+        self._lines = lines
+        self._waiting: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        self._cancelled: dict[int, set[int]] = {}
+        self._now = 0
+
+    def first(self) -> dict[str, Any]:
+        """The line that says what to load; the rest is read by a thread from here on."""
+        line = self._lines.readline()
+        threading.Thread(target=self._read, daemon=True).start()
+        return json.loads(line) if line else os._exit(0)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        while True:
+            job = self._waiting.get()
+            self._now = job["id"]
+            yield job
+            self._cancelled.pop(job["id"], None)
+
+    def _read(self) -> None:
+        for line in self._lines:
+            message = json.loads(line)
+            if "cancel" not in message:
+                self._waiting.put(message)
+            elif message["cancel"] >= self._now:  # else it is done already
+                self._cancelled.setdefault(message["cancel"], set()).update(message["items"])
+        os._exit(0)  # the server is gone, and with it whoever waits for what is being computed
+
+    def gone(self) -> Collection[int]:
+        """The items of the present job that nobody waits for."""
+        return self._cancelled.get(self._now, ())
+
+    def stop_if_gone(self) -> Collection[int]:
+        """The same for a job that is one thing."""
+        if self._cancelled.get(self._now):
+            raise Abandoned
+        return ()
+
+
+class Worker:
+    """Models by name, and how each kind of job is done."""
+
+    def __init__(self, models: dict[str, Any], jobs: Jobs, out: IO[bytes]):
+        self.models, self.jobs, self.out = models, jobs, out
+
+    def run(self) -> None:
+        for job in self.jobs:
+            try:
+                answer = getattr(self, f"_{job['do']}")(job)
+            except Abandoned:
+                answer = {"kind": "failed", "error": "given up"}
+            except UserError as error:
+                answer = {"kind": "refused", "error": str(error)}
+            except Exception as error:
+                answer = _failure(error)
+            self.say({"id": job["id"], **answer})
+
+    def say(self, message: dict[str, Any]) -> None:
+        self.out.write(json.dumps(message).encode() + b"\n")
+        self.out.flush()
+
+    def _translate(self, job: dict[str, Any]) -> dict[str, Any]:
+        return {"answer": self._together(job, list(range(len(job["texts"]))))}
+
+    def _together(self, job: dict[str, Any], items: list[int]) -> list[dict[str, Any]]:
+        """Translations of some of a job's texts. Where memory does not suffice for all at once, half of them at a time:
+        one that is too much alone fails alone."""
+        how = dict(job["how"])
+        wants_attention = how.pop("attention")
+        wants_alignment = how.pop("alignment")
+
+        def gone() -> Collection[int]:
+            lost = self.jobs.gone()
+            return [place for place, item in enumerate(items) if item in lost] if lost else ()
+
+        try:
+            found = self.models[job["model"]].translate(
+                [job["texts"][item] for item in items], **how, alignment=wants_alignment or wants_attention, gone=gone
+            )
+        except UserError:
+            raise
+        except Exception as error:
+            failure = _failure(error)
+            if len(items) == 1 or failure["kind"] != "memory":
+                return [failure for _ in items]
+        else:
+            return [_as_tree(one, wants_alignment, wants_attention) for one in found]
+        half = len(items) // 2
+        return self._together(job, items[:half]) + self._together(job, items[half:])
+
+    def _ask(self, job: dict[str, Any]) -> dict[str, Any]:
+        from regard.decoding.abandoning import abandoning
+
+        with abandoning(self.jobs.stop_if_gone):
+            return {"answer": _answering(job["task"]).answer(self.models[job["model"]], job["request"])}
+
+    def _stream(self, job: dict[str, Any]) -> dict[str, Any]:
+        for part in _answering(job["task"]).parts(self.models[job["model"]], job["request"]):
+            self.say({"id": job["id"], "part": part})
+            self.jobs.stop_if_gone()
+        return {"answer": None}
+
+
+def _answering(task: str) -> Any:
+    if task not in registry.kinds("serving/answering"):
+        raise UserError(f"no task '{task}'")
+    return importlib.import_module(f"regard.serving.answering.{task}")
+
+
+def _as_tree(found: Any, alignment: bool, attention: bool) -> dict[str, Any]:
+    return {
+        "text": found.text,
+        "score": found.score,
+        "log_probability": found.log_probability,
+        "tokens": found.tokens,
+        "finished": found.finished,
+        "alignment": found.alignment or [] if alignment else None,
+        "attention": [] if attention and found.attention is None else found.attention.tolist() if attention else None,
+        "alternatives": [_as_tree(other, alignment, attention) for other in found.alternatives],
+    }
+
+
+def _failure(error: Exception) -> dict[str, Any]:
+    from regard.device import is_out_of_memory
+
+    if not is_out_of_memory(error):
+        traceback.print_exception(error)
+        return {"kind": "failed", "error": "The server could not answer this request"}
+    error.__traceback__ = None  # it holds on to what filled the memory
+    _give_memory_back()
+    return {"kind": "memory", "error": TOO_MUCH}
+
+
+def _give_memory_back() -> None:
+    import torch
+
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _limit_memory(mebibytes: int) -> None:
+    """Lets this process ask for so much more than it has: what is too large then fails, and not the machine."""
+    import resource
+
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * resource.getpagesize() + (mebibytes << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def main() -> None:
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints must not stand among the answers
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # a terminal's Ctrl-C reaches this process too: the server decides
+    jobs = Jobs(sys.stdin.buffer)
+    wanted = jobs.first()
+    worker = Worker({}, jobs, out)
+    try:
+        import regard
+
+        for name, folder in wanted["models"].items():
+            worker.models[name] = regard.load(folder, device=wanted["device"], precision=wanted["precision"])
+    except UserError as error:
+        worker.say({"refused": str(error)})
+        return
+    if wanted["memory"]:
+        _limit_memory(wanted["memory"])
+    worker.say({"ready": os.getpid()})
+    worker.run()
+
+
+if __name__ == "__main__":
+    main()
