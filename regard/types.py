@@ -10,13 +10,14 @@ Nothing here imports anything of ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
+from torch.nn import functional
 
 Tree = Any
 """Tensors in dicts, lists and tuples, nested as a layer likes."""
@@ -88,6 +89,27 @@ class Memory:
 
     def __len__(self) -> int:
         return self.states.shape[0]
+
+
+def joined(memories: Sequence[Memory]) -> Memory:
+    """One memory of all their sentences, in order."""
+    longest = max(memory.mask.shape[1] for memory in memories)
+
+    def together(trees: Sequence[Tree]) -> Tree:
+        first = trees[0]
+        if isinstance(first, Tensor):
+            return torch.cat(list(trees))
+        if isinstance(first, dict):
+            return {key: together([tree[key] for tree in trees]) for key in first}
+        return type(first)(map(together, zip(*trees))) if isinstance(first, (list, tuple)) else first
+
+    missing = [longest - memory.mask.shape[1] for memory in memories]
+    return Memory(
+        torch.cat([functional.pad(memory.states, (0, 0, 0, more)) for memory, more in zip(memories, missing)]),
+        torch.cat([functional.pad(memory.mask, (0, more)) for memory, more in zip(memories, missing)]),
+        together([memory.final for memory in memories]),
+        together([memory.cost for memory in memories]),
+    )
 
 
 def nothing(examples: int, device: torch.device | str = "cpu") -> Memory:

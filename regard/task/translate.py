@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -31,7 +33,7 @@ from regard.model.seq2seq import Seq2Seq
 from regard.task._base import Prepared, Task
 from regard.task._splitting import sentences, split_long
 from regard.task._writing import longest_text, search
-from regard.types import BEGIN, END, Hypothesis, Validation
+from regard.types import BEGIN, END, Hypothesis, Memory, Validation, joined
 
 __all__ = ["Translator"]
 
@@ -203,8 +205,23 @@ class Translator(Task):
         ids, mask = (tensor.to(self.device) for tensor in pad(sources, LANES))
         longest = min(max_length, longest_text(self.model) or max_length)
         limits = (mask.sum(1) * settings.length_factor + settings.length_extra).long().clamp(max=longest)
-        memory = self.model.encode(ids, mask)
+        memory = self._encode(ids, mask)
         return search(self.model.decoder, memory, limits, loops_allowed(ids, mask), width, n_best, length_penalty)
+
+    def _encode(self, ids: Tensor, mask: Tensor) -> Memory:
+        """The memory of sentences that come longest first. On a CPU padding costs as much as words, so each group of
+        like length is encoded on its own."""
+        widths = [-(-length // LANES) * LANES for length in mask.sum(1).tolist()]
+        groups = Counter(widths) if self.device.type == "cpu" else {}
+        if len(groups) < 2 or sorted(widths, reverse=True) != widths:
+            return self.model.encode(ids, mask)
+        starts = itertools.accumulate(groups.values(), initial=0)
+        return joined(
+            [
+                self.model.encode(ids[start : start + rows, :width], mask[start : start + rows, :width])
+                for start, (width, rows) in zip(starts, groups.items())
+            ]
+        )
 
     @torch.inference_mode()
     def loss(self, pairs: Sequence[tuple[str, str]], batch_tokens: int = 4096) -> float:
