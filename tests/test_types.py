@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.assemble import build_model
-from regard.types import Memory, State, fork, grow, narrow, select_
+from regard.types import Memory, State, fork, grow, joined, narrow, select_
 
 SENTENCES, ROWS = 2, 3
 
@@ -98,3 +98,12 @@ def test_what_a_recurrent_decoder_carries_is_moved_and_copied():
     other = select_(fork(state), torch.tensor([1, 1, 0, 5, 3, 4]))
     assert other.carry["cell"][:, 0].tolist() == [1, 1, 0, 5, 3, 4]
     assert carry["cell"][:, 0].tolist() == [0, 1, 2, 3, 4, 5] and other.origin is None and grow(state, 9).origin is None
+
+
+def test_memories_are_joined_in_order_and_padded():
+    one = Memory(torch.ones(2, 3, 4), torch.ones(2, 3, dtype=torch.bool), [(torch.ones(2, 5),)])
+    other = Memory(torch.full((1, 5, 4), 2.0), torch.ones(1, 5, dtype=torch.bool), [(torch.zeros(1, 5),)])
+    both = joined([one, other])
+    assert both.states[:, :, 0].tolist() == [[1, 1, 1, 0, 0]] * 2 + [[2] * 5]
+    assert both.mask.tolist() == [[True] * 3 + [False] * 2] * 2 + [[True] * 5]
+    assert both.final[0][0].tolist() == [[1.0] * 5] * 2 + [[0.0] * 5] and both.cost is None

@@ -202,8 +202,9 @@ class Translator(Task):
         self, sources: list[list[int]], width: int, n_best: int, length_penalty: float, max_length: int
     ) -> list[list[Hypothesis]]:
         settings = self.recipe.decoding
-        ids, mask = (tensor.to(self.device) for tensor in pad(sources, LANES))
-        longest = min(max_length, longest_text(self.model) or max_length)
+        known = longest_text(self.model)
+        ids, mask = (tensor.to(self.device) for tensor in pad(sources, 1 if known else LANES))
+        longest = min(max_length, known or max_length)
         limits = (mask.sum(1) * settings.length_factor + settings.length_extra).long().clamp(max=longest)
         memory = self._encode(ids, mask)
         return search(self.model.decoder, memory, limits, loops_allowed(ids, mask), width, n_best, length_penalty)
@@ -211,7 +212,7 @@ class Translator(Task):
     def _encode(self, ids: Tensor, mask: Tensor) -> Memory:
         """The memory of sentences that come longest first. On a CPU padding costs as much as words, so each group of
         like length is encoded on its own."""
-        widths = [-(-length // LANES) * LANES for length in mask.sum(1).tolist()]
+        widths = [min(-(-length // LANES) * LANES, mask.shape[1]) for length in mask.sum(1).tolist()]
         groups = Counter(widths) if self.device.type == "cpu" else {}
         if len(groups) < 2 or sorted(widths, reverse=True) != widths:
             return self.model.encode(ids, mask)

@@ -1,5 +1,6 @@
 """The model that ships with the package, used as a newcomer would."""
 
+import random
 import re
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import torch
 
 import regard
 from regard.assemble import export, load
+from regard.layers.fast_linear import int8_is_fast
 from regard.pretrained import shipped_models
 from regard.storage import read_folder
 from regard.types import BEGIN, END
@@ -49,6 +51,37 @@ def test_alone_in_a_batch_and_in_any_order_the_answer_is_the_same(translator):
     shuffled = translator.translate([*reversed(texts)], batch_tokens=60)
     assert [t.text for t in shuffled] == [t.text for t in together[-2::-1]]
     assert [t.score for t in shuffled] == pytest.approx([t.score for t in together[-2::-1]], abs=1e-3)
+
+
+@pytest.mark.parametrize("precision", ["int8", "float32"])
+def test_R16_neighbours_change_nothing_not_even_the_last_bit_of_a_score(precision):
+    """Whoever else is being translated for: sentences of many lengths, alone and in batches of chance company."""
+    if precision == "int8" and not int8_is_fast():
+        pytest.skip("this CPU is not fast in int8")
+    ready = regard.load("fr-en", device="cpu", precision=precision)
+    words = SPEECH.replace(",", "").split()
+    chance = random.Random(5)
+    texts = [" ".join(words[start : start + chance.randint(1, 40)]) for start in range(0, 60, 2)]
+    alone = [ready.translate(text)[0] for text in texts]
+    order = chance.sample(range(len(texts)), len(texts))
+    for size in (3, 13):
+        for first in range(0, len(order), size):
+            some = order[first : first + size]
+            for number, found in zip(some, ready.translate([texts[i] for i in some], batch_tokens=100_000)):
+                assert (found.text, found.score) == (alone[number].text, alone[number].score)
+
+
+def test_sentences_that_nobody_waits_for_are_given_up_and_the_others_stay_the_same(translator, monkeypatch):
+    texts = [f"{' '.join(SPEECH.split()[:count])}." for count in (3, 40, 20, 40)]
+    steps, step = [], translator.model.decoder.step
+    monkeypatch.setattr(translator.model.decoder, "step", lambda *given: steps.append(1) or step(*given))
+    usual = translator.translate(texts)
+    before = len(steps)
+    found = translator.translate(texts, gone=lambda: [1, 3] if len(steps) > before + 5 else [])
+    assert [found[i].text for i in (0, 2)] == [usual[i].text for i in (0, 2)]
+    assert len(steps) - before < before  # the long ones were not finished
+    translator.translate(texts, gone=lambda: range(4))
+    assert len(steps) - before < before + 2
 
 
 def test_the_score_is_what_the_model_gives_the_finished_translation(translator):
