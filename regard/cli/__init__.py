@@ -20,6 +20,7 @@ from regard.cli.export import export
 from regard.cli.lab import lab
 from regard.cli.models import models
 from regard.cli.recipes import recipes
+from regard.cli.serve import Grouped, serve
 from regard.cli.terminal import say
 from regard.cli.train import train
 from regard.errors import UserError
@@ -37,6 +38,7 @@ for name in registry.kinds("task"):
         app.command()(registry.factory("cli", name))
 for command in (train, evaluate, export, lab, bench, recipes, data, models, doctor):
     app.command()(command)
+app.command(cls=Grouped)(serve)
 
 
 def _version(wanted: bool) -> bool:

@@ -9,21 +9,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-BREAKS = re.compile("[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
-"""Whatever some program takes for the end of a line, and the tab, which separates our columns."""
-CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
-"""Characters a terminal may obey instead of showing: among them ESC and CSI."""
+from regard.harmless import harmless, one_line
+
 UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """What JSON leaves as it is although it ends lines, steers terminals or is not valid in UTF-8."""
-
-
-def one_line(text: str) -> str:
-    return BREAKS.sub(" ", text)
-
-
-def harmless(text: str) -> str:
-    """The text with control characters spelled out, `\\x1b` for ESC."""
-    return CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def say(message: str) -> None:

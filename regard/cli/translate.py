@@ -8,7 +8,7 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,11 +19,13 @@ from regard.cli.companions import Companions, cores_to_share
 from regard.cli.models import model_names
 from regard.cli.pipes import answer_lines, decode_line
 from regard.cli.progress import parts_bar, progress_bar
+from regard.cli.remote import asking, languages_of
 from regard.cli.terminal import Format, Precision, as_json, harmless, one_line, say
 from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard.bulk import Shards
+    from regard.client import Found
     from regard.task.translate import Translation
 
 BROKEN_PIPE = 141
@@ -62,6 +64,15 @@ def translate(
     shards: Annotated[
         int | None, typer.Option(help="In how many files (with --input); else it depends on size.")
     ] = None,
+    server: Annotated[
+        str | None, typer.Option(metavar="URL", help="Ask this running server (regard serve); a key: REGARD_API_KEY.")
+    ] = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="CODE", help="With --server: the language; auto finds out.")
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="CODE", help="With --server: into which; else --model says.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, hints or warnings.")] = False,
 ) -> None:
     """Translate text, standard input line by line, or a whole corpus.
@@ -69,31 +80,44 @@ def translate(
     As many lines come out as went in; an empty line stays empty.
     Columns are separated by tabs: the line's number (with --n-best), text, score, alignment.
     """
-    import regard
-
     if not (input and output) and (input or output or shards is not None):
         raise UserError("a corpus needs both --input FILE and --output FOLDER; --shards is for a corpus only")
     if input and texts:
         raise UserError("give either text or --input, not both")
     if not input and not texts and sys.stdin is None:
         raise UserError("no text was given and standard input is closed; write: regard translate 'Je suis étudiant.'")
+    if server and (input or device != "auto" or precision is not Precision.auto or batch_tokens is not None):
+        raise UserError(
+            "--server answers lines as it is set up; leave out --input, --device, --precision, --batch-tokens"
+        )
+    if not server and (from_ or to):
+        raise UserError("--from and --to are for --server; here the model knows its languages, see --model")
     warn = (lambda message: None) if quiet else say
     waiting = lines_waiting(sys.stdin.fileno()) if not texts and not input else None
-    shared = cores_to_share(device, waiting) if n_best == 1 else 1
-    # They begin to load while this process does.
-    companions = Companions(shared - 1, [sys.executable, "-m", "regard", *sys.argv[1:]], warn) if shared > 1 else None
-    try:
-        translator = regard.load(model, device=own_device(device), task="translate", precision=precision)
-    except BaseException:
-        if companions:
-            companions.close()
-        raise
-    if companions:
-        import torch
-
-        torch.set_num_threads(1)
     search = {"beam": beam, "n_best": n_best, "length_penalty": length_penalty, "max_length": max_length}
     on_terminal = not output and sys.stdout.isatty()
+    shared = cores_to_share(device, waiting) if n_best == 1 and not server else 1
+    companions: Companions | None = None
+    if server:
+        chosen = n_best > 1 or any(value is not None for value in (beam, length_penalty, max_length))
+        details = chosen or scores or alignment or format is Format.json
+        wanted = search | {"alignment": alignment}
+        ask = asking(server, languages_of(model, from_, to), details, wanted, warn, lambda lines: advance(lines))
+    else:
+        import regard
+
+        if shared > 1:  # they begin to load while this process does
+            companions = Companions(shared - 1, [sys.executable, "-m", "regard", *sys.argv[1:]], warn)
+        try:
+            translator = regard.load(model, device=own_device(device), task="translate", precision=precision)
+        except BaseException:
+            if companions:
+                companions.close()
+            raise
+        if companions:
+            import torch
+
+            torch.set_num_threads(1)
 
     def answer(batch: list[str], first: int) -> list[str]:
         if companions and len(batch) > shared:
@@ -102,8 +126,8 @@ def translate(
             return answers
         return answer_alone(batch, list(range(first, first + len(batch))))
 
-    def answer_alone(batch: list[str], numbers: list[int]) -> list[str]:
-        found = translator.translate(
+    def found_here(batch: list[str], numbers: list[int]) -> list[Translation]:
+        return translator.translate(
             batch,
             **search,
             batch_tokens=batch_tokens,
@@ -111,6 +135,9 @@ def translate(
             warn=lambda message: warn(_with_line_number(message, numbers)),
             progress=advance,
         )
+
+    def answer_alone(batch: list[str], numbers: list[int]) -> list[str]:
+        found: Sequence[Translation | Found] = ask(batch) if server else found_here(batch, numbers)
         if format is Format.json:
             return [as_json(_tree(translation, alignment, n_best > 1)) for translation in found]
         return [
@@ -144,7 +171,7 @@ def translate(
             sys.stdout.buffer.flush()
         else:
             if sys.stdin.isatty() and not quiet:
-                say(f"{model} is ready: one sentence a line, Ctrl-D ends")
+                say(f"{server or model} is ready: one sentence a line, Ctrl-D ends")
             answer_lines(sys.stdin.fileno(), sys.stdout.buffer, answer, warn)
 
 
@@ -197,11 +224,13 @@ def corpus_progress(work: Shards, quiet: bool) -> Iterator[tuple[Callable[[int],
         say(f"all {total:,} lines are in {work.folder} (shards: {work.plan.shards:,})")
 
 
-def _ranked(translation: Translation) -> list[Translation]:
+def _ranked(translation: Translation | Found) -> Sequence[Translation | Found]:
     return [translation, *translation.alternatives]
 
 
-def _columns(translation: Translation, number: int | None, scores: bool, alignment: bool, on_terminal: bool) -> str:
+def _columns(
+    translation: Translation | Found, number: int | None, scores: bool, alignment: bool, on_terminal: bool
+) -> str:
     columns = [] if number is None else [str(number)]
     text = one_line(translation.text)
     columns.append(harmless(text) if on_terminal else text)
@@ -212,7 +241,7 @@ def _columns(translation: Translation, number: int | None, scores: bool, alignme
     return "\t".join(columns)
 
 
-def _tree(translation: Translation, alignment: bool, alternatives: bool) -> dict[str, Any]:
+def _tree(translation: Translation | Found, alignment: bool, alternatives: bool) -> dict[str, Any]:
     tree = {
         "source": translation.source,
         "text": translation.text,

@@ -19,8 +19,10 @@ from regard.serving.metrics import Metrics
 from regard.serving.metrics import router as metrics_router
 from regard.serving.origins import Origins
 from regard.serving.refusals import Refusals
+from regard.serving.routes import deepl, libretranslate, pages, tasks
 from regard.serving.settings import Settings
 from regard.serving.sizes import Sizes
+from regard.serving.translating import Translating
 
 if TYPE_CHECKING:
     from regard.serving.engine import Engine
@@ -32,9 +34,13 @@ def make_app(settings: Settings, catalogue: Catalogue, engine: Engine, logged: b
 
 
 def _routers(settings: Settings, catalogue: Catalogue, engine: Engine) -> list[APIRouter]:
-    from regard.serving.routes import pages
-
-    return [pages.router()]
+    translating = Translating(settings, catalogue, engine)
+    return [
+        libretranslate.router(settings, catalogue, translating),
+        deepl.router(settings, catalogue, translating),
+        tasks.router(settings, catalogue, engine),
+        pages.router(),
+    ]
 
 
 def behind_doors(

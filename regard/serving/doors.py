@@ -79,9 +79,10 @@ class Doors:
         return body if is_text(headers) else await self._read(scope, headers, receive, room)
 
     async def _read(self, scope: Scope, headers: Headers, receive: Receive, room: Room) -> bytes:
-        body = await self.sizes.read(headers, receive, room)
-        scope["state"]["unread"] = False
-        return body
+        try:
+            return await self.sizes.read(headers, receive, room)
+        finally:
+            scope["state"]["unread"] = room.waited_for
 
 
 def warning(settings: Settings) -> str | None:

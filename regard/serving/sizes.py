@@ -21,7 +21,11 @@ LONGEST_QUERY = 64 * 1024
 
 @dataclass
 class Room:
+    """What one body takes."""
+
     taken: int = 0
+    waited_for: bool = True
+    """Whether more of it is to come."""
 
 
 class Sizes:
@@ -67,10 +71,13 @@ class Sizes:
                     self.held += len(part)
                     room.taken += len(part)
                     parts.append(part)
-                    if not message.get("more_body", False):
+                    room.waited_for = message.get("more_body", False)
+                    if not room.waited_for:
                         break
         except TimeoutError:
-            raise Problem(408, f"The body did not arrive within {self.seconds:g} s") from None
+            room.waited_for = False
+            message = f"The body did not arrive within {self.seconds:g} s"
+            raise Problem(408, message, {"Connection": "close"}) from None
         if _declared(headers) not in (None, room.taken):
             raise Problem(400, "The body is not as long as its Content-Length says")
         return b"".join(parts)

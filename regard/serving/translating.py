@@ -5,14 +5,16 @@ What all translating routes share, whatever their contract. Knows neither HTTP n
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 from regard.serving.catalogue import Catalogue
 from regard.serving.detection import detect
 from regard.serving.engine import Engine, Search, Translated
-from regard.serving.languages import name
+from regard.serving.keeping import Attempt, Said, attempts
+from regard.serving.languages import name, public
 from regard.serving.settings import Settings
-from regard.serving.text import Piece, pieces_of
+from regard.serving.text import pieces_of
 
 ENOUGH = 2000
 """Characters of a text that are looked at to find its language."""
@@ -43,3 +45,95 @@ class Answered:
     """Other translations of each text, none of them empty or the same as another."""
     detected: tuple[str, float] | None = None
     """Language and confidence, 0 to 100, of all texts together; None when the source was given."""
+
+
+class Translating:
+    """Answers what routes ask, with the models of a catalogue."""
+
+    def __init__(self, settings: Settings, catalogue: Catalogue, engine: Engine):
+        self.settings, self.catalogue, self.engine = settings, catalogue, engine
+
+    async def answer(self, asked: Asked) -> Answered:
+        """Raises `Unsupported` where there is no model for it."""
+        source, detected = asked.source, None
+        if source == "auto":
+            source, confidence = self._detect(asked.texts)
+            detected = source, confidence
+        model = self._model(source, asked.target)
+        if model is None:  # into the same language: nothing changes
+            return Answered(asked.texts, [[] for _ in asked.texts], detected)
+        documents = [Plain(text) for text in asked.texts]
+        sentences = list(dict.fromkeys(sentence for document in documents for sentence in document.sentences))
+        found = dict(zip(sentences, await self._translate(model, sentences, asked), strict=True))
+        ranked = [
+            [document.put_together([_nth(found[one], rank) for one in document.sentences]) for rank in range(count)]
+            for document in documents
+            for count in [1 if asked.html else asked.alternatives + 1]
+        ]
+        return Answered([texts[0] for texts in ranked], [_others(texts) for texts in ranked], detected)
+
+    def _detect(self, texts: list[str]) -> tuple[str, float]:
+        """One language for all texts."""
+        return detect("\n".join(texts)[:ENOUGH], self.catalogue.languages())[0]
+
+    def _model(self, source: str, target: str) -> str | None:
+        known = self.catalogue.languages()
+        for code in (source, target):
+            if code not in known:
+                raise Unsupported(f"{public(code)} is not supported")
+        if source == target:
+            return None
+        if model := self.catalogue.pair(source, target):
+            return model.name
+        wanted, given = (f"{name(code)} ({public(code)})" for code in (target, source))
+        raise Unsupported(f"{wanted} is not available as a target language from {given}")
+
+    async def _translate(self, model: str, sentences: list[str], asked: Asked) -> list[list[Said]]:
+        """Of each sentence translations that lost nothing, best first: most by the first attempt (keeping.py)."""
+        found: list[list[Said]] = [[] for _ in sentences]
+        ways = [iter(attempts(sentence)) for sentence in sentences]
+        left = list(range(len(sentences)))
+        while left:
+            tried = [(number, attempt) for number in left if (attempt := next(ways[number], None))]
+            by_choices: dict[int, list[tuple[int, Attempt]]] = {}
+            for number, attempt in tried:
+                by_choices.setdefault(max(attempt.choices, asked.alternatives + 1), []).append((number, attempt))
+            await asyncio.gather(
+                *(self._attempt(model, some, choices, asked, found) for choices, some in by_choices.items())
+            )
+            left = [number for number, _ in tried if not found[number]]
+        return [said or [Said(sentence)] for said, sentence in zip(found, sentences)]
+
+    async def _attempt(
+        self, model: str, tried: list[tuple[int, Attempt]], choices: int, asked: Asked, found: list[list[Said]]
+    ) -> None:
+        how = Search(n_best=choices, alignment=asked.html)
+        given = [text for _, attempt in tried for text in attempt.asked]
+        answers = iter(await self.engine.translate(model, given, how, asked.owner))
+        for number, attempt in tried:
+            found[number] = attempt.answers([_ranked(next(answers)) for _ in attempt.asked])
+
+
+def _ranked(best: Translated) -> list[Said]:
+    return [Said(one.text, one.alignment) for one in (best, *best.alternatives)]
+
+
+def _nth(found: list[Said], rank: int) -> Said:
+    """Where a sentence has fewer translations than another of its text, its best stands in."""
+    return found[rank] if rank < len(found) else found[0]
+
+
+def _others(ranked: list[str]) -> list[str]:
+    return [text for text in dict.fromkeys(ranked) if text and text != ranked[0]]
+
+
+class Plain:
+    """A text whose sentences are translated and all else is kept."""
+
+    def __init__(self, text: str):
+        self._pieces = pieces_of(text)
+        self.sentences = [piece.text for piece in self._pieces if piece.wanted]
+
+    def put_together(self, found: list[Said]) -> str:
+        said = iter(found)
+        return "".join(next(said).text if piece.wanted else piece.text for piece in self._pieces)

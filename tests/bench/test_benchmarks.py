@@ -21,10 +21,19 @@ from regard.layers.recurrence import Recurrence
 from regard.types import END
 
 CPU = torch.device("cpu")
-ROWS = {"train": 1, "decode": 2, "recurrent": 4, "growth": 4, "cpu_decode": 1, "translate_file": 1, "cold_start": 1}
+ROWS = {
+    "train": 1,
+    "decode": 2,
+    "recurrent": 4,
+    "growth": 4,
+    "cpu_decode": 1,
+    "translate_file": 1,
+    "cold_start": 1,
+    "serve": 1,
+}
 
 
-SLOW = ["cold_start"]  # it does what translate_file does, too
+SLOW = ["cold_start", "serve"]  # one does what translate_file does, too; the other starts servers
 
 
 @pytest.mark.parametrize(

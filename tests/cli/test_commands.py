@@ -25,7 +25,7 @@ def test_help_comes_at_once_and_without_torch():
     code += "except SystemExit:\n    print(sorted({'torch', 'numpy', 'rich', 'sacrebleu'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "[]", done.stderr
-    for name in ("translate", "train", "evaluate", "models", "doctor"):
+    for name in ("translate", "train", "evaluate", "serve", "models", "doctor"):
         assert f"  {name} " in done.stdout
 
 

@@ -1,7 +1,26 @@
 """How each task is asked for over HTTP: one file a task, and a new file is a new route of /api.
 
 A file has `Request` (what may be asked, every field bounded), `Answer` (what comes back) and `answer(model, request)`,
-which a worker calls with what `regard.load` gave; one that can answer in parts also has `parts`. The HTTP process imports
-these files for their schemas, so nothing here imports torch, or anything that does, before `answer` is called.
-Translating alone has no `answer`: the engine batches the sentences of many requests (see routes/tasks.py).
+which a worker calls with what `regard.load` gave; one that can answer in parts also has `parts`, one that takes files
+beside JSON also `FileRequest`. The HTTP process imports these files for their schemas, so nothing here imports torch,
+or anything that does, before `answer` is called. Translating alone has no `answer`: there the engine batches the
+sentences of many requests (routes/tasks.py).
 """
+
+from __future__ import annotations
+
+import inspect
+from types import ModuleType
+
+from regard import registry
+
+
+def task_names() -> list[str]:
+    return registry.kinds("serving/answering")
+
+
+def module_of(task: str) -> ModuleType:
+    """The file of a task; a name that is not in the listing is refused and never joined to a path."""
+    module = inspect.getmodule(registry.factory("serving/answering", task, "task"))
+    assert module is not None
+    return module

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, cast
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 LONGEST = 1_000_000
 """Characters of one text, whatever a server's own limit is."""
@@ -19,15 +19,14 @@ BODY = "body"
 
 Name = Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9._-]*$")]
 Text = Annotated[str, Field(max_length=LONGEST)]
-Texts = Text | Annotated[list[Text], FailFast(), Field(min_length=1, max_length=MOST_TEXTS)]
+Texts = Text | Annotated[list[Text], Field(fail_fast=True, min_length=1, max_length=MOST_TEXTS)]
 Rows = Annotated[
     list[
         Annotated[
-            list[Annotated[float, Field(ge=-1e18, le=1e18)]], FailFast(), Field(min_length=1, max_length=1000)
+            list[Annotated[float, Field(ge=-1e18, le=1e18)]], Field(fail_fast=True, min_length=1, max_length=1000)
         ]
     ],
-    FailFast(),
-    Field(min_length=1, max_length=10_000),
+    Field(fail_fast=True, min_length=1, max_length=10_000),
 ]
 """A series: a row for each step, in it a number for each of the columns that the model was trained on."""
 Beam = Annotated[int, Field(ge=1, le=MOST_BEAM)]
@@ -63,3 +62,9 @@ class AskedOfFile(Asked):
 def example(tree: dict[str, Any]) -> ConfigDict:
     """What a schema shows as an example of itself."""
     return ConfigDict(json_schema_extra={"example": tree})
+
+
+def example_of(form: type[BaseModel]) -> dict[str, Any]:
+    extra = form.model_config["json_schema_extra"]
+    assert isinstance(extra, dict)
+    return cast(dict[str, Any], extra["example"])

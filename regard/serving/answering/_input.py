@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from regard.decoding.abandoning import abandoned
 from regard.errors import UserError
 from regard.serving.answering._asked import BODY
 
@@ -42,3 +43,8 @@ def read_rows(rows: list[list[float]]) -> np.ndarray:
 def read_file(model: Any, content: bytes, notes: list[str]) -> Any:
     """The picture, sound or clip in a body; `notes` hears what had to be changed in it."""
     return model.pair.input.decode(content, BODY, notes.append)
+
+
+def still_wanted(finished: int = 0) -> None:
+    """Ends the job, by an exception of the worker's, when nobody waits for it any more. Searches ask by themselves."""
+    abandoned()

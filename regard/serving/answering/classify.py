@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from regard.errors import UserError
 from regard.serving.answering._asked import PICTURES, SOUNDS, Asked, AskedOfFile, Rows, Texts, example
-from regard.serving.answering._input import check_kind, read_file, read_rows, read_texts
+from regard.serving.answering._input import check_kind, read_file, read_rows, read_texts, still_wanted
 
 __all__ = ["Request", "FileRequest", "Answer", "answer"]
 
@@ -75,6 +75,6 @@ def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
             "probability": one.probability,
             "probabilities": dict(list(one.probabilities.items())[: asked.top]),
         }
-        for one in model.classify(raws)
+        for one in model.classify(raws, still_wanted)
     ]
     return {"answers": answers, "notes": notes}

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from regard.errors import UserError
 from regard.serving.answering._asked import Asked, Texts, example
-from regard.serving.answering._input import read_texts
+from regard.serving.answering._input import read_texts, still_wanted
 
 __all__ = ["Request", "Answer", "answer"]
 
@@ -55,4 +55,8 @@ def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
     texts = read_texts(model, asked.texts())
     if (blanks := sum(len(BLANK.findall(text)) for text in texts)) > MOST_BLANKS:
         raise UserError(f"text: has {blanks:,} blanks; {MOST_BLANKS:,} are the most at once")
-    return {"answers": [asdict(one) for one in model.fill(texts, asked.top)]}
+    answers: list[dict[str, Any]] = []
+    for text in texts:
+        answers += map(asdict, model.fill([text], asked.top))
+        still_wanted()
+    return {"answers": answers}

@@ -53,7 +53,9 @@ def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
     notes: list[str] = []
     horizon = asked.horizon or model.model.horizon
     if horizon * len(model.columns) > MOST_NUMBERS:
-        raise UserError(f"horizon: {horizon:,} steps of {len(model.columns)} columns; {MOST_NUMBERS:,} numbers are the most")
+        raise UserError(
+            f"horizon: {horizon:,} steps of {len(model.columns)} columns; {MOST_NUMBERS:,} numbers are the most"
+        )
     found = model.forecast(read_rows(asked.series), asked.horizon, notes.append)
     parts = {"value": found.values, "low": found.low, "high": found.high}
     forecasts = {

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from regard.serving.answering._asked import Asked, Text, example
+from regard.serving.answering._input import still_wanted
 
 __all__ = ["Request", "Answer", "answer", "parts"]
 
@@ -71,6 +72,7 @@ def parts(model: Any, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     options = {"length": asked.length, "temperature": asked.temperature, "top_k": asked.top_k, "top_p": asked.top_p}
     drawn = []
     for piece in model.stream(asked.prompt, seed=seed, **options):
+        still_wanted()
         drawn.append(piece)
         yield {"text": piece.text, "token": piece.token, "probability": piece.probability}
     yield {

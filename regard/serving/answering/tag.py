@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from regard.serving.answering._asked import Asked, Texts, example
-from regard.serving.answering._input import read_texts
+from regard.serving.answering._input import read_texts, still_wanted
 
 __all__ = ["Request", "Answer", "answer"]
 
@@ -61,4 +61,5 @@ class Answer(BaseModel):
 def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
     asked = Request(**request)
     texts = read_texts(model, asked.texts())
-    return {"answers": [asdict(one) for one in model.tag([t.split() for t in texts] if asked.words else texts)]}
+    found = model.tag([text.split() for text in texts] if asked.words else texts, still_wanted)
+    return {"answers": [asdict(one) for one in found]}

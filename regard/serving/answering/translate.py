@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Request", "Answer", "answered", "check_size"]
 
-MOST_CELLS = 1_000_000
-"""Numbers in all attention matrices of a request: one text of a thousand words has so many."""
+MOST_WEIGHTS, MOST_LINKS = 100_000, 4_000_000
+"""Pairs of words whose attention is told, or looked at to align them, in all texts of a request: so many has one text
+of 300 or of 2,000 words."""
 Code = Annotated[str, Field(max_length=20, pattern=r"^[A-Za-z0-9-]+$")]
 
 
@@ -34,7 +35,9 @@ class Request(Asked):
 
     model_config = example({"text": "Je suis étudiant.", "n_best": 2, "alignment": True})
 
-    model: Name | Pair = Field("", description="A model's name, or source and target; needed where there are several.")
+    model: Name | Pair = Field(  # type: ignore[assignment]
+        "", description="A model's name, or the languages; needed where there are several models."
+    )
     text: Texts
     beam: Beam | None = Field(None, description="Hypotheses kept while searching; 1 is greedy.")
     n_best: Beam = Field(1, description="Translations of each text, the best and its alternatives.")
@@ -94,9 +97,11 @@ class Answer(BaseModel):
 
 def check_size(asked: Request) -> None:
     """Refuses matrices that would be larger than any text is worth."""
-    cells = asked.n_best * sum(len(text.split()) ** 2 for text in asked.texts())
-    if (asked.alignment or asked.attention) and cells > MOST_CELLS:
-        raise UserError("alignment and attention are for texts of up to 1,000 words, fewer with n_best; send less")
+    most = MOST_WEIGHTS if asked.attention else MOST_LINKS
+    pairs = asked.n_best * sum(len(text.split()) ** 2 for text in asked.texts())
+    if (asked.alignment or asked.attention) and pairs > most:
+        what = "attention" if asked.attention else "alignment"
+        raise UserError(f"{what}: {pairs:,} pairs of words, {most:,} are the most; send less text, or a lower n_best")
 
 
 def answered(text: str, found: Translated) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""What the server answers, a file for each contract. A route reads its fields, asks, and shapes the answer; nothing else."""
+"""What the server answers, a file for each contract: a route reads its fields, asks, and shapes the answer."""

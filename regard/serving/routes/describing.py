@@ -54,7 +54,12 @@ def listed(items: Schema, **more: Any) -> Schema:
 
 
 def tree(properties: Mapping[str, Schema], required: tuple[str, ...] = (), **more: Any) -> Schema:
-    return {"type": "object", "properties": dict(properties), **({"required": list(required)} if required else {}), **more}
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        **({"required": list(required)} if required else {}),
+        **more,
+    }
 
 
 def fields(

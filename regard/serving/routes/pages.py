@@ -19,6 +19,10 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 STYLE = Path(__file__).with_name("docs.css")
 METHODS = ("get", "post", "put", "patch", "delete")
+WIDTH = 54
+"""Characters of a line of JSON that fit the page's narrower columns."""
+ABOUT = """Trained models as a service. It speaks the contracts of LibreTranslate and of DeepL, so that programs made
+for those can use it as they are; what else its models can do, and show of how they do it, is below `/api`."""
 EXAMPLE_FILES = {"image/": "picture.png", "audio/": "sound.wav"}
 Tree = dict[str, Any]
 
@@ -34,7 +38,7 @@ def router() -> APIRouter:
 
     @routes.get("/docs.css", include_in_schema=False)
     async def stylesheet() -> Response:
-        return Response(style, media_type="text/css", headers={"Cache-Control": "max-age=3600"})
+        return Response(style, media_type="text/css")
 
     @routes.get("/openapi.json", include_in_schema=False)
     @routes.get("/spec", summary="This documentation for programs", responses={200: {"description": "OpenAPI 3.1"}})
@@ -70,7 +74,7 @@ def page(tree: Tree, server: str) -> str:
         f'<h2 class="group">{escape(group)}</h2>{"".join(_section(tree, entry, server) for entry in entries)}'
         for group, entries in groups.items()
     )
-    about = _paragraphs(tree["info"].get("description", ""))
+    about = _paragraphs(tree["info"].get("description") or ABOUT)
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -128,7 +132,7 @@ def _fields(tree: Tree, operation: Tree) -> Iterator[tuple[str, Tree, bool]]:
 
 
 def _row(tree: Tree, name: str, schema: Tree, required: bool) -> str:
-    told = [_type(tree, schema)]
+    told = [_type(tree, schema)] if _type(tree, schema) else []
     if "default" in schema:
         told.append(f"default {json.dumps(schema['default'], ensure_ascii=False)}")
     if required:
@@ -145,9 +149,9 @@ def _type(tree: Tree, schema: Tree) -> str:
         return " or ".join(dict.fromkeys(_type(tree, choice) for choice in choices))
     if "enum" in schema:
         return " or ".join(map(str, schema["enum"]))
-    kind = schema.get("type", "anything")
+    kind = schema.get("type", "")
     if kind == "array":
-        return f"array of {_type(tree, schema.get('items', {}))}"
+        return f"array of {_type(tree, schema.get('items', {}))}s"
     return " or ".join(kind) if isinstance(kind, list) else str(kind)
 
 
@@ -169,13 +173,14 @@ def _body(operation: Tree) -> tuple[str, Tree]:
 
 def curl(entry: Entry, server: str) -> str:
     """A command that can be pasted into a shell as it stands."""
-    parts = [f"curl {shlex.quote(server + entry.path)}"]
     kind, body = _body(entry.operation)
-    if entry.methods[0] == "get":
-        kind = ""
+    method = "" if kind or entry.methods[0] == "get" else f"-X {entry.methods[0].upper()} "
+    parts = [f"curl {method}{shlex.quote(server + entry.path)}"]
     if kind == "application/json":
-        example = json.dumps(body.get("example", {}), ensure_ascii=False)
-        parts += [f"-H {shlex.quote(f'Content-Type: {kind}')}", f"-d {shlex.quote(example)}"]
+        parts += [
+            f"-H {shlex.quote(f'Content-Type: {kind}')}",
+            f"-d {shlex.quote(shown(body.get('example', {}), '  '))}",
+        ]
     elif kind.startswith("multipart/"):
         properties = body.get("schema", {}).get("properties", {})
         parts += [f"-F {shlex.quote(f'{name}=@example')}" for name in list(properties)[:1]]
@@ -195,26 +200,30 @@ def _answers(operation: Tree) -> str:
                 f"<div><dt><code>{escape(str(status))}</code></dt>"
                 f"<dd>{_prose(response.get('description', ''))}{_example(response)}</dd></div>"
             )
-    return given + (f'<details><summary>Refusals</summary><dl class="refusals">{refused}</dl></details>' if refused else "")
+    return given + (
+        f'<details><summary>Refusals</summary><dl class="refusals">{refused}</dl></details>' if refused else ""
+    )
 
 
 def _example(response: Tree) -> str:
     for body in response.get("content", {}).values():
         if "example" in body:
-            shown = body["example"]
-            shown = shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False, indent=2)
-            return f"<pre><code>{escape(_flat(shown))}</code></pre>"
+            return f"<pre><code>{escape(shown(body['example']))}</code></pre>"
     return f"<p>{_prose(response.get('description', ''))}</p>" if response.get("description") else ""
 
 
-def _flat(shown: str) -> str:
-    """Innermost objects and arrays of an indented JSON text, each on one line where it fits."""
-
-    def joined(found: re.Match[str]) -> str:
-        line = re.sub(r"\s*\n\s*", " ", found[0])
-        return line if len(line) <= 72 else found[0]
-
-    return re.sub(r"[\[{][^\[\]{}]*[\]}]", joined, shown)
+def shown(value: Any, indent: str = "") -> str:
+    """JSON for people: what fits on a line stands on one."""
+    line = json.dumps(value, ensure_ascii=False)
+    if len(indent) + len(line) <= WIDTH or not value or not isinstance(value, dict | list):
+        return line
+    deeper = f"{indent}  "
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(name, ensure_ascii=False)}: {shown(part, deeper)}" for name, part in value.items()]
+    else:
+        parts = [shown(part, deeper) for part in value]
+    inside = ",\n".join(f"{deeper}{part}" for part in parts)
+    return f"{{\n{inside}\n{indent}}}" if isinstance(value, dict) else f"[\n{inside}\n{indent}]"
 
 
 def _paragraphs(text: str) -> str:

@@ -1,0 +1,94 @@
+"""An engine without models, which answers at once with what can be foretold, and a catalogue to go with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.serving.catalogue import Catalogue, Served
+from regard.serving.engine import Engine, Search, Translated
+
+FOLDERS = Path("/srv/models")
+"""Not there; must never be seen in an answer."""
+
+
+def catalogue() -> Catalogue:
+    models = [
+        Served("fr-en", FOLDERS / "fr-en", "translate", "fr", "en"),
+        Served("en-fr", FOLDERS / "en-fr", "translate", "en", "fr"),
+        Served("poet", FOLDERS / "poet", "generate"),
+        Served("moods", FOLDERS / "moods", "classify"),
+    ]
+    return Catalogue(models)
+
+
+class FakeEngine(Engine):
+    """A translation is the sentence in upper case, its n-th alternative the same with `(n)`; other tasks echo.
+
+    `seconds` makes everything take so long, `error` makes everything fail with it. What was asked, and how often the
+    one who asked stopped waiting, is counted.
+    """
+
+    ready = True
+    waiting = 0
+
+    def __init__(self, seconds: float = 0.0, error: Exception | None = None):
+        self.seconds, self.error = seconds, error
+        self.batches = 0
+        self.batched = 0
+        self.asked: list[tuple[Any, ...]] = []
+        self.owners: list[str] = []
+        self.cancelled = 0
+
+    async def start(self) -> None:
+        self.ready = True
+
+    async def close(self) -> None:
+        self.ready = False
+
+    async def translate(self, model: str, sentences: Sequence[str], how: Search, owner: str = "") -> list[Translated]:
+        self.asked.append((model, list(sentences), how))
+        self.owners.append(owner)
+        await self._work()
+        self.batches += 1
+        self.batched += len(sentences)
+        return [_translated(sentence, how) for sentence in sentences]
+
+    async def ask(self, model: str, task: str, request: dict[str, Any]) -> dict[str, Any]:
+        self.asked.append((model, task, request))
+        await self._work()
+        return {"model": model, "task": task, "request": request}
+
+    async def stream(self, model: str, task: str, request: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+        self.asked.append((model, task, request))
+        for number in range(3):
+            await self._work()
+            yield {"part": number, "request": request}
+
+    async def _work(self) -> None:
+        self.waiting += 1
+        try:
+            await asyncio.sleep(self.seconds)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        finally:
+            self.waiting -= 1
+        if self.error:
+            raise self.error
+
+
+def _translated(sentence: str, how: Search) -> Translated:
+    words, text = sentence.split(), sentence.upper()
+    return Translated(
+        text=text,
+        score=-0.5,
+        log_probability=-0.25 * len(words),
+        tokens=text.split(),
+        finished=True,
+        alignment=[(n, n) for n in range(len(words))] if how.alignment else None,
+        attention=[[float(n == m) for m in range(len(words))] for n in range(len(words))] if how.attention else None,
+        alternatives=[Translated(f"{text} ({n})", score=-0.5 - n) for n in range(1, how.n_best)],
+    )

@@ -1,0 +1,91 @@
+"""Clients for tests that need many of them, or bad ones: plain sockets, so that each byte sent is the test's own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+
+@dataclass
+class Reply:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    seconds: float
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+def request_bytes(method: str, path: str, body: bytes = b"", host: str = "127.0.0.1", **headers: str) -> bytes:
+    fields = {"Host": host, "Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
+    head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in fields.items())
+    return f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + body
+
+
+async def connect(url: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    parts = urlsplit(url)
+    return await asyncio.open_connection(parts.hostname, parts.port)
+
+
+async def reply(reader: asyncio.StreamReader, since: float) -> Reply:
+    """One answer; raises where the connection ends before the answer does."""
+    head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
+    body = await reader.readexactly(int(headers.get("content-length", 0)))
+    return Reply(int(head[0].split()[1]), headers, body, time.monotonic() - since)
+
+
+class Client:
+    """One that keeps its connection, as most do."""
+
+    def __init__(self, url: str):
+        self.url = url
+        self._open: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def send(self, method: str, path: str, body: bytes = b"", **headers: str) -> Reply:
+        since = time.monotonic()
+        kept = self._open is not None
+        if self._open is None:
+            self._open = await connect(self.url)
+        reader, writer = self._open
+        try:
+            writer.write(request_bytes(method, path, body, **headers))
+            await writer.drain()
+            found = await reply(reader, since)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            self.close()
+            if not kept:
+                raise
+            return await self.send(method, path, body, **headers)  # an idle connection may be closed at any time
+        if found.headers.get("connection") == "close":
+            self.close()
+        return found
+
+    async def translate(self, text: str | list[str], **more: Any) -> Reply:
+        asked = {"q": text, "source": "fr", "target": "en", **more}
+        return await self.send("POST", "/translate", json.dumps(asked).encode())
+
+    def close(self) -> None:
+        if self._open:
+            self._open[1].close()
+            self._open = None
+
+
+def at_once(url: str, count: int, work: Callable[[Client, int], Awaitable[Any]]) -> list[Any]:
+    """What so many clients get who all ask at the same time, each with a connection of its own."""
+
+    async def all_of_them() -> list[Any]:
+        clients = [Client(url) for _ in range(count)]
+        try:
+            return await asyncio.gather(*(work(client, number) for number, client in enumerate(clients)))
+        finally:
+            for client in clients:
+                client.close()
+
+    return asyncio.run(all_of_them())

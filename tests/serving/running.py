@@ -1,0 +1,82 @@
+"""`regard serve` as a process of its own, for tests that need the real thing: HTTP, worker processes, the shipped model."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.request import ProxyHandler, build_opener
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 120.0
+"""Seconds that a server may take to load its models: machines that run tests are busy."""
+
+
+class Running(str):
+    """The address of a server, `http://127.0.0.1:PORT`, with its process and what it said on stderr so far."""
+
+    process: subprocess.Popen[bytes]
+    said: list[str]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Ours without what would set the server up or send requests through a proxy."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("REGARD_", "LT_"))}
+    return {
+        **kept,
+        "PYTHONPATH": str(ROOT),
+        "NO_PROXY": "127.0.0.1,localhost",
+        "no_proxy": "127.0.0.1,localhost",
+        **more,
+    }
+
+
+@contextmanager
+def running_server(*options: str, env: dict[str, str] | None = None) -> Iterator[Running]:
+    """Starts it on a free port with the shipped fr-en, waits until it answers, and stops it at the end."""
+    command = [sys.executable, "-m", "regard", "serve", "--port", "0", *options]
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment(**(env or {})), cwd=ROOT
+    )
+    said: list[str] = []
+    threading.Thread(target=_hear, args=(process, said), daemon=True).start()
+    try:
+        server = Running(_address(process, said))
+        server.process, server.said = process, said
+        yield server
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _hear(process: subprocess.Popen[bytes], said: list[str]) -> None:
+    assert process.stderr
+    for line in process.stderr:
+        said.append(line.decode("utf-8", "replace").rstrip("\n"))
+
+
+def _address(process: subprocess.Popen[bytes], said: list[str]) -> str:
+    direct = build_opener(ProxyHandler({}))
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end and process.poll() is None:
+        for line in list(said):
+            if found := re.search(r"ready on (http://\S+:\d+)(/\S*)?", line):
+                try:
+                    direct.open(f"{found[1]}{found[2] or ''}/health", timeout=5).close()
+                    return found[1]
+                except OSError:
+                    pass  # bound, but it does not answer yet
+        time.sleep(0.05)
+    raise RuntimeError("the server did not start; it said:\n" + "\n".join(said))
