@@ -151,6 +151,7 @@ def serve(
             metavar="ADDRESS",
         ),
     ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No line on stderr for each request.")] = False,
     metrics: Annotated[
         bool, _option(WHO, "Answer /metrics, for Prometheus.", "METRICS", "--metrics", libre=True)
     ] = False,
@@ -222,6 +223,7 @@ def serve(
         allow_origins=tuple(allow_origin or ()),
         allow_hosts=tuple(allow_host or ()),
         trusted_proxies=tuple(trusted_proxy or ()),
+        log=not quiet,
         metrics=metrics,
         metrics_token=_token(metrics_token_file),
         char_limit=char_limit,
@@ -239,12 +241,9 @@ def serve(
     )
     check(settings)
 
-    from regard.serving.doors import warning
     from regard.serving.server import serve as run
 
-    if told := warning(settings):
-        say(told)
-    raise typer.Exit(run(settings))
+    raise typer.Exit(run(settings, say))
 
 
 def check(settings: Settings) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ from starlette.requests import Request
 
 from regard.serving.problem import Problem
 from regard.serving.sizes import is_json, media_type
+
+logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # else whoever sends a bad form writes to our log
 
 MOST_FIELDS = 1000
 DEEPEST = 32

@@ -25,6 +25,8 @@ class Served:
     source: str = ""
     target: str = ""
     """Language codes, in lower case; empty for what does not translate."""
+    aligns: bool = True
+    """Whether it knows which word came from which: a decoder without attention does not."""
 
 
 class Catalogue:
@@ -118,4 +120,6 @@ def _served(name: str, folder: Path) -> Served:
             f"{folder}: its recipe does not say between which languages it translates; set source_language and "
             "target_language, such as fr and en, when training"
         )
-    return Served(name, folder, recipe.task, source, target)
+    decoder = recipe.model.get("decoder", {})
+    kind = decoder.get("kind") if isinstance(decoder, dict) else decoder
+    return Served(name, folder, recipe.task, source, target, kind != "recurrent")

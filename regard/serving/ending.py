@@ -10,13 +10,13 @@ from regard.serving.problem import Problem
 
 
 class Gone(Exception):
-    """The client hung up, or its answer was broken off: there is nobody left to tell."""
+    """The client hung up: there is nobody left to tell."""
 
 
 async def while_wanted(app: ASGIApp, scope: Scope, body: bytes, receive: Receive, send: Send, seconds: float) -> None:
     """Runs the route with the body that was read. When the client goes away or the time is over, the route's task is
     cancelled, and with it whatever it awaits: the engine takes back what nobody waits for."""
-    gone, begun = asyncio.Event(), False
+    gone = asyncio.Event()
     whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
@@ -25,17 +25,12 @@ async def while_wanted(app: ASGIApp, scope: Scope, body: bytes, receive: Receive
         await gone.wait()
         return {"type": "http.disconnect"}
 
-    async def send_and_see(message: Message) -> None:
-        nonlocal begun
-        begun = True
-        await send(message)
-
     async def watch() -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
         gone.set()
 
-    work = asyncio.ensure_future(app(scope, replay, send_and_see))
+    work = asyncio.ensure_future(app(scope, replay, send))
     watching = asyncio.ensure_future(watch())
     try:
         limit = seconds if seconds >= 0 else None
@@ -46,6 +41,6 @@ async def while_wanted(app: ASGIApp, scope: Scope, body: bytes, receive: Receive
         for task in (work, watching):
             task.cancel()
         await asyncio.gather(work, watching, return_exceptions=True)
-    if gone.is_set() or begun:  # an answer that was begun cannot become another one; it breaks off
+    if gone.is_set():
         raise Gone
     raise Problem(504, f"The request took longer than {seconds:g} s and was ended (request {scope['state']['id']})")

@@ -17,10 +17,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
-from typing import NamedTuple
 
 from regard.serving.verbatim import Thing, has_numbers, has_words, keeps_numbers, numbers_in, things_in
-from regard.serving.words import Links, Words, chained, moved
+from regard.serving.words import Links, Said, Words, chained, moved
 
 CHOICES = 4
 """Translations among which one is sought that lost nothing."""
@@ -30,13 +29,6 @@ MOST_NAMES = 12
 _NAME = re.compile(r"(?<!\w)X[0-9]+(?!\w)")
 _MARKS = re.compile(r"[\s.!?…]*")
 _SPACE = re.compile(r"\s*")
-
-
-class Said(NamedTuple):
-    """A translation; which of its words come from which of the sentence's, where that is known."""
-
-    text: str
-    alignment: Links | None = None
 
 
 class Attempt:
@@ -72,7 +64,7 @@ def attempts(sentence: str) -> list[Attempt]:
     """From the one that reads best to the one that loses nothing."""
     things = things_in(sentence)
     aside = _at_the_end(sentence, things)
-    named = [thing for thing in things if thing not in aside]
+    named = things[: len(things) - len(aside)]
     numbers = _numbers_between(sentence, things)
     emoji = [thing for thing in things if thing.kind == "emoji"]
     ways = [(named, aside)]
@@ -96,11 +88,12 @@ class Asked:
         self._slices: list[tuple[str, str]] = []
         """Of the sentence, and what is given for each."""
         names = (f"X{number}" for number in count(1) if f"X{number}" not in sentence)
+        left_out = {thing.start for thing in aside}
         start = 0
         for thing in sorted([*named, *aside]):
             before, text = sentence[start : thing.start], sentence[thing.start : thing.end]
             sticks = _letter(sentence, thing.start - 1), _letter(sentence, thing.end)
-            if thing in aside:
+            if thing.start in left_out:
                 kept = before.rstrip()
                 self._slices += [(kept, kept), (sentence[start + len(kept) : thing.end], " " * all(sticks))]
             else:

@@ -50,7 +50,7 @@ class Refusals:
         try:
             await self.app(scope, receive, send_and_see)
         except Gone:
-            return  # nobody is there to read an answer, or its end
+            return
         except Exception as error:
             problem = self._problem(error, scope)
             if problem is None:

@@ -8,7 +8,6 @@ import errno
 import os
 import signal
 import socket
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from regard.errors import UserError
 from regard.serving.app import make_app
 from regard.serving.catalogue import Catalogue, read_catalogue
+from regard.serving.doors import warning
 from regard.serving.engine import Engine
 from regard.serving.hiring import check_device
 from regard.serving.settings import Settings
@@ -29,11 +29,13 @@ IDLE = 30
 Note = Callable[[str], None]
 
 
-def serve(settings: Settings, note: Note = lambda line: print(f"regard: {line}", file=sys.stderr, flush=True)) -> int:
+def serve(settings: Settings, note: Note) -> int:
     """Runs until it is told to stop; the exit code."""
     check_device(settings.device)
     catalogue = read_catalogue(settings.models)
     with bound(settings.host, settings.port) as listening:
+        if told := warning(settings):
+            note(told)
         return asyncio.run(_run(settings, catalogue, listening, note))
 
 
@@ -60,6 +62,7 @@ def bound(host: str, port: int) -> socket.socket:
 
 async def _run(settings: Settings, catalogue: Catalogue, listening: socket.socket, note: Note) -> int:
     engine = Engine(settings, catalogue, note)
+    app = make_app(settings, catalogue, engine, settings.log)
     stopping = Stopping(settings.grace, note)
     note(f"loading {', '.join(catalogue.models)} ...")
     starting = asyncio.create_task(engine.start())
@@ -71,7 +74,6 @@ async def _run(settings: Settings, catalogue: Catalogue, listening: socket.socke
             await asyncio.gather(starting, return_exceptions=True)
             return 0
         starting.result()
-        app = make_app(settings, catalogue, engine)
         server = Server(
             uvicorn.Config(
                 stopping.counted(app),
@@ -115,7 +117,7 @@ class Server(uvicorn.Server):
 
 
 class Patient(H11Protocol):
-    """Closes a connection whose next request does not arrive whole in good time: slow or silent clients hold nothing."""
+    """Closes a connection on which no request begins in good time: slow and silent clients hold nothing."""
 
     _timer: asyncio.TimerHandle | None = None
 

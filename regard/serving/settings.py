@@ -34,6 +34,8 @@ class Settings:
     """Names besides localhost and its addresses that a request may be sent to (the Host header)."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses whose X-Forwarded-For is believed."""
+    log: bool = True
+    """A line on stderr for each request that was answered."""
     metrics: bool = False
     metrics_token: str = ""
 

@@ -64,20 +64,19 @@ class Sizes:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         raise Gone
-                    part = message.get("body", b"")
+                    part, room.waited_for = message.get("body", b""), message.get("more_body", False)
                     self._check_size(room.taken + len(part), headers)
                     if self.held + len(part) > self.together:
                         raise Problem(503, "The server is busy with other large requests", {"Retry-After": "2"})
                     self.held += len(part)
                     room.taken += len(part)
                     parts.append(part)
-                    room.waited_for = message.get("more_body", False)
                     if not room.waited_for:
                         break
         except TimeoutError:
             room.waited_for = False
-            message = f"The body did not arrive within {self.seconds:g} s"
-            raise Problem(408, message, {"Connection": "close"}) from None
+            late = f"The body did not arrive within {self.seconds:g} s"
+            raise Problem(408, late, {"Connection": "close"}) from None
         if _declared(headers) not in (None, room.taken):
             raise Problem(400, "The body is not as long as its Content-Length says")
         return b"".join(parts)

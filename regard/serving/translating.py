@@ -8,13 +8,15 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from regard.serving.catalogue import Catalogue
+from regard.serving.catalogue import Catalogue, Served
 from regard.serving.detection import detect
 from regard.serving.engine import Engine, Search, Translated
-from regard.serving.keeping import Attempt, Said, attempts
+from regard.serving.keeping import Attempt, attempts
 from regard.serving.languages import name, public
+from regard.serving.markup import put_together, sentences_of
 from regard.serving.settings import Settings
 from regard.serving.text import pieces_of
+from regard.serving.words import Said
 
 ENOUGH = 2000
 """Characters of a text that are looked at to find its language."""
@@ -62,7 +64,7 @@ class Translating:
         model = self._model(source, asked.target)
         if model is None:  # into the same language: nothing changes
             return Answered(asked.texts, [[] for _ in asked.texts], detected)
-        documents = [Plain(text) for text in asked.texts]
+        documents = [Html(text, model.aligns) if asked.html else Plain(text) for text in asked.texts]
         sentences = list(dict.fromkeys(sentence for document in documents for sentence in document.sentences))
         found = dict(zip(sentences, await self._translate(model, sentences, asked), strict=True))
         ranked = [
@@ -76,7 +78,7 @@ class Translating:
         """One language for all texts."""
         return detect("\n".join(texts)[:ENOUGH], self.catalogue.languages())[0]
 
-    def _model(self, source: str, target: str) -> str | None:
+    def _model(self, source: str, target: str) -> Served | None:
         known = self.catalogue.languages()
         for code in (source, target):
             if code not in known:
@@ -84,11 +86,11 @@ class Translating:
         if source == target:
             return None
         if model := self.catalogue.pair(source, target):
-            return model.name
+            return model
         wanted, given = (f"{name(code)} ({public(code)})" for code in (target, source))
         raise Unsupported(f"{wanted} is not available as a target language from {given}")
 
-    async def _translate(self, model: str, sentences: list[str], asked: Asked) -> list[list[Said]]:
+    async def _translate(self, model: Served, sentences: list[str], asked: Asked) -> list[list[Said]]:
         """Of each sentence translations that lost nothing, best first: most by the first attempt (keeping.py)."""
         found: list[list[Said]] = [[] for _ in sentences]
         ways = [iter(attempts(sentence)) for sentence in sentences]
@@ -105,11 +107,11 @@ class Translating:
         return [said or [Said(sentence)] for said, sentence in zip(found, sentences)]
 
     async def _attempt(
-        self, model: str, tried: list[tuple[int, Attempt]], choices: int, asked: Asked, found: list[list[Said]]
+        self, model: Served, tried: list[tuple[int, Attempt]], choices: int, asked: Asked, found: list[list[Said]]
     ) -> None:
-        how = Search(n_best=choices, alignment=asked.html)
+        how = Search(n_best=choices, alignment=asked.html and model.aligns)
         given = [text for _, attempt in tried for text in attempt.asked]
-        answers = iter(await self.engine.translate(model, given, how, asked.owner))
+        answers = iter(await self.engine.translate(model.name, given, how, asked.owner))
         for number, attempt in tried:
             found[number] = attempt.answers([_ranked(next(answers)) for _ in attempt.asked])
 
@@ -137,3 +139,14 @@ class Plain:
     def put_together(self, found: list[Said]) -> str:
         said = iter(found)
         return "".join(next(said).text if piece.wanted else piece.text for piece in self._pieces)
+
+
+class Html:
+    """A document of which only text is translated."""
+
+    def __init__(self, html: str, aligns: bool):
+        self._html, self._found = html, sentences_of(html, whole=aligns)
+        self.sentences = [sentence.text for sentence in self._found]
+
+    def put_together(self, found: list[Said]) -> str:
+        return put_together(self._html, self._found, found)

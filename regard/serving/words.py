@@ -5,9 +5,19 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from typing import NamedTuple
 
 Links = list[tuple[int, int]]
 """(source word, target word), counted from 0 over the words between white space."""
+
+
+class Said(NamedTuple):
+    """A translation; which of its words come from which of the source's, where that is known."""
+
+    text: str
+    alignment: Links | None = None
+
+
 Slices = Sequence[tuple[str, str]]
 """A text and what became of it, slice for slice: a slice is the same in both, or was replaced as a whole."""
 
@@ -26,7 +36,7 @@ class Words:
 
     def within(self, start: int, end: int) -> range:
         """The words that stand between two places, also those of which only a part does."""
-        return range(bisect_right(self.ends, start), bisect_left(self.starts, end))
+        return range(bisect_right(self.ends, start), bisect_left(self.starts, end)) if start < end else range(0)
 
 
 def carried(slices: Slices) -> list[list[int]]:

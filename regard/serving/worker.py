@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import importlib
 import json
 import os
 import signal
@@ -21,8 +20,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, Any
 
-from regard import registry
 from regard.errors import UserError
+from regard.serving.answering import module_of
 
 TOO_MUCH = "The server has not enough memory for this request; ask for less at once"
 
@@ -128,19 +127,13 @@ class Worker:
         from regard.decoding.abandoning import abandoning
 
         with abandoning(self.jobs.stop_if_gone):
-            return {"answer": _answering(job["task"]).answer(self.models[job["model"]], job["request"])}
+            return {"answer": module_of(job["task"]).answer(self.models[job["model"]], job["request"])}
 
     def _stream(self, job: dict[str, Any]) -> dict[str, Any]:
-        for part in _answering(job["task"]).parts(self.models[job["model"]], job["request"]):
+        for part in module_of(job["task"]).parts(self.models[job["model"]], job["request"]):
             self.say({"id": job["id"], "part": part})
             self.jobs.stop_if_gone()
         return {"answer": None}
-
-
-def _answering(task: str) -> Any:
-    if task not in registry.kinds("serving/answering"):
-        raise UserError(f"no task '{task}'")
-    return importlib.import_module(f"regard.serving.answering.{task}")
 
 
 def _as_tree(found: Any, alignment: bool, attention: bool) -> dict[str, Any]:

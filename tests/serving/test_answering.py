@@ -51,7 +51,7 @@ FORMS: dict[str, tuple[str, int, int]] = {
     "translate": ("universal-multi30k", 30, 500),
     "text": ("sentiment-lstm", 4, 0),
     "series": ("activity-watch", 4, 0),
-    "image": ("caption-attention", 30, 100),
+    "image": ("caption-attention", 20, 60),
     "clip": ("activity-clips", 4, 60),
     "tag": ("entities-bilstm", 4, 0),
     "fill": ("bert-english", 4, 0),

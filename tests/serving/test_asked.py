@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from serving.calling import FORM, call, form, guarded
 
+from regard.serving.asked import json_fields
+from regard.serving.problem import Problem
+
 JSON = {"Content-Type": "application/json"}
 APP = guarded(text_limit=1 << 20)
 
@@ -21,11 +24,11 @@ def fields(method: str = "POST", **more: Any) -> Any:
 
 def refused(**more: Any) -> str:
     """The message, of a refusal that came quickly."""
-    began = time.perf_counter()
+    began = time.process_time()
     reply = call(APP, "POST", "/fields", **more)
-    took = time.perf_counter() - began
+    took = time.process_time() - began
     assert reply.status == 400, (reply.status, reply.body[:200])
-    assert took < 0.5, f"{took:.3f} s"  # measured: all below 0.1; machines that run tests are busy
+    assert took < 0.5, f"{took:.3f} s"  # measured: below 0.05 without type checks
     return reply.json()["error"]
 
 
@@ -89,8 +92,11 @@ def test_multipart_forms_may_have_fields() -> None:
     ],
     ids=["file", "many", "nameless", "bytes", "no-boundary", "no-parts", "long-boundary", "many-headers", "long-header"],
 )  # fmt: skip
-def test_S7_multipart_forms_are_bounded_and_have_no_files(sent: dict[str, Any]) -> None:
+def test_S7_multipart_forms_are_bounded_and_have_no_files(
+    sent: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
     refused(**sent)
+    assert not caplog.records, "nobody writes to our log by sending a bad form"
 
 
 @pytest.mark.parametrize("body", ["[]", '["a"]', "1", '"q"', "null", "true"])
@@ -163,19 +169,12 @@ def test_S6_what_json_may_hold() -> None:
 )  # fmt: skip
 def test_S6_large_json_is_read_in_a_moment(body: bytes) -> None:
     assert len(body) <= 1 << 20
-    began = time.perf_counter()
-    assert call(guarded(), "POST", "/translate", body=b"{}", headers=JSON).status == 500  # the route's own mistake
-    idle = time.perf_counter() - began
-
-    from regard.serving.asked import json_fields
-    from regard.serving.problem import Problem
-
-    began = time.perf_counter()
+    began = time.process_time()
     try:
         json_fields(body)
     except Problem as problem:
         assert problem.status == 400
-    assert time.perf_counter() - began < 0.5 + idle  # measured: all below 0.1
+    assert time.process_time() - began < 0.5  # measured: 15 to 125 ms on a slow, busy core
 
 
 @pytest.mark.parametrize(
@@ -187,6 +186,6 @@ def test_S6_forms_and_addresses_must_be_utf8_and_short(written: bytes) -> None:
 
 
 def test_S6_a_form_of_many_escapes_is_read_in_a_moment() -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     assert fields(body=b"q=" + b"%C3%A9" * 170_000, headers={"Content-Type": FORM}) == {"q": "é" * 170_000}
-    assert time.perf_counter() - began < 1.0
+    assert time.process_time() - began < 1.0  # measured: 0.14

@@ -247,8 +247,8 @@ def client(url: str) -> Iterator[deepl.DeepLClient]:
 
 
 def test_the_package_translates_a_text(client: deepl.DeepLClient) -> None:
-    found = client.translate_text("Bonjour l'été 🙂.", source_lang="FR", target_lang="EN-US")
-    assert (found.text, found.detected_source_lang, found.billed_characters) == ("BONJOUR L'ÉTÉ 🙂.", "FR", 16)
+    found = client.translate_text("Bonjour l'été. 🙂", source_lang="FR", target_lang="EN-US")
+    assert (found.text, found.detected_source_lang, found.billed_characters) == ("BONJOUR L'ÉTÉ. 🙂", "FR", 16)
 
 
 def test_the_package_translates_a_list(client: deepl.DeepLClient) -> None:

@@ -223,6 +223,9 @@ def test_S6_too_many_alternatives(wanted: Any) -> None:
     refused(translate(small, alternatives=wanted), "Invalid request: alternatives parameter must be <= 1")
     assert engine.asked == []
     assert translate(small, alternatives=1).status == 200
+    endless = server(engine, alternatives_limit=-1)
+    assert translate(endless, alternatives=10**9).status == 400
+    assert len(translate(endless, alternatives=50).json()["alternatives"]) == 50
 
 
 def test_S6_what_exceeds_the_limits_is_refused_before_any_work() -> None:

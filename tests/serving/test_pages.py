@@ -12,6 +12,7 @@ from serving.calling import HOST, call
 from serving.fakes import FakeEngine, catalogue
 
 from regard.serving.app import make_app
+from regard.serving.catalogue import Catalogue
 from regard.serving.routes.pages import Entry, curl, page, shown
 from regard.serving.settings import Settings
 
@@ -118,6 +119,13 @@ def test_S10_nothing_runs_and_nothing_is_fetched_from_elsewhere(app: Any, docs: 
     style = call(app, "GET", "/docs.css")
     assert style.status == 200 and style.headers["content-type"].startswith("text/css")
     assert b"url(" not in style.body and b"@import" not in style.body
+
+
+def test_a_server_that_does_not_translate_has_a_page_too() -> None:
+    poet = Catalogue(catalogue().of_task("generate"))
+    alone = make_app(Settings(), poet, FakeEngine(), logged=False)  # type: ignore[arg-type]
+    assert call(alone, "GET", "/docs").status == 200 and call(alone, "GET", "/languages").json() == []
+    assert call(alone, "POST", "/translate", q="a", source="fr", target="en").json() == {"error": "fr is not supported"}
 
 
 def test_the_page_works_below_a_prefix() -> None:

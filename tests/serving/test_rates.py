@@ -95,8 +95,8 @@ print(len(rates), rates.most, (after - before) // 1024, took)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
     remembered, most, mebibytes, seconds = map(float, done.stdout.split())
     assert remembered == most <= 100_000
-    assert mebibytes < 60  # measured: 19
-    assert seconds < 30  # measured: 1.6
+    assert mebibytes < 60  # measured: 23
+    assert seconds < 30  # measured: 2.5
 
 
 def test_S13_those_who_asked_last_are_remembered() -> None:

@@ -164,7 +164,7 @@ def test_R13_asked_ten_times_too_much_it_serves_what_it_can_and_refuses_the_rest
                 found = await client.translate([some_text(chance) for _ in range(4)])
                 (good if found.status == 200 else refused).append(found)
                 if found.status != 200:
-                    await asyncio.sleep(0.1)  # not as long as it was told to
+                    await asyncio.sleep(0.8)  # not as long as it was told to: 120 requests a second
 
         at_once(server, 101, ask)
         assert good and refused
@@ -186,9 +186,9 @@ def test_R13_asked_ten_times_too_much_it_serves_what_it_can_and_refuses_the_rest
 
 
 def test_R14_a_request_over_its_time_is_ended_and_no_longer_computed() -> None:
-    with running_server("--timeout", "1.5") as server:
+    with running_server("--timeout", "5") as server:
         slow, quick = at_once(server, 2, lambda c, n: c.translate(BOOK if n == 0 else "Bonjour."))
-        assert slow.status == 504 and slow.seconds < 4 and "error" in slow.json()
+        assert slow.status == 504 and slow.seconds < 8 and "error" in slow.json()
         assert quick.status == 200
         assert workers_are_idle_within(server, 3)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import functools
 import json
 import subprocess
 import sys
@@ -33,16 +34,33 @@ FILE_TASKS = [t for t in TASKS if t not in JSON_TASKS]
 PNG = b"\x89PNG\r\n\x1a\n not looked at here"
 
 
-def catalogue() -> Catalogue:
-    """Two that translate, and one for every other task, called like it."""
-    pairs = [Served(f"{a}-{b}", FOLDERS / f"{a}-{b}", "translate", a, b) for a, b in (("fr", "en"), ("en", "fr"))]
-    return Catalogue([*pairs, *(Served(f"a-{task}r", FOLDERS / task, task) for task in OTHERS)])
+PAIRS = [Served(f"{a}-{b}", FOLDERS / f"{a}-{b}", "translate", a, b) for a, b in (("fr", "en"), ("en", "fr"))]
+NONE = Catalogue([])
+USUAL = Catalogue([*PAIRS, *(Served(f"a-{task}r", FOLDERS / task, task) for task in OTHERS)])
+"""Two that translate, and one for every other task, called like it."""
 
 
-def app(engine: FakeEngine | None = None, models: Catalogue | None = None, **settings: Any) -> FastAPI:
-    engine, models, limits = engine or FakeEngine(), models or catalogue(), Settings(**settings)
+class Given:
+    """Whatever engine a test brings."""
+
+    engine: Any
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+
+@functools.cache
+def server(models: Catalogue, limits: Settings) -> tuple[FastAPI, Given]:
+    """Made once for many tests: a hundred of them would take longer than all that is tested."""
+    engine = Given()
     routes = tasks.router(limits, models, engine)  # type: ignore[arg-type]
-    return behind_doors(limits, models, engine, [routes], logged=False)  # type: ignore[arg-type]
+    return behind_doors(limits, models, engine, [routes], logged=False), engine  # type: ignore[arg-type]
+
+
+def app(engine: Any = None, models: Catalogue | None = None, **settings: Any) -> FastAPI:
+    made, given = server(models or USUAL, Settings(**settings))
+    given.engine = engine or FakeEngine()
+    return made
 
 
 def ask(task: str, engine: Any = None, models: Catalogue | None = None, settings: Any = None, **asked: Any) -> Reply:
@@ -169,7 +187,7 @@ def test_an_empty_file_is_refused(task):
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_task_that_no_model_is_made_for_says_so(task):
-    reply = ask(task, models=Catalogue([]), **{**good(task), **({"model": ""} if task == "translate" else {})})
+    reply = ask(task, models=NONE, **{**good(task), **({"model": ""} if task == "translate" else {})})
     assert (reply.status, reply.json()) == (404, {"error": f"no model of this server is made to {task}"})
 
 
@@ -264,12 +282,12 @@ NAMES = ["../fr-en", "..", "%2e%2e%2ffr-en", "/etc/passwd", "/srv/models/fr-en",
 def test_S4_a_models_name_is_never_a_path(name):
     """It is looked up among the names that are served, in JSON and in addresses, and the engine never hears of it."""
     engine = FakeEngine()
-    server = app(engine)
+    here = app(engine)
     written = {f"model={quote(name)}", f"model={quote(name, safe='')}", f"model={name}"}
     asked = [(task, {**good(task), "model": name}) for task in JSON_TASKS]
     asked += [(task, {**good(task), "query": query}) for task in FILE_TASKS for query in written if query.isascii()]
     for task, how in asked:
-        reply = asyncio.run(calling(server, "POST", f"/api/{task}", **how))
+        reply = asyncio.run(calling(here, "POST", f"/api/{task}", **how))
         said = reply.json()["error"]
         assert reply.status in (400, 404) and "/" not in said and "\\" not in said and "srv" not in said, (task, said)
     assert not engine.asked
@@ -326,12 +344,12 @@ WRONG = [None, True, 0, -1, 1.5, 10**18, 1e300, "", "x", "\0", [], [[]], [None],
 def test_S6_anything_in_any_field_is_answered_at_once_and_never_with_a_mistake_of_ours(task):
     """What is let through is what the form allows; all else is one line of refusal."""
     engine = FakeEngine()
-    server, form = app(engine), module_of(task).Request
+    here, form = app(engine), module_of(task).Request
     for field in form.model_fields:
         for value in WRONG:
             asked = {**good(task), field: value}
             begun = time.monotonic()
-            reply = asyncio.run(calling(server, "POST", f"/api/{task}", **asked))
+            reply = asyncio.run(calling(here, "POST", f"/api/{task}", **asked))
             assert reply.status in (200, 400, 404), (field, value, reply.body)
             assert time.monotonic() - begun < 0.5, (field, value)
             if reply.status == 200:
@@ -369,9 +387,9 @@ HUGE = [
 @pytest.mark.parametrize(("task", "more"), HUGE)
 def test_S6_what_is_out_of_bounds_is_refused_at_once(task, more):
     engine = FakeEngine()
-    server = app(engine)
+    here = app(engine)
     begun = time.monotonic()
-    reply = asyncio.run(calling(server, "POST", f"/api/{task}", **{**good(task), **more}))
+    reply = asyncio.run(calling(here, "POST", f"/api/{task}", **{**good(task), **more}))
     assert reply.status == 400 and time.monotonic() - begun < 0.5 and not engine.asked
     assert next(iter(more)) in reply.json()["error"], reply.body
 

@@ -11,7 +11,7 @@ from regard.serving.asked import fields_of
 from regard.serving.catalogue import Catalogue
 from regard.serving.languages import internal, name
 from regard.serving.problem import Problem
-from regard.serving.routes.describing import answer, fields, listed, refusals, sample, text, tree
+from regard.serving.routes.describing import answer, chosen, fields, listed, refusals, sample, tree
 from regard.serving.settings import Settings
 from regard.serving.translating import Asked, Translating
 
@@ -53,7 +53,9 @@ def router(settings: Settings, catalogue: Catalogue, translating: Translating) -
             }
         )
 
-    @routes.post("/languages", summary="The languages of this server", responses=told.languages)
+    @routes.post(
+        "/languages", summary="The languages of this server", responses=told.languages, openapi_extra=told.type
+    )
     @routes.get("/languages", summary="The languages of this server", responses=told.languages, openapi_extra=told.type)
     async def languages(request: Request) -> JSONResponse:
         """Those that can be translated from, or into."""
@@ -129,13 +131,13 @@ class _Told:
         self.asks = fields(
             {
                 "text": {"description": "The texts.", **several},
-                "target_lang": text("The language wanted; regions make no difference.", enum=codes("target")),
-                "source_lang": text("The language of the texts; without it, it is detected.", enum=codes("source")),
-                "tag_handling": text("Either keeps tags and attributes.", enum=["html", "xml"]),
+                "target_lang": chosen("The language wanted; regions make no difference.", codes("target")),
+                "source_lang": chosen("The language of the texts; without it, it is detected.", codes("source")),
+                "tag_handling": chosen("Either keeps tags and attributes.", ["html", "xml"]),
                 "show_billed_characters": {"type": "boolean", "description": "Count characters in the answer."},
             },
             ("text", "target_lang"),
-            {"text": [example.text], "target_lang": codes("target")[0]},
+            {"text": [example.text], "target_lang": next(iter(codes("target")), "EN-US")},
         )
         one = {"detected_source_language": string, "text": string, "billed_characters": {"type": "integer"}}
         translated = tree({"translations": listed(tree(one, ("detected_source_language", "text")))}, ("translations",))

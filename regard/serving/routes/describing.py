@@ -22,9 +22,9 @@ SENTENCES = {
 REFUSALS = {
     400: ("Not understood, or not offered here.", "Invalid request: missing q parameter"),
     403: ("The API key is wrong or may not do this.", "Invalid API key"),
-    413: ("The body is too large.", "The request is too large"),
+    413: ("The body is too large.", "The body is larger than this server takes (1048576 bytes)"),
     429: ("Too many requests; `Retry-After` says how many seconds to wait.", "Slowdown: 2 per 1 minute"),
-    503: ("Too busy now; `Retry-After` says how many seconds to wait.", "The server is busy; try again"),
+    503: ("Too busy now; `Retry-After` says how many seconds to wait.", "The server is busy; try again in 3 s"),
 }
 
 
@@ -47,6 +47,10 @@ def sample(catalogue: Catalogue) -> Sample:
 
 def text(description: str, **more: Any) -> Schema:
     return {"type": "string", "description": description, **more}
+
+
+def chosen(description: str, among: list[str], **more: Any) -> Schema:
+    return text(description, **({"enum": among} if among else {}), **more)
 
 
 def listed(items: Schema, **more: Any) -> Schema:

@@ -13,13 +13,15 @@ from regard.serving.catalogue import Catalogue
 from regard.serving.detection import detect
 from regard.serving.languages import internal, name, public
 from regard.serving.problem import Problem
-from regard.serving.routes.describing import Schema, answer, fields, listed, refusals, sample, text, tree
+from regard.serving.routes.describing import Schema, answer, chosen, fields, listed, refusals, sample, text, tree
 from regard.serving.settings import Settings
-from regard.serving.translating import Answered, Asked, Translating
+from regard.serving.translating import ENOUGH, Answered, Asked, Translating
 
 FRONTEND_TIMEOUT = 500
 """Milliseconds after the last key stroke that LibreTranslate's page waits before it asks."""
 MOST_DETECTED = 3
+MOST_ALTERNATIVES = 100
+"""Where no limit is set: they are searched for all at once, so there must be one."""
 
 
 def router(settings: Settings, catalogue: Catalogue, translating: Translating) -> APIRouter:
@@ -44,7 +46,7 @@ def router(settings: Settings, catalogue: Catalogue, translating: Translating) -
         if not isinstance(q, str):
             raise Problem(400, "Invalid request: q parameter is not a string")
         _check_size([q], settings.char_limit)
-        return JSONResponse([_detected(*found) for found in detect(q)[:MOST_DETECTED]])
+        return JSONResponse([_detected(*found) for found in detect(q[:ENOUGH])[:MOST_DETECTED]])
 
     @routes.get("/languages", summary="The languages of this server", responses=told.languages)
     async def languages() -> JSONResponse:
@@ -52,8 +54,12 @@ def router(settings: Settings, catalogue: Catalogue, translating: Translating) -
         return JSONResponse(offered(catalogue))
 
     @routes.get("/health", summary="Is it there?", responses=told.health)
-    async def health() -> JSONResponse:
-        return JSONResponse({"status": "ok"})
+    async def health(request: Request) -> JSONResponse:
+        """`ok`, or with status 503 `starting` (no worker is there yet, or any more) or `stopping`."""
+        if request.app.state.draining:
+            return JSONResponse({"status": "stopping"}, 503)
+        ready = translating.engine.ready
+        return JSONResponse({"status": "ok"}) if ready else JSONResponse({"status": "starting"}, 503)
 
     @routes.get("/frontend/settings", summary="What a page needs to know", responses=told.settings)
     async def frontend_settings() -> JSONResponse:
@@ -114,10 +120,14 @@ def _alternatives(wanted: Any, settings: Settings) -> int:
         wanted = int(wanted)
     if type(wanted) is not int:
         raise Problem(400, "Invalid request: alternatives parameter is not a number")
-    limit = settings.alternatives_limit
-    if 0 <= limit < wanted:
+    limit = _most_alternatives(settings)
+    if limit < wanted:
         raise Problem(400, f"Invalid request: alternatives parameter must be <= {limit}")
     return max(0, wanted)
+
+
+def _most_alternatives(settings: Settings) -> int:
+    return settings.alternatives_limit if settings.alternatives_limit >= 0 else MOST_ALTERNATIVES
 
 
 def _missing(field: str) -> Problem:
@@ -192,14 +202,14 @@ class _Told:
                     "description": "The text, or an array of texts.",
                     "anyOf": [{"type": "string", "minLength": 1}, listed(string, minItems=1)],
                 },
-                "source": text("The language of the text, or `auto` to have it detected.", enum=["auto", *codes]),
-                "target": text("The language wanted.", enum=codes),
-                "format": text("`html` keeps tags and attributes.", enum=["text", "html"], default="text"),
+                "source": chosen("The language of the text, or `auto` to have it detected.", ["auto", *codes]),
+                "target": chosen("The language wanted.", codes),
+                "format": chosen("`html` keeps tags and attributes.", ["text", "html"], default="text"),
                 "alternatives": {
                     "type": "integer",
                     "description": "How many other translations are wanted, at most.",
                     "default": 0,
-                    **({"maximum": settings.alternatives_limit} if settings.alternatives_limit >= 0 else {}),
+                    "maximum": _most_alternatives(settings),
                 },
                 "api_key": key,
             },

@@ -133,7 +133,7 @@ def _fields(tree: Tree, operation: Tree) -> Iterator[tuple[str, Tree, bool]]:
 
 def _row(tree: Tree, name: str, schema: Tree, required: bool) -> str:
     told = [_type(tree, schema)] if _type(tree, schema) else []
-    if "default" in schema:
+    if schema.get("default") not in (None, ""):
         told.append(f"default {json.dumps(schema['default'], ensure_ascii=False)}")
     if required:
         told.append("required")
