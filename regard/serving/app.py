@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 def make_app(settings: Settings, catalogue: Catalogue, engine: Engine, logged: bool = True) -> FastAPI:
     """`app.state.draining` may be set to True: then only /health is answered, all else refused."""
-    return behind_doors(settings, catalogue, engine, _routers(settings, catalogue, engine), logged)
+    app = behind_doors(settings, catalogue, engine, _routers(settings, catalogue, engine), logged)
+    app.openapi()  # made now and kept: it takes too long for a request
+    return app
 
 
 def _routers(settings: Settings, catalogue: Catalogue, engine: Engine) -> list[APIRouter]:

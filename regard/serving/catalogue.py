@@ -10,6 +10,7 @@ from pathlib import Path
 from regard.config import read_recipe
 from regard.errors import UserError, suggestion
 from regard.pretrained import shipped_models
+from regard.serving.languages import internal
 
 _CODE = re.compile(r"[a-z]{2,3}(-[a-z0-9]{2,8})?")
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
@@ -24,7 +25,7 @@ class Served:
     task: str
     source: str = ""
     target: str = ""
-    """Language codes, in lower case; empty for what does not translate."""
+    """Languages by their internal codes (languages.py); empty for what does not translate."""
     aligns: bool = True
     """Whether it knows which word came from which: a decoder without attention does not."""
 
@@ -114,7 +115,7 @@ def _served(name: str, folder: Path) -> Served:
     recipe = read_recipe(folder)
     if recipe.task != "translate":
         return Served(name, folder, recipe.task)
-    source, target = recipe.source_language.lower(), recipe.target_language.lower()
+    source, target = internal(recipe.source_language), internal(recipe.target_language)
     if not _CODE.fullmatch(source) or not _CODE.fullmatch(target):
         raise UserError(
             f"{folder}: its recipe does not say between which languages it translates; set source_language and "

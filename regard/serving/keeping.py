@@ -56,11 +56,10 @@ class Attempt:
                 parts.append((part.sentence, *answer))
             else:
                 return None
-        text, links = chained(parts)
-        return Said(text, links)
+        return Said(*(chained(parts) if len(parts) > 1 else parts[0][1:]))
 
 
-def attempts(sentence: str) -> list[Attempt]:
+def attempts(sentence: str) -> Iterator[Attempt]:
     """From the one that reads best to the one that loses nothing."""
     things = things_in(sentence)
     aside = _at_the_end(sentence, things)
@@ -72,8 +71,9 @@ def attempts(sentence: str) -> list[Attempt]:
         ways.append((sorted([*named, *numbers]), aside))
     if emoji and not aside:
         ways.append(([thing for thing in things if thing.kind != "emoji"], emoji))
-    found = [Attempt([Asked(sentence, *way)]) for way in ways if len(way[0]) <= MOST_NAMES]
-    return [*found, Attempt(_around(sentence, sorted([*things, *numbers])))] if things or numbers else found
+    yield from (Attempt([Asked(sentence, *way)]) for way in ways if len(way[0]) <= MOST_NAMES)
+    if things or numbers:
+        yield Attempt(_around(sentence, sorted([*things, *numbers])))
 
 
 class Asked:
@@ -113,6 +113,8 @@ class Asked:
             return None
         if self.watched and not keeps_numbers(self.given, text):
             return None
+        if not names and not self._aside:
+            return Said(text, said.alignment)
         slices: list[tuple[str, str]] = []
         start = 0
         for name in names:
@@ -167,16 +169,34 @@ def _numbers_between(sentence: str, things: Sequence[Thing]) -> list[Thing]:
 
 def _around(sentence: str, things: Sequence[Thing]) -> Iterator[Asked | str]:
     """A sentence cut at things: these are kept, what stands between them is to be translated on its own."""
-    start = 0
-    for thing in [*things, Thing(len(sentence), len(sentence))]:
-        between = sentence[start : thing.start]
+    done = 0
+    for start, end in [*_words_around(sentence, things), (len(sentence), len(sentence))]:
+        between = sentence[done:start]
         if has_words(words := between.strip(), []):
             before = between.index(words)
             yield from (between[:before], Asked(words, [], careful=False), between[before + len(words) :])
         else:
             yield between
-        yield sentence[thing.start : thing.end]
-        start = thing.end
+        yield sentence[start:end]
+        done = end
+
+
+def _words_around(sentence: str, things: Sequence[Thing]) -> list[tuple[int, int]]:
+    """The places of things; of one in the middle of a word, the place of the word."""
+    found: list[tuple[int, int]] = []
+    done = 0
+    for thing in things:
+        start, end = max(done, thing.start), thing.end
+        if end <= done:
+            continue
+        if _letter(sentence, start - 1) and _letter(sentence, end):
+            while start > done and not sentence[start - 1].isspace():
+                start -= 1
+            while end < len(sentence) and not sentence[end].isspace():
+                end += 1
+        found.append((start, end))
+        done = end
+    return found
 
 
 def _letter(text: str, place: int) -> bool:

@@ -1,21 +1,71 @@
-"""STAND-IN by the lead until helper TEXT's file is here: overwrite it."""
+"""Languages by their codes: English names, and the codes that the contracts of others use for some of them.
+
+Inside, a language has the code that LibreTranslate's models have: two or three small letters, pb for Brazilian
+Portuguese, zt for traditional Chinese.
+"""
 
 from __future__ import annotations
 
-NAMES = {"en": "English", "fr": "French", "de": "German", "es": "Spanish", "it": "Italian"}
+_NAMES = """
+aa Afar, ab Abkhazian, ae Avestan, af Afrikaans, ak Akan, am Amharic, an Aragonese, ar Arabic, as Assamese, av Avaric,
+ay Aymara, az Azerbaijani, ba Bashkir, be Belarusian, bg Bulgarian, bh Bihari, bi Bislama, bm Bambara, bn Bengali,
+bo Tibetan, br Breton, bs Bosnian, ca Catalan, ce Chechen, ch Chamorro, co Corsican, cr Cree, cs Czech,
+cu Church Slavonic, cv Chuvash, cy Welsh, da Danish, de German, dv Divehi, dz Dzongkha, ee Ewe, el Greek, en English,
+eo Esperanto, es Spanish, et Estonian, eu Basque, fa Persian, ff Fulah, fi Finnish, fj Fijian, fo Faroese, fr French,
+fy Western Frisian, ga Irish, gd Scottish Gaelic, gl Galician, gn Guarani, gu Gujarati, gv Manx, ha Hausa, he Hebrew,
+hi Hindi, ho Hiri Motu, hr Croatian, ht Haitian Creole, hu Hungarian, hy Armenian, hz Herero, ia Interlingua,
+id Indonesian, ie Interlingue, ig Igbo, ii Sichuan Yi, ik Inupiaq, io Ido, is Icelandic, it Italian, iu Inuktitut,
+ja Japanese, jv Javanese, ka Georgian, kg Kongo, ki Kikuyu, kj Kuanyama, kk Kazakh, kl Greenlandic, km Khmer,
+kn Kannada, ko Korean, kr Kanuri, ks Kashmiri, ku Kurdish, kv Komi, kw Cornish, ky Kyrgyz, la Latin, lb Luxembourgish,
+lg Ganda, li Limburgish, ln Lingala, lo Lao, lt Lithuanian, lu Luba-Katanga, lv Latvian, mg Malagasy, mh Marshallese,
+mi Maori, mk Macedonian, ml Malayalam, mn Mongolian, mr Marathi, ms Malay, mt Maltese, my Burmese, na Nauru,
+nb Norwegian, nd North Ndebele, ne Nepali, ng Ndonga, nl Dutch, nn Norwegian Nynorsk, no Norwegian, nr South Ndebele,
+nv Navajo, ny Chichewa, oc Occitan, oj Ojibwa, om Oromo, or Odia, os Ossetian, pa Punjabi, pi Pali, pl Polish,
+ps Pashto, pt Portuguese, qu Quechua, rm Romansh, rn Rundi, ro Romanian, ru Russian, rw Kinyarwanda, sa Sanskrit,
+sc Sardinian, sd Sindhi, se Northern Sami, sg Sango, sh Serbo-Croatian, si Sinhala, sk Slovak, sl Slovenian,
+sm Samoan, sn Shona, so Somali, sq Albanian, sr Serbian, ss Swati, st Southern Sotho, su Sundanese, sv Swedish,
+sw Swahili, ta Tamil, te Telugu, tg Tajik, th Thai, ti Tigrinya, tk Turkmen, tl Tagalog, tn Tswana, to Tonga,
+tr Turkish, ts Tsonga, tt Tatar, tw Twi, ty Tahitian, ug Uyghur, uk Ukrainian, ur Urdu, uz Uzbek, ve Venda,
+vi Vietnamese, vo Volapük, wa Walloon, wo Wolof, xh Xhosa, yi Yiddish, yo Yoruba, za Zhuang, zh Chinese, zu Zulu,
+pb Portuguese (Brazil), zt Chinese (traditional), als Alemannic, arz Egyptian Arabic, ast Asturian,
+azb South Azerbaijani, bar Bavarian, bcl Central Bikol, bpy Bishnupriya, bxr Buryat, cbk Chavacano, ceb Cebuano,
+ckb Central Kurdish, diq Zazaki, dsb Lower Sorbian, dty Doteli, eml Emilian-Romagnol, frr Northern Frisian,
+gom Goan Konkani, hif Fiji Hindi, hsb Upper Sorbian, ilo Iloko, jbo Lojban, krc Karachay-Balkar, lez Lezghian,
+lmo Lombard, lrc Northern Luri, mai Maithili, mhr Eastern Mari, min Minangkabau, mrj Western Mari, mwl Mirandese,
+myv Erzya, mzn Mazanderani, nah Nahuatl, nap Neapolitan, nds Low German, new Newari, pam Pampanga,
+pfl Palatine German, pms Piedmontese, pnb Western Punjabi, rue Rusyn, sah Yakut, scn Sicilian, sco Scots, tyv Tuvan,
+vec Venetian, vep Veps, vls West Flemish, war Waray, wuu Wu Chinese, xal Kalmyk, xmf Mingrelian, yue Cantonese
+"""
+NAMES = dict(entry.strip().split(" ", 1) for entry in _NAMES.split(","))
+"""All of ISO 639-1, and what detection.py can tell besides."""
+
+_PUBLIC = {"pb": "pt-BR", "zh": "zh-Hans", "zt": "zh-Hant"}
+_INTERNAL = {public.lower(): code for code, public in _PUBLIC.items()} | {"zh-cn": "zh", "zh-tw": "zt"}
 
 
 def name(code: str) -> str:
-    return NAMES.get(code, code)
+    """What a language is called in English; of one that is not known, its code."""
+    known = internal(code)
+    return NAMES.get(known) or NAMES.get(known.split("-")[0]) or code
 
 
 def public(code: str) -> str:
-    return code
+    """The code as LibreTranslate's clients know it."""
+    return _PUBLIC.get(internal(code), internal(code))
 
 
 def internal(code: str) -> str:
-    return code.lower()
+    """The code as it is used inside, of one in LibreTranslate's contract; capitals do not matter."""
+    code = code.strip().lower()
+    return _INTERNAL.get(code, code)
 
 
 def from_deepl(code: str) -> str:
-    return code.lower().split("-")[0]
+    """The code as it is used inside, of one of DeepL's, which also tell variants apart (EN-GB) that we do not."""
+    code = code.strip().lower().replace("_", "-")
+    return "zt" if code in ("zh-hant", "zh-tw") else code.split("-")[0]
+
+
+def to_deepl(code: str) -> str:
+    """DeepL's code of a language, without a variant."""
+    return {"pb": "PT", "zt": "ZH"}.get(internal(code), internal(code).split("-")[0].upper())

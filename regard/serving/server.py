@@ -15,6 +15,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from regard.errors import UserError
+from regard.serving import detection
 from regard.serving.app import make_app
 from regard.serving.catalogue import Catalogue, read_catalogue
 from regard.serving.doors import warning
@@ -63,6 +64,7 @@ def bound(host: str, port: int) -> socket.socket:
 async def _run(settings: Settings, catalogue: Catalogue, listening: socket.socket, note: Note) -> int:
     engine = Engine(settings, catalogue, note)
     app = make_app(settings, catalogue, engine, settings.log)
+    detection.warm()
     stopping = Stopping(settings.grace, note)
     note(f"loading {', '.join(catalogue.models)} ...")
     starting = asyncio.create_task(engine.start())

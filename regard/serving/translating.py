@@ -18,8 +18,8 @@ from regard.serving.settings import Settings
 from regard.serving.text import pieces_of
 from regard.serving.words import Said
 
-ENOUGH = 2000
-"""Characters of a text that are looked at to find its language."""
+HARDLY, SURELY = 10.0, 50.0
+"""Confidence below which a text is in none of our languages, if there is another above which it is in that."""
 
 
 class Unsupported(Exception):
@@ -59,7 +59,7 @@ class Translating:
         """Raises `Unsupported` where there is no model for it."""
         source, detected = asked.source, None
         if source == "auto":
-            source, confidence = self._detect(asked.texts)
+            source, confidence = self._detect(asked)
             detected = source, confidence
         model = self._model(source, asked.target)
         if model is None:  # into the same language: nothing changes
@@ -74,9 +74,16 @@ class Translating:
         ]
         return Answered([texts[0] for texts in ranked], [_others(texts) for texts in ranked], detected)
 
-    def _detect(self, texts: list[str]) -> tuple[str, float]:
-        """One language for all texts."""
-        return detect("\n".join(texts)[:ENOUGH], self.catalogue.languages())[0]
+    def _detect(self, asked: Asked) -> tuple[str, float]:
+        """One language for all texts: one of ours, unless they are clearly in another."""
+        text = "\n".join(asked.texts)
+        known = self.catalogue.languages()
+        found = detect(text, known)[0]
+        if found[1] < HARDLY and (other := detect(text)[0])[1] > SURELY:
+            return other
+        if found[0] not in known:  # no words at all: they stay as they are, whatever they are taken for
+            found = next((code for code in known if self.catalogue.pair(code, asked.target)), found[0]), found[1]
+        return found
 
     def _model(self, source: str, target: str) -> Served | None:
         known = self.catalogue.languages()

@@ -95,10 +95,10 @@ def test_regions_make_no_difference(app: Any, code: str) -> None:
 def test_unless_a_model_is_made_for_one(code: str) -> None:
     folder = Path("/srv/models")
     engine = FakeEngine()
-    models = [Served(f"en-{code}", folder / code, "translate", "en", code) for code in ("pt-br", "pt")]
+    models = [Served(f"en-{code}", folder / code, "translate", "en", code) for code in ("pb", "pt")]
     reply = translate(server(engine, Catalogue(models)), text=["Hello."], source_lang="EN", target_lang=code)
     assert reply.json()["translations"] == [{"detected_source_language": "EN", "text": "HELLO."}]
-    assert engine.asked[0][0] == ("en-pt-br" if code == "PT-BR" else "en-pt")
+    assert engine.asked[0][0] == ("en-pb" if code == "PT-BR" else "en-pt")
 
 
 @pytest.mark.parametrize("tags", ["html", "xml"])
@@ -200,6 +200,32 @@ def test_only_what_a_model_reads_or_writes_is_listed() -> None:
     assert [language["language"] for language in call(one, "GET", "/v2/languages").json()] == ["FR"]
     found = call(one, "GET", "/v2/languages", query="type=target").json()
     assert [language["language"] for language in found] == ["EN-GB", "EN-US"]
+
+
+def test_what_is_listed_is_understood() -> None:
+    folder, engine = Path("/srv/models"), FakeEngine()
+    pairs = [("pb", "zt"), ("zh", "pb"), ("zh", "zt"), ("pb", "pt")]
+    app = server(engine, Catalogue([Served(f"{a}-{b}", folder, "translate", a, b) for a, b in pairs]))
+    sources = [one["language"] for one in call(app, "GET", "/v2/languages").json()]
+    targets = {one["language"]: one["name"] for one in call(app, "GET", "/v2/languages", query="type=target").json()}
+    assert sources == ["PT", "ZH"]
+    assert list(targets) == ["PT-BR", "PT-PT", "ZH-HANT"] and len(set(targets.values())) == 3
+    for source, target, model in (
+        ("PT-BR", "ZH-HANT", "pb-zt"),
+        ("ZH", "PT-BR", "zh-pb"),
+        ("ZH", "ZH-HANT", "zh-zt"),
+        ("PT-BR", "PT-PT", "pb-pt"),
+    ):
+        reply = translate(app, source_lang=source, target_lang=target)
+        assert reply.status == 200 and engine.asked[-1][0] == model
+        assert reply.json()["translations"][0]["detected_source_language"] == source.partition("-")[0]
+
+
+@pytest.mark.parametrize("code", ["PT", "PT-BR", "PT-PT", "pt"])
+def test_the_only_region_there_is_will_do(code: str) -> None:
+    engine = FakeEngine()
+    app = server(engine, Catalogue([Served("pb-en", Path("/srv/models"), "translate", "pb", "en")]))
+    assert translate(app, source_lang=code).status == 200 and engine.asked[0][0] == "pb-en"
 
 
 def test_usage_counts_what_was_translated() -> None:

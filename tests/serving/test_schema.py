@@ -47,10 +47,9 @@ NEVER = {"POST /suggest", "POST /translate_file"}
 
 def ask(case: Any) -> int:
     response = case.call(headers=HOST)
-    assert response.status_code < 500, f"{response.status_code} {response.text[:300]}"
+    assert response.status_code < 500, f"{response.status_code} to {case.as_curl_command()[:1000]}"
     if response.status_code >= 400:
         assert set(json.loads(response.content)) == {"message" if case.path.startswith("/v2/") else "error"}
-        assert str(FOLDERS) not in response.text and "Traceback" not in response.text
     return response.status_code
 
 
@@ -58,7 +57,12 @@ def tried(label: str, mode: GenerationMode, examples: int) -> dict[int, int]:
     """How often which status was answered to so many requests."""
     seen: dict[int, int] = {}
 
-    @hypothesis.settings(max_examples=examples, database=None, suppress_health_check=list(hypothesis.HealthCheck))
+    @hypothesis.settings(
+        max_examples=examples,
+        database=None,
+        phases=[hypothesis.Phase.generate],  # the first that fails will do
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
     @hypothesis.given(case=OPERATIONS[label].as_strategy(generation_mode=mode), known=strategies.booleans())
     def run(case: Any, known: bool) -> None:
         if known and isinstance(case.body, dict):

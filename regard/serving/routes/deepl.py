@@ -9,14 +9,17 @@ from fastapi.responses import JSONResponse
 
 from regard.serving.asked import fields_of
 from regard.serving.catalogue import Catalogue
-from regard.serving.languages import internal, name
+from regard.serving.languages import from_deepl, internal, name, public, to_deepl
 from regard.serving.problem import Problem
 from regard.serving.routes.describing import answer, chosen, fields, listed, refusals, sample, tree
 from regard.serving.settings import Settings
 from regard.serving.translating import Asked, Translating
 
-VARIANTS = {"en": ("en-gb", "en-us"), "pt": ("pt-br", "pt-pt")}
-"""DeepL's clients refuse to translate into the plain language; to us they are the same."""
+VARIANTS = {
+    "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},
+    "pt": {"PT-BR": "Portuguese (Brazilian)", "PT-PT": "Portuguese (European)"},
+}
+"""DeepL's clients refuse to translate into the language without a region."""
 CHARACTER_LIMIT = 10**12
 """What a client is told that it may use: there is no quota here."""
 YES, NO = (True, "1", "true"), (False, None, "", "0", "false")
@@ -44,7 +47,7 @@ def router(settings: Settings, catalogue: Catalogue, translating: Translating) -
             {
                 "translations": [
                     {
-                        "detected_source_language": source.upper(),
+                        "detected_source_language": to_deepl(source),
                         "text": translated,
                         **({"billed_characters": len(original)} if counted in YES else {}),
                     }
@@ -67,7 +70,7 @@ def router(settings: Settings, catalogue: Catalogue, translating: Translating) -
     @routes.post("/usage", summary="How much was translated", responses=told.usage)
     @routes.get("/usage", summary="How much was translated", responses=told.usage)
     async def usage() -> JSONResponse:
-        """Characters translated below `/v2` since the server was started. The limit is a large number for none."""
+        """Characters translated below `/v2` since the server was started. There is no limit but a large number."""
         return JSONResponse({"character_count": used, "character_limit": CHARACTER_LIMIT})
 
     return routes
@@ -97,24 +100,21 @@ def read(given: dict[str, Any], settings: Settings, catalogue: Catalogue, owner:
 
 
 def _language(given: dict[str, Any], field: str, catalogue: Catalogue) -> str:
-    """A language of this server; of one that differs only by region, such as EN-US, the plain one."""
+    """The language of this server that is meant: the very one or, where regions alone differ, the one there is."""
     code = given.get(field) or ""
     if not isinstance(code, str):
         raise Problem(400, f"Value for '{field}' not supported.")
-    found = internal(code)
-    plain = internal(code.partition("-")[0])
     known = catalogue.languages()
-    return plain if found not in known and plain in known else found
+    alike = [one for one in known if to_deepl(one).lower() == from_deepl(code)]
+    return next((one for one in (internal(code), from_deepl(code), *alike) if one in known), internal(code))
 
 
 def offered(catalogue: Catalogue, kind: str) -> list[dict[str, Any]]:
-    pairs = {(model.source, model.target) for model in catalogue.of_task("translate")}
-    known = sorted({source if kind == "source" else target for source, target in pairs})
-    codes = [code for one in known for code in (VARIANTS.get(one, (one,)) if kind == "target" else (one,))]
-    return [
-        {"language": code.upper(), "name": name(internal(code.partition("-")[0])), "supports_formality": False}
-        for code in codes
-    ]
+    names: dict[str, str] = {}
+    for code in sorted({getattr(model, kind) for model in catalogue.of_task("translate")}):
+        plain = {to_deepl(code): name(code)}
+        names |= plain if kind == "source" else VARIANTS.get(code, {public(code).upper(): name(code)})
+    return [{"language": code, "name": names[code], "supports_formality": False} for code in sorted(names)]
 
 
 class _Told:
@@ -141,7 +141,7 @@ class _Told:
         )
         one = {"detected_source_language": string, "text": string, "billed_characters": {"type": "integer"}}
         translated = tree({"translations": listed(tree(one, ("detected_source_language", "text")))}, ("translations",))
-        shown = {"translations": [{"detected_source_language": example.source.upper(), "text": example.translation}]}
+        shown = {"translations": [{"detected_source_language": to_deepl(example.source), "text": example.translation}]}
         missing = {400: "Parameter 'text' not specified."}
         refused = refusals(400, 403, 413, 429, 503, word="message", examples=missing)
         self.answers = {200: answer("Translated.", translated, shown), **refused}

@@ -15,11 +15,10 @@ from regard.serving.languages import internal, name, public
 from regard.serving.problem import Problem
 from regard.serving.routes.describing import Schema, answer, chosen, fields, listed, refusals, sample, text, tree
 from regard.serving.settings import Settings
-from regard.serving.translating import ENOUGH, Answered, Asked, Translating
+from regard.serving.translating import Answered, Asked, Translating
 
 FRONTEND_TIMEOUT = 500
 """Milliseconds after the last key stroke that LibreTranslate's page waits before it asks."""
-MOST_DETECTED = 3
 MOST_ALTERNATIVES = 100
 """Where no limit is set: they are searched for all at once, so there must be one."""
 
@@ -46,7 +45,7 @@ def router(settings: Settings, catalogue: Catalogue, translating: Translating) -
         if not isinstance(q, str):
             raise Problem(400, "Invalid request: q parameter is not a string")
         _check_size([q], settings.char_limit)
-        return JSONResponse([_detected(*found) for found in detect(q[:ENOUGH])[:MOST_DETECTED]])
+        return JSONResponse([_detected(*found) for found in detect(q)])
 
     @routes.get("/languages", summary="The languages of this server", responses=told.languages)
     async def languages() -> JSONResponse:

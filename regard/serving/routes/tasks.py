@@ -230,4 +230,4 @@ def _answers(module: ModuleType) -> dict[int | str, Any]:
     if hasattr(module, "parts"):
         shown = _event("", {"text": " time", "token": "▁time", "probability": 0.9}) + "event: done\ndata: {...}\n\n"
         told["content"]["text/event-stream"] = {"schema": {"type": "string"}, "example": shown}
-    return {200: told, **refusals(400, 403, 413, 429, 503)}
+    return {200: told, **refusals(400, 403, 413, 429, 503, examples={400: "model: has characters that no name has"})}
