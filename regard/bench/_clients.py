@@ -37,24 +37,19 @@ def _request(port: int, text: str) -> bytes:
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-async def ask(port: int, clients: int, lines: list[str], requests: int) -> dict[str, Any]:
-    """So many requests, each for the next line, begun by so many clients at once."""
-    bodies = [_request(port, line) for line in lines]
-    turns = iter([(i % len(lines), bodies[i % len(lines)]) for i in range(requests)])
+async def ask(port: int, clients: int, lines: list[str]) -> dict[str, Any]:
+    """A request for each line, begun by so many clients at once."""
+    turns = iter([(number, _request(port, line)) for number, line in enumerate(lines)])
     seen: list[tuple[int, float, str]] = []
     begin, before = time.perf_counter(), time.process_time()
     await asyncio.gather(*(_client(port, turns, seen) for _ in range(clients)))
     wall, own = time.perf_counter() - begin, time.process_time() - before
-    texts = {number: text for number, _, text in seen}
-    counts = [0] * len(lines)
-    for number, _, _ in seen:
-        counts[number] += 1
+    seen.sort()
     return {
         "wall": wall,
         "own": own,
-        "latencies": sorted(took for _, took, _ in seen),
-        "texts": texts,
-        "counts": counts,
+        "latencies": [took for _, took, _ in seen],
+        "texts": [text for _, _, text in seen],
     }
 
 

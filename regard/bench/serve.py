@@ -50,28 +50,27 @@ class Serve(Benchmark):
         name = f"{clients} clients, {len(lines):,} different sentences"
         if not setting.wants(name):
             return
-        requests = 2 * len(LINES) if setting.quick else max(1600, min(4000, len(lines)))
-        rounds = 1 if setting.quick else 3
-        told = {"clients": clients, "lines": lines, "requests": requests}
-        with tempfile.TemporaryDirectory() as place, ExitStack() as stack:
-            folder = export(MODEL, Path(place, "model"), "int8")
-            sides = {"ours": stack.enter_context(_ours()), self.peer: stack.enter_context(_theirs(folder))}
-            pieces = _pieces(folder)
-            loads: dict[str, list[Load]] = {side: [] for side in sides}
-            for side, port in sides.items():
-                setting.note(f"{name}: {side} warms up ...")
-                load(port, pieces, **told | {"requests": min(requests, 10 * clients)})
-            for number in range(1, rounds + 1):
-                for side, port in sides.items():
-                    setting.note(f"{name}: {side}, round {number} of {rounds} ...")
-                    loads[side].append(load(port, pieces, **told))
-        ours, theirs = loads.values()
-        setting.note("the same offline ...")
+        requests = 2 * len(LINES) if setting.quick else 960
         asked = [lines[i % len(lines)] for i in range(requests)]
-        chosen = random.Random(0).sample(asked, min(requests, 20 * BATCH))
-        alone = offline_rate(chosen, rounds) * _mean([one.tokens for one in ours]) / requests
+        loads: dict[str, list[Load]] = {"ours": [], self.peer: []}
+        rounds = 1 if setting.quick else 3
+        with tempfile.TemporaryDirectory() as place, ExitStack() as stack:
+            setting.note(f"{name}: starting and warming up ...")
+            folder = export(MODEL, Path(place, "model"), "int8")
+            ports = dict(zip(loads, (stack.enter_context(_ours()), stack.enter_context(_theirs(folder)))))
+            pieces = _pieces(folder)
+            for port in ports.values():
+                load(port, clients, asked[: 4 * clients], pieces)
+            alone = stack.enter_context(Offline(random.Random(0).sample(asked, min(requests, 10 * BATCH))))
+            for number in range(1, rounds + 1):
+                for side, port in ports.items():
+                    setting.note(f"{name}: {side}, round {number} of {rounds} ...")
+                    loads[side].append(load(port, clients, asked, pieces))
+                setting.note(f"offline, round {number} of {rounds} ...")
+                alone.round()
+        ours, theirs = loads.values()
         a, b = (statistics.median(one.rate for one in side) for side in (ours, theirs))
-        tokens = statistics.median(one.tokens / one.wall for one in ours)
+        each = statistics.fmean(one.tokens for one in ours) / requests
         yield Row(
             name,
             a,
@@ -80,10 +79,10 @@ class Serve(Benchmark):
             notes={
                 "p50 ms": _both(ours, theirs, lambda one: one.percentile(50)),
                 "p99 ms": _both(ours, theirs, lambda one: one.percentile(99)),
-                "tokens/s": f"{tokens:.0f}",
-                "offline tokens/s": f"{alone:.0f}",
-                "of offline": f"{tokens / alone:.2f}",
-                "clients' CPU": f"{_mean([one.own / one.wall for one in ours]):.0%} of a core",
+                "tokens/s": f"{a * each:.0f}",
+                "offline tokens/s": f"{alone.rate() * each:.0f}",
+                "of offline": f"{a / alone.rate():.2f}",
+                "clients' CPU": f"{statistics.fmean(one.own / one.wall for one in ours):.0%} of a core",
             },
         )
 
@@ -109,30 +108,44 @@ class Load:
         return 1000 * self.latencies[min(len(self.latencies) - 1, int(len(self.latencies) * percent / 100))]
 
 
-def load(port: int, pieces: Any, **told: Any) -> Load:
-    command = [sys.executable, _clients.__file__]
-    done = subprocess.run(
-        command, input=json.dumps({"port": port, **told}).encode(), stdout=subprocess.PIPE, check=True
-    )
+def load(port: int, clients: int, lines: list[str], pieces: Any) -> Load:
+    """Each line is asked for once."""
+    told = json.dumps({"port": port, "clients": clients, "lines": lines}).encode()
+    done = subprocess.run([sys.executable, _clients.__file__], input=told, stdout=subprocess.PIPE, check=True)
     seen = json.loads(done.stdout)
-    each = {int(number): len(pieces.encode(text)) + 1 for number, text in seen["texts"].items()}  # and the end
-    tokens = sum(count * each[number] for number, count in enumerate(seen["counts"]) if count)
-    return Load(seen["wall"], seen["own"], seen["latencies"], tokens)
+    tokens = sum(len(found) + 1 for found in pieces.encode(seen["texts"]))  # and the end of each
+    return Load(seen["wall"], seen["own"], sorted(seen["latencies"]), tokens)
 
 
-def offline_rate(lines: list[str], rounds: int) -> float:
-    """Sentences a second: the better of one process with all cores and a process for each."""
-    rates = []
-    for processes in sorted({1, peer.cores()}):
-        with ExitStack() as stack, ThreadPoolExecutor(processes) as threads:
-            shares = [lines[i::processes] for i in range(processes)]
-            told = [{"lines": share, "threads": peer.cores() // processes} for share in shares]
-            # They load, warm up and work side by side.
-            everybody = list(threads.map(lambda one: stack.enter_context(Contestant(OFFLINE, **one)), told))
-            for _ in range(rounds):
-                list(threads.map(Contestant.round, everybody))
-            rates.append(sum(len(share) / one.median() for share, one in zip(shares, everybody)))
-    return max(rates)
+class Offline:
+    """The same sentences without a server, by one process with all cores and by a process for each, in turns."""
+
+    def __init__(self, lines: list[str]):
+        self._ways: list[list[tuple[int, Contestant]]] = []
+        for count in sorted({1, peer.cores()}):
+            shares = [lines[i::count] for i in range(count)]
+            threads = peer.cores() // count
+            self._ways.append([(len(one), Contestant(OFFLINE, lines=one, threads=threads)) for one in shares])
+
+    def __enter__(self) -> Offline:
+        with ExitStack() as stack:
+            for way in self._ways:
+                for _, contestant in way:
+                    stack.enter_context(contestant)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
+
+    def round(self) -> None:
+        for way in self._ways:
+            with ThreadPoolExecutor(len(way)) as threads:  # those of a way work side by side
+                list(threads.map(lambda one: one[1].round(), way))
+
+    def rate(self) -> float:
+        """Sentences a second, the better way."""
+        return max(sum(count / contestant.median() for count, contestant in way) for way in self._ways)
 
 
 def offline(lines: list[str], threads: int) -> Work:
@@ -150,7 +163,7 @@ def offline(lines: list[str], threads: int) -> Work:
 
 @contextmanager
 def _ours() -> Iterator[int]:
-    command = [sys.executable, "-m", "regard", "serve", "--model", MODEL, "--device", "cpu", "--port", "0"]
+    command = [sys.executable, "-m", "regard", "serve", "--model", MODEL, "--device", "cpu", "--port", "0", "--quiet"]
     with _started(command, stderr=subprocess.PIPE) as process:
         assert process.stderr
         said = []

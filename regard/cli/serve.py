@@ -20,7 +20,7 @@ from regard.errors import UserError
 if TYPE_CHECKING:
     from regard.serving.settings import Settings
 
-MODELS, ADDRESS, WHO, HOW_MUCH = "Models", "Address", "Who may ask", "How much they may ask for"
+MODELS, ADDRESS, WHO, HOW_MUCH, OTHER = "Models", "Address", "Who may ask", "How much they may ask for", "Other"
 WHOLE_CACHE = 10_000
 """Sentences that `--translation-cache all` keeps: LibreTranslate's word for it."""
 LEAST: dict[str, float] = {
@@ -49,7 +49,7 @@ class Grouped(TyperCommand):
         groups: dict[str, list[tuple[str, str]]] = {}
         for option in self.get_params(ctx):
             if record := option.get_help_record(ctx):
-                groups.setdefault(getattr(option, "rich_help_panel", None) or "Other", []).append(record)
+                groups.setdefault(getattr(option, "rich_help_panel", None) or OTHER, []).append(record)
         for heading, records in groups.items():
             with formatter.section(heading):
                 formatter.write_dl(records)
@@ -151,7 +151,6 @@ def serve(
             metavar="ADDRESS",
         ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No line on stderr for each request.")] = False,
     metrics: Annotated[
         bool, _option(WHO, "Answer /metrics, for Prometheus.", "METRICS", "--metrics", libre=True)
     ] = False,
@@ -195,6 +194,7 @@ def serve(
         float,
         _option(HOW_MUCH, "What requests under way are given when the server stops.", "GRACE", metavar="SECONDS"),
     ] = 30.0,
+    quiet: Annotated[bool, _option(OTHER, "No line on stderr for each request.", "QUIET", "--quiet", "-q")] = False,
     threads: Annotated[int, typer.Option(hidden=True)] = 0,
     disable_web_ui: Annotated[bool, typer.Option("--disable-web-ui", hidden=True)] = False,
 ) -> None:

@@ -93,6 +93,7 @@ class _Placing:
                 self.written(child, inner),
                 child.closing,
             ]
+            parts.append(" " * (self._between_spaces(child) and inner.start < span.end))
             done = inner.end
         return "".join([*parts, self.shown(self.said[done : span.end])])
 

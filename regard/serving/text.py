@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import NamedTuple
 
 from regard.serving.verbatim import Thing, has_words, may_have_things, things_in
@@ -71,35 +72,25 @@ def _sentences(line: str, offset: int) -> Spans:
 
 def _without_emoji(sentence: str, offset: int) -> Spans:
     """A sentence without the emoji around it. Those before a capital end a sentence, too: Merci 😊 À demain."""
-    things = things_in(sentence)
-    first, last = 0, len(things)
-    while first < last and things[first].ornament and _empty(sentence, things, first):
+    things = [*things_in(sentence), Thing(len(sentence), len(sentence))]  # the end, so that one stands behind each gap
+    gaps = [sentence[end : thing.start] for end, thing in zip([0, *(thing.end for thing in things)], things)]
+    words = list(accumulate((any(map(str.isalpha, gap)) for gap in gaps), initial=0))
+    first, last = 0, len(things) - 1
+    while first < last and things[first].ornament and not gaps[first].strip():
         first += 1
-    while last > first and things[last - 1].ornament and _empty(sentence, things, last):
+    while last > first and things[last - 1].ornament and not gaps[last].strip():
         last -= 1
-    ends = [thing for thing in things[first:last] if thing.ornament and _before_capital(sentence, thing)]
-    if not ends and first == 0 and last == len(things):
-        if has_words(sentence, things):
-            yield offset, offset + len(sentence)
-        return
-    start = 0
-    for cut in [*things[:first], *ends, *things[last:], Thing(len(sentence), len(sentence))]:
-        start = _end(_LEFT_OVER, sentence, start) if start else 0
-        part = sentence[start : cut.start].rstrip()
-        if has_words(part):
-            yield offset + start, offset + start + len(part)
-        start = cut.end
-
-
-def _empty(text: str, things: list[Thing], number: int) -> bool:
-    """Whether there is nothing between a thing, or the end, and the thing before it, or the beginning."""
-    start = things[number - 1].end if number else 0
-    end = things[number].start if number < len(things) else len(text)
-    return not text[start:end].strip()
+    within = [number for number in range(first, last) if _before_capital(sentence, things[number])]
+    start = before = 0
+    for number in [*range(first), *within, *range(last, len(things))]:
+        if words[number + 1] > words[before]:
+            start = _end(_LEFT_OVER, sentence, start) if before else 0
+            yield offset + start, offset + start + len(sentence[start : things[number].start].rstrip())
+        start, before = things[number].end, number + 1
 
 
 def _before_capital(text: str, thing: Thing) -> bool:
-    if not (text[thing.end : thing.end + 1].isspace() and text[thing.start - 1].isspace()):
+    if not (thing.ornament and text[thing.end : thing.end + 1].isspace() and text[thing.start - 1].isspace()):
         return False
     return text[_end(_SPACE, text, thing.end)].isupper()
 

@@ -64,7 +64,7 @@ class Translating:
         model = self._model(source, asked.target)
         if model is None:  # into the same language: nothing changes
             return Answered(asked.texts, [[] for _ in asked.texts], detected)
-        documents = [Html(text, model.aligns) if asked.html else Plain(text) for text in asked.texts]
+        documents = await asyncio.to_thread(_documents, asked, model.aligns)
         sentences = list(dict.fromkeys(sentence for document in documents for sentence in document.sentences))
         found = dict(zip(sentences, await self._translate(model, sentences, asked), strict=True))
         ranked = [
@@ -76,7 +76,7 @@ class Translating:
 
     def _detect(self, asked: Asked) -> tuple[str, float]:
         """One language for all texts: one of ours, unless they are clearly in another."""
-        text = "\n".join(asked.texts)
+        text = "\n".join(" ".join(Html(one, False).sentences) if asked.html else one for one in asked.texts)
         known = self.catalogue.languages()
         found = detect(text, known)[0]
         if found[1] < HARDLY and (other := detect(text)[0])[1] > SURELY:
@@ -121,6 +121,11 @@ class Translating:
         answers = iter(await self.engine.translate(model.name, given, how, asked.owner))
         for number, attempt in tried:
             found[number] = attempt.answers([_ranked(next(answers)) for _ in attempt.asked])
+
+
+def _documents(asked: Asked, aligns: bool) -> list[Plain] | list[Html]:
+    """In a thread of its own, so that others are answered meanwhile: of a long page it takes a while."""
+    return [Html(text, aligns) for text in asked.texts] if asked.html else [Plain(text) for text in asked.texts]
 
 
 def _ranked(best: Translated) -> list[Said]:

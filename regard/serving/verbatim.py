@@ -54,7 +54,7 @@ _THINGS = re.compile(
   | (?<!\w) [@\#] \w++
   | {_CURRENCY}{_SPACE}?+{_SUM} | (?<!\d){_SUM}{_SPACE}?+[kM]?+{_CURRENCY}
   | (?<!\w) [^\W_]++ (?:[_=^*+<>|\\]++ [^\W_]++)++ | (?<!\w) [^\W\d_]{{1,3}}(?:[²³]|\+\+)(?!\w)  # snake_case, x=y, m²
-  | (?P<emoji> (?: [0-9\#*]\ufe0f?\u20e3 | [{_EMOJI}]{_JOINING}*+ )++ )
+  | (?P<emoji> (?: (?<![0-9])[0-9\#*]\ufe0f?\u20e3 | [{_EMOJI}]{_JOINING}*+ )++ )
   | (?P<sign> (?: (?![{_EMOJI}])[{_SIGNS}{_CURRENCIES}]{_JOINING}*+ )++ )
     """,
     re.VERBOSE,

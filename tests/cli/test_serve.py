@@ -28,7 +28,7 @@ KEY, TOKEN = "k3y-Of_mine!", "t0ken"
 def started(monkeypatch) -> list[Settings]:
     """What servers would have been started with; none is."""
     seen: list[Settings] = []
-    monkeypatch.setattr(server, "serve", lambda settings: seen.append(settings) or 3)
+    monkeypatch.setattr(server, "serve", lambda settings, note: seen.append(settings) or 3)
     for name in [name for name in os.environ if name.startswith(("REGARD_", "LT_"))]:
         monkeypatch.delenv(name)
     return seen
@@ -59,6 +59,7 @@ EVERY = {
     "allow_origins": ("--allow-origin", "https://example.org"),
     "allow_hosts": ("--allow-host", "example.org"),
     "trusted_proxies": ("--trusted-proxy", "10.0.0.1"),
+    "log": ("--quiet", "true"),
     "metrics": ("--metrics", "true"),
     "char_limit": ("--char-limit", "-1"),
     "batch_limit": ("--batch-limit", "7"),
@@ -77,7 +78,7 @@ LIBRE = ["HOST", "PORT", "CHAR_LIMIT", "REQ_LIMIT", "BATCH_LIMIT", "ALTERNATIVES
 
 
 def expected(name: str, said: str) -> object:
-    special = {"url_prefix": "/lt", "translation_cache": 10_000, "metrics": True}
+    special = {"url_prefix": "/lt", "translation_cache": 10_000, "metrics": True, "log": False}
     usual = getattr(Settings(), name)
     if name in special:
         return special[name]
@@ -92,7 +93,7 @@ def test_every_setting_is_an_option():
 def test_every_setting_can_be_said_in_each_way(name, started, monkeypatch):
     option, said = EVERY[name]
     wanted = dataclasses.replace(Settings(), **{name: expected(name, said)})
-    run(monkeypatch, option, *([] if name == "metrics" else [said]))
+    run(monkeypatch, option, *([] if said == "true" else [said]))
     variable = option.removeprefix("--").replace("-", "_").upper()
     ways = [f"REGARD_{variable}", *([f"LT_{variable}"] if variable in LIBRE else [])]
     for way in ways:
@@ -216,16 +217,20 @@ def test_S12_no_option_takes_a_secret_itself():
     assert not {"--api-key", "--api-keys", "--metrics-token"} & set(told.split())
 
 
-def test_S14_listening_for_all_without_a_key_is_warned_of(started, monkeypatch, capfd):
+def test_S14_listening_for_all_without_a_key_is_warned_of(monkeypatch):
+    async def at_once(*arguments) -> int:
+        return 0
+
+    monkeypatch.setattr(server, "_run", at_once)
+    told: list[str] = []
+    for settings in (
+        Settings(port=0),
+        Settings(port=0, host="0.0.0.0", api_keys=(KEY,)),
+        Settings(port=0, host="0.0.0.0"),
+    ):
+        assert not told and server.serve(settings, told.append) == 0
+    assert len(told) == 1 and told[0].startswith("whoever can reach 0.0.0.0")
     assert Settings().host == "127.0.0.1"
-    run(monkeypatch)
-    assert capfd.readouterr().err == ""
-    run(monkeypatch, "--host", "0.0.0.0")
-    err = capfd.readouterr().err
-    assert err.startswith("regard: whoever can reach 0.0.0.0") and err.count("\n") == 1
-    monkeypatch.setenv("REGARD_API_KEY", KEY)
-    run(monkeypatch, "--host", "0.0.0.0")
-    assert capfd.readouterr().err == ""
 
 
 # Help, and mistakes from outside.
