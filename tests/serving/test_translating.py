@@ -6,12 +6,12 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from serving.fakes import FakeEngine, catalogue
 
 from regard.serving.catalogue import Catalogue, Served
 from regard.serving.engine import Search, Translated
 from regard.serving.settings import Settings
 from regard.serving.translating import Answered, Asked, Translating, Unsupported
-from serving.fakes import FakeEngine, catalogue
 
 
 def answered(asked: Asked, engine: FakeEngine | None = None, known: Catalogue | None = None) -> Answered:
@@ -44,7 +44,9 @@ def test_into_its_own_language_a_text_is_unchanged_and_nobody_is_asked() -> None
 
 
 def test_languages_that_are_not_there_are_named() -> None:
-    known = Catalogue([Served("a", Path("a"), "translate", "de", "en"), Served("b", Path("b"), "translate", "en", "es")])
+    known = Catalogue(
+        [Served("a", Path("a"), "translate", "de", "en"), Served("b", Path("b"), "translate", "en", "es")]
+    )
     for source, target, said in [
         ("zz", "en", "zz is not supported"),
         ("de", "zz", "zz is not supported"),
