@@ -260,6 +260,8 @@ def _fit(recipe: Recipe, prepared: Prepared, place: Path, report: Listener, resu
     )
     if _compiles(settings, trainer.device, report):
         compile_layers(model)
+        if getattr(model, "recordable", False):
+            trainer.record()
     if resume:
         trainer.resume()
     result = trainer.fit()

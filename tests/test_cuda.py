@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn.functional import scaled_dot_product_attention
 
 import regard
 from regard.assemble import build_model
 from regard.decoding import recording
 from regard.layers import compiling
 from regard.layers.cross_entropy import projected_loss, token_loss
+from regard.training.recorded import Recorder
 from regard.types import PAD
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
@@ -62,3 +64,69 @@ def test_compiled_layers_and_loss_train_as_others_do(monkeypatch):
     theirs = torch.autograd.grad(token_loss(hidden @ weight.T, wanted, 0.1), (hidden, weight))
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "causal"), [(32, 32, True), (17, 40, False), (100, 90, False), (140, 9, False)]
+)
+def test_attention_kernels_compute_the_formula_both_ways(queries, keys, causal):
+    from regard.layers.attention_kernels import short_attention
+
+    torch.manual_seed(0)
+    given = [torch.randn(5, length, 2, 64, device="cuda", dtype=torch.bfloat16) for length in (queries, keys, keys)]
+    cost = torch.zeros(5, keys, device="cuda", dtype=torch.bfloat16)
+    cost[2, keys // 2 :] = -torch.inf
+    cost = None if causal else cost
+    change = torch.randn(5, queries, 2, 64, device="cuda", dtype=torch.bfloat16)
+    exact = [tensor.double().requires_grad_() for tensor in given]
+    expected = scaled_dot_product_attention(
+        *(tensor.transpose(1, 2) for tensor in exact),
+        None if cost is None else cost.double()[:, None, None],
+        is_causal=causal,
+    ).transpose(1, 2)
+    expected = [expected, *torch.autograd.grad(expected, exact, change.double())]
+    for packed in [False, True] if queries == keys else [False]:
+        inputs = [torch.stack(given, 2)] if packed else given
+        inputs = [tensor.clone().requires_grad_() for tensor in inputs]
+        found = short_attention(inputs, cost, causal)
+        gradients = torch.autograd.grad(found, inputs, change)
+        for one, other in zip([found, *(gradients[0].unbind(2) if packed else gradients)], expected, strict=True):
+            assert (one.double() - other).norm() < 1e-2 * other.norm()
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(1, 20), (4, 300)])
+def test_few_queries_find_what_the_formula_finds(queries, keys):
+    from regard.layers.attention_kernels import few_queries
+
+    query, *both = (torch.randn(9, n, 2, 64, device="cuda", dtype=torch.bfloat16) for n in (queries, keys, keys))
+    cost = torch.zeros(9, queries, keys, device="cuda", dtype=torch.bfloat16)
+    cost[:, :, keys // 3 : keys // 2] = -torch.inf
+    exact = (tensor.double().transpose(1, 2) for tensor in (query, *both))
+    expected = scaled_dot_product_attention(*exact, cost.double()[:, None]).transpose(1, 2)
+    assert (few_queries(query, *both, cost).double() - expected).norm() < 1e-2 * expected.norm()
+
+
+def test_recorded_steps_leave_the_gradients_that_others_leave():
+    torch.manual_seed(0)
+    model = build_model({"preset": "tiny", "dropout": 0.0}, 500, label_smoothing=0.1).cuda().train()
+
+    def compute(batch):
+        with torch.autocast("cuda", torch.bfloat16):
+            total = model.loss(batch).total
+        total.backward()
+        return total.detach()
+
+    notes = []
+    recorder = Recorder(compute, notes.append)
+    for rows, length in [(40, 12), (40, 12), (40, 12), (38, 11), (39, 12)]:
+        source, target = torch.randint(4, 500, (2, rows, length), device="cuda")
+        target[0, length - 3 :] = PAD
+        mask = torch.ones_like(source, dtype=torch.bool)
+        batch = regard.types.Batch(source, mask, target, target != PAD, rows * (length - 1))
+        results = []
+        for way in (compute, recorder):
+            model.zero_grad(set_to_none=False)
+            results.append([way(batch).clone(), *(p.grad.clone() for p in model.parameters())])
+        for one, other in zip(*results, strict=True):
+            torch.testing.assert_close(one, other, rtol=2e-2, atol=2e-2)
+    assert not notes and len(recorder._recordings) == 1

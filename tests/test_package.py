@@ -131,14 +131,15 @@ def watch(event, arguments):
     elif event.startswith("socket.") and event != "socket.gethostname" or event in ("os.mkdir", "os.rename", "os.remove", "subprocess.Popen"):
         seen.append(f"{event} {arguments}")
 sys.addaudithook(watch)
-import importlib, regard
+import importlib.util, regard
 light = sorted({"torch", "numpy", "rich", "typer"} & set(sys.modules))
 import regard.cli
 dir(regard)
 light += sorted({"torch", "numpy", "rich"} & set(sys.modules))
 quiet = list(seen)
 for module in pkgutil.walk_packages(regard.__path__, "regard."):
-    if module.name != "regard.__main__":
+    needs_triton = module.name.endswith(("_kernel", "_kernels")) and importlib.util.find_spec("triton") is None
+    if module.name != "regard.__main__" and not needs_triton:
         importlib.import_module(module.name)
 print(json.dumps({"light": light, "quiet": quiet, "all": [event for event in seen if "regard" in event or "socket" in event]}))
 """

@@ -17,14 +17,13 @@ class Side:
 
     def __init__(self, make: Callable[[], Work], device: torch.device, seconds: float):
         self._device = device
-        before = self._allocated()
-        self._work = make()
-        self._run(2)  # the first calls choose kernels and allocate
-        held = self._allocated() - before  # weights and optimizer: the other side holds its own, which must not count
+        before = self._allocated()  # by the other side, whose weights and optimizer must not count
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
-        start, once = self._allocated(), self._run(1)
-        self.mib = (torch.cuda.max_memory_allocated(device) - start + held) / 2**20 if device.type == "cuda" else None
+        self._work = make()
+        self._run(2)  # the first calls choose kernels, allocate and record
+        once = self._run(1)
+        self.mib = (torch.cuda.max_memory_allocated(device) - before) / 2**20 if device.type == "cuda" else None
         # Several calls between two waits, as in real use the host runs ahead of the GPU.
         self._calls = max(1, math.ceil(seconds / once))
         self.times: list[float] = []

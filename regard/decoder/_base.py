@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -11,6 +12,9 @@ from torch.nn import functional as F
 from regard.errors import UserError
 from regard.layers.embedding import TokenEmbedding
 from regard.types import Memory, State
+
+_WIDE = hasattr(torch.ops.aten.mm, "dtype")
+"""Whether a product may be wider than its factors; older versions of torch know none."""
 
 
 class Decoder(nn.Module, ABC):
@@ -38,7 +42,13 @@ class Decoder(nn.Module, ABC):
         return self.embedding.table.weight if self.output is None else self.output.weight
 
     def project(self, hidden: Float[Tensor, "R T D"]) -> Float[Tensor, "R T V"]:
-        return self.projection(hidden) if self.projection else F.linear(hidden, self.output_weight())
+        if self.projection:
+            return self.projection(hidden)
+        weight = self.output_weight()
+        if _WIDE and hidden.is_cuda and hidden.dtype == weight.dtype == torch.bfloat16 and not torch.is_grad_enabled():
+            # Sums are float32 anyway: kept so they need not be rounded, nor cast for the softmax.
+            return torch.mm(hidden.flatten(0, 1), weight.T, out_dtype=torch.float32).unflatten(0, hidden.shape[:2])
+        return F.linear(hidden, weight)
 
     def step(self, ids: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T V"], State]:
         hidden, state = self.advance(ids, state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -81,6 +81,8 @@ class TransformerDecoder(Decoder):
 
     Pre-norm, with learned positions, gelu and no scale it is GPT-2 (Radford et al. 2019).
     """
+
+    recordable: ClassVar[bool] = True
 
     def __init__(
         self,

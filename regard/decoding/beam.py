@@ -137,7 +137,10 @@ class Beam(Search):
     def results(self) -> list[list[Hypothesis]]:
         written = torch.minimum(self.limits, self.written)
         cut_scores = self.totals / (((5.0 + (written - self.given)) / 6) ** self.length_penalty)[:, None]
-        return list(_collect(self.table, self.pool, cut_scores, written.tolist(), self.given, self.length_penalty))
+        lengths = written.tolist()
+        # Of the open rows as many may be wanted as of the finished ones, and none has more than the longest's tokens.
+        table = self.table[:, : 2 * self.pool.shape[1], : max(lengths)]
+        return list(_collect(table, self.pool, cut_scores, lengths, self.given, self.length_penalty))
 
 
 def _no_nan(log_probs: Float[Tensor, "..."]) -> Float[Tensor, "..."]:

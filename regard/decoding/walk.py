@@ -91,7 +91,9 @@ class Walk(Search):
 
     def results(self) -> list[list[Hypothesis]]:
         found = []
-        for row, total, limit in zip(self.history.tolist(), self.totals.tolist(), self.limits.tolist(), strict=True):
+        limits = self.limits.tolist()
+        history = self.history[:, : max(limits)].tolist()
+        for row, total, limit in zip(history, self.totals.tolist(), limits, strict=True):
             ids = row[:limit]
             ended = END in ids
             if ended:

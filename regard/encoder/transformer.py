@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -34,6 +36,8 @@ class EncoderLayer(Repeated):
 
 class TransformerEncoder(nn.Module):
     """A stack of encoder layers."""
+
+    recordable: ClassVar[bool] = True
 
     def __init__(
         self,

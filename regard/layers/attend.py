@@ -1,17 +1,23 @@
 """softmax(Q K^T / sqrt(d)) V: the one place where attention is computed (Vaswani et al. 2017, equation 1).
 
-Two ways to the same result: the fused kernel, and the formula spelled out for those who want to see the weights.
+Three ways to the same result: the fused kernel, the formula spelled out for those who want to see the weights, and on a
+GPU kernels of our own for what sentences need (attention_kernels.py).
 """
 
 from __future__ import annotations
 
+import functools
+import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
+
+from regard.layers import compiling
 
 
 def attention_weights(
@@ -72,3 +78,43 @@ def attend(
     weights = attention_weights(query, key, seen, causal)
     watcher("weights", weights)
     return F.dropout(weights, dropout) @ value
+
+
+def attend_by_kernel(
+    given: Sequence[Tensor], mask: Tensor | None, causal: bool, dropout: float, watcher: object
+) -> Float[Tensor, "B T H K"] | None:
+    """By the kernels for sentences (attention_kernels.py), where this is what they can do and they pay; else None.
+
+    `given` are queries, keys and values (B T H K), or the one projection (B T 3 H K) that made them all.
+    """
+    query, key = given[0], given[-1]
+    if (
+        not query.is_cuda
+        or query.dtype not in (torch.bfloat16, torch.float16)
+        or query.shape[-1] not in (16, 32, 64, 128)
+        or (mask is not None and mask.dtype != query.dtype)
+        or dropout
+        or watcher is not None
+    ):
+        return None
+    if torch.is_grad_enabled():
+        for_keys = mask is None or (mask.ndim == 3 and mask.shape[1] == 1)
+        if compiling.active and for_keys and query.shape[1] < 256 and key.shape[1] < 256:
+            return torch.ops.regard.short_attention(given, None if mask is None else mask[:, 0], causal)
+    elif len(query) >= 8 and query.shape[1] <= 16 and len(given) == 3 and not causal and (kernels := _kernels()):
+        return kernels.few_queries(*given, mask)
+    return None
+
+
+@functools.cache
+def _kernels() -> Any:
+    """None where Triton is missing, or the compiler that it needs."""
+    try:
+        from regard.layers import attention_kernels
+
+        one = torch.zeros(1, 1, 1, 64, dtype=torch.bfloat16, device="cuda")
+        attention_kernels.few_queries(one, one, one, None)
+        return attention_kernels
+    except Exception as error:
+        logging.getLogger("regard").info("regard: no kernels for attention: %s", error)
+        return None

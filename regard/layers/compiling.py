@@ -15,7 +15,8 @@ import torch
 from torch import nn
 
 active = False
-"""Whether layers were compiled in this process: then what else is worth it is compiled too."""
+"""Whether layers were compiled in this process: then what else is worth it has kernels of its own, too
+(attention_kernels.py, loss_kernel.py)."""
 
 
 class Repeated(nn.Module):
@@ -31,13 +32,18 @@ class Repeated(nn.Module):
 
 def compile_layers(model: nn.Module) -> int:
     """Compiles the repeated layers of a model for training; says how many there are. The first step takes longer."""
+    import torch._inductor.config as inductor
     import torch.fx.experimental._config as shapes
 
     global active
     active = True
+    if has_triton():
+        import regard.layers.attention_kernels  # noqa: F401 # which torch then knows by name
     layers = [module for module in model.modules() if isinstance(module, Repeated)]
     warnings.filterwarnings("ignore", category=UserWarning, module="torch._inductor")  # advice to its developers
     shapes.use_duck_shape = False  # sizes that happen to be equal in the first batch need not be so in the next
+    if hasattr(inductor.triton, "mix_order_reduction"):
+        inductor.triton.mix_order_reduction = False  # one kernel for what two do twice as fast: the backward of a norm
     for layer in layers:
         layer.compiled = torch.compile(layer.forward, dynamic=True)
     return len(layers)

@@ -6,9 +6,7 @@ the largest thing a step makes, so they are made for some positions at a time an
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -38,32 +36,6 @@ def projected_loss(
     return _ProjectedLoss.apply(hidden.flatten(0, 1), weight, wanted.flatten(), smoothing)  # type: ignore[no-untyped-call]
 
 
-def _to_gradient(
-    logits: Tensor, chosen: Tensor, real: Tensor, mean_logit: Tensor, smoothing: float, even: float
-) -> Tensor:
-    """The summed loss of some positions. Their logits become the gradient, in one kernel, so in float32 throughout."""
-    for tensor in (logits, chosen, real, mean_logit):
-        torch._dynamo.mark_dynamic(tensor, 0)  # the last positions are fewer
-    return _compiled_gradient()(logits, chosen, real, mean_logit, smoothing, even)
-
-
-@functools.cache
-def _compiled_gradient() -> Callable[..., Tensor]:
-    return torch.compile(_gradient_in_place)
-
-
-def _gradient_in_place(
-    logits: Tensor, chosen: Tensor, real: Tensor, mean_logit: Tensor, smoothing: float, even: float
-) -> Tensor:
-    exact = logits.float()
-    whole = exact.logsumexp(-1, keepdim=True)
-    loss = (smoothing - 1) * (exact.gather(1, chosen) - whole) - smoothing * (mean_logit - whole)
-    hit = torch.arange(logits.shape[1], device=logits.device) == chosen
-    gradient = (exact - whole).exp() - even - torch.where(hit, 1 - smoothing, 0.0)
-    logits.copy_(gradient * real)
-    return (loss * real).sum()
-
-
 class _ProjectedLoss(torch.autograd.Function):
     """Softmax minus smoothed target is the gradient of the logits, so all gradients are made on the way forward."""
 
@@ -78,6 +50,8 @@ class _ProjectedLoss(torch.autograd.Function):
         # It is made as even * (p / even - 1), which is exact also where p is nearly even, as in the end most are.
         even = smoothing / len(weight)
         scale = 1.0 if fused else even or 1.0
+        if fused:
+            from regard.layers.loss_kernel import to_gradient
         with torch.autocast(device, enabled=False):
             real = (wanted != PAD)[:, None]
             inward, table = hidden.to(dtype) * real, weight.to(dtype)
@@ -89,8 +63,7 @@ class _ProjectedLoss(torch.autograd.Function):
                 chosen = wanted[rows, None]
                 logits = inward[rows] @ table.T
                 if fused:
-                    mean_logit = inward[rows].to(exact) @ mean_word
-                    total += _to_gradient(logits, chosen, real[rows], mean_logit[:, None], smoothing, even)
+                    total += to_gradient(logits, wanted[rows], smoothing)
                     torch.mm(logits, table, out=d_inward[rows])
                     d_weight += logits.T @ inward[rows]
                     continue

@@ -9,7 +9,7 @@ from regard.decoder._base import Decoder
 from regard.errors import UserError
 from regard.layers.cross_entropy import projected_loss
 from regard.layers.embedding import TokenEmbedding
-from regard.layers.position.shifted import shift_together
+from regard.layers.position.shifted import Shifted, shift_together
 from regard.types import Batch, LossSum, Memory
 
 __all__ = ["Seq2Seq"]
@@ -31,6 +31,15 @@ class Seq2Seq(nn.Module):
                     "make them equal or set share = false"
                 )
             decoder.embedding.table = source.table
+
+    @property
+    def recordable(self) -> bool:
+        """Whether a step of training is the same work for all batches of a shape, to which rows of padding add nothing:
+        then it can be recorded (training/recorded.py). An offset that the host draws would be recorded with it."""
+        parts = (self.stem, self.encoder, self.decoder)
+        return all(getattr(part, "recordable", False) for part in parts) and not any(
+            isinstance(module, Shifted) for module in self.modules()
+        )
 
     def encode(self, source: Shaped[Tensor, "B *input"], mask: Bool[Tensor, "B S"]) -> Memory:
         return self.encoder(*self.stem(source, mask))

@@ -18,6 +18,7 @@ class Tokens(nn.Module):
     """Embedding plus position."""
 
     reads: ClassVar[str] = "text"
+    recordable: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -35,6 +35,7 @@ from regard.training.distributed import Ranks
 from regard.training.gradient_sum import GradientSum
 from regard.training.interruption import Interrupted, Interruption
 from regard.training.progress import Listener, Log, Quiet
+from regard.training.recorded import Recorder
 from regard.training.sharding import SHARD, Sharded, local, put, read_shares, share_files, whole, write_shares
 from regard.types import Batch, BatchStream, LossSum, Validation
 
@@ -68,6 +69,17 @@ class Sums(NamedTuple):
     seconds: float = 0.0
     used: list[bool] | None = None
     """Which parameters had a gradient anywhere; None where that is seen of the gradients themselves."""
+
+
+class Taken(NamedTuple):
+    """A step whose numbers are not read yet."""
+
+    numbers: Tensor
+    """Loss and norm, on their way to the host."""
+    arrived: torch.cuda.Event | None
+    units: int
+    step: int
+    cursor: dict[str, int]
 
 
 @dataclass
@@ -165,6 +177,10 @@ class Trainer:
         )
         self.smooth = {n: p.detach().clone() for n, p in self.trained.items()} if settings.ema else {}
         self.ledger = Ledger(seed, settings.batch_tokens, stream.cursor())
+        self._reads_late = self.device.type == "cuda" and self.ranks.size == 1 and not self.smooth
+        """Whether a step is booked when the next one is under way, so that the device never waits for the host."""
+        self._unread: Taken | None = None
+        self._recorder: Recorder | None = None
         self._random: dict[str, Tensor] | None = None
         self._saved = -1
         self._lock: Lock | None = None
@@ -173,6 +189,11 @@ class Trainer:
         """Whether the ranks have agreed to."""
         self._began = 0.0
         self._logged_at, self._units_at_log = time.monotonic(), 0
+
+    def record(self) -> None:
+        """From now on steps are recorded and replayed (recorded.py), where that is possible."""
+        if self.device.type == "cuda" and self.ranks.size == 1:
+            self._recorder = Recorder(self._add_gradients, self.report.note)
 
     def _deal(self) -> None:
         """Deals a step's batches out to the ranks; a stream that cannot leave any out builds them all."""
@@ -380,6 +401,8 @@ class Trainer:
             total, units, fits = self._gradients(parts, cursor)
             gradients = [local(p.grad) for p in self.trained.values() if p.grad is not None]
             numbers = self._summed(total, nn.utils.get_total_norm(gradients), units, fits)
+            if self._reads_late:
+                return self._take(gradients, numbers, units, cursor, kept, stream)
             following = following or self._draw(stream)  # copied while the device still works
             found = self._read(numbers, units)  # the one place that waits for it
             if not found.again:
@@ -390,19 +413,81 @@ class Trainer:
         ledger.step += 1
         rate = self.schedule(self._scheduled())
         if found.units and math.isfinite(found.loss) and math.isfinite(found.norm):
-            self._update(self._used(gradients, found.used), rate, found.norm, found.units)
-            ledger.bad = 0
-            ledger.units += found.units
-            ledger.window_loss += found.loss
-            ledger.window_units += found.units
-        elif found.units:
+            mean_norm = found.norm / found.units
+            clipped = min(1.0, self.settings.clip / mean_norm) if self.settings.clip and mean_norm else 1.0
+            self._update(self._used(gradients, found.used), rate, clipped / found.units)
+        else:
             for buffer, before in zip(self.buffers, kept, strict=True):
                 buffer.copy_(before)
-            self._count_bad(found.loss, found.norm, cursor)
-        self.optimizer.zero_grad(set_to_none=True)
+        self._book(found.loss, found.norm, found.units, ledger.step, cursor)
+        self._clear_gradients()
         if self._every(self.settings.log_every):
             self._log(rate, found.norm / max(1, found.units))
         return following
+
+    def _take(
+        self,
+        gradients: list[Tensor],
+        numbers: Tensor,
+        units: int,
+        cursor: dict[str, int],
+        kept: list[Tensor],
+        stream: Iterator[Batch],
+    ) -> list[Batch]:
+        """The rest of a step that the host does not wait for: the device leaves it out where it is not finite."""
+        self.ledger.step += 1
+        rate = self.schedule(self._scheduled())
+        if units:
+            bad = ~numbers.isfinite().all()
+            clipped = (self.settings.clip * units / numbers[1]).clamp(max=1.0) if self.settings.clip else 1.0
+            self.optimizer.found_inf = bad.float()  # type: ignore[attr-defined] # what torch.amp.GradScaler tells it
+            self._update(gradients, rate, clipped / units)
+            for buffer, before in zip(self.buffers, kept, strict=True):
+                buffer.copy_(torch.where(bad, before, buffer))
+        if self._recorder is None:
+            self._clear_gradients()
+        arrived = torch.cuda.Event() if self.device.type == "cuda" else None
+        taken = Taken(numbers.to("cpu", non_blocking=True), arrived, units, self.ledger.step, cursor)
+        if arrived:
+            arrived.record()
+        following = self._draw(stream)
+        self._settle()
+        self._unread = taken
+        if self._every(self.settings.log_every):
+            norm = self._settle()
+            self._log(rate, norm / max(1, units))
+        return following
+
+    def _settle(self) -> float:
+        """Reads and books the step that is still unread, if there is one; the norm of its gradient."""
+        taken, self._unread = self._unread, None
+        if taken is None:
+            return 0.0
+        if taken.arrived:
+            taken.arrived.synchronize()
+        loss, norm = taken.numbers.tolist()
+        self._book(loss, norm, taken.units, taken.step, taken.cursor)
+        return norm
+
+    def _book(self, loss: float, norm: float, units: int, step: int, cursor: dict[str, int]) -> None:
+        """Writes a step into the ledger; one that was not finite was no update, and many such end the run."""
+        ledger = self.ledger
+        if not units:
+            return
+        if math.isfinite(loss) and math.isfinite(norm):
+            ledger.bad = 0
+            ledger.units += units
+            ledger.window_loss += loss
+            ledger.window_units += units
+            return
+        ledger.bad += 1
+        where = f"step {step}, batch {cursor}"
+        self._note(f"{where}: skipped, because the loss ({loss}) or the gradient's norm ({norm}) is not finite")
+        if ledger.bad >= max(1, self.settings.bad_steps):
+            raise UserError(
+                f"{where}: {ledger.bad} steps in a row were not finite; "
+                "resume with a lower training.learning_rate or look at the data there"
+            )
 
     def _parts(self, batches: list[Batch]) -> list[Part]:
         """Alone, random numbers go on from batch to batch; with several ranks they begin anew with each, so that they
@@ -425,7 +510,7 @@ class Trainer:
         step is begun again with the smaller parts: by all ranks (False is returned) where they had begun to sum.
         """
         while True:
-            self.optimizer.zero_grad(set_to_none=True)
+            self._clear_gradients()
             total, units = torch.zeros((), device=self.device), 0
             too_large = -1
             if self.gradient_sum:
@@ -446,7 +531,7 @@ class Trainer:
                     total = total + loss.total.detach().float()
                     units += loss.units
             loss = None  # type: ignore[assignment] # what it holds of the device must be free before the next attempt
-            if too_large >= 0:
+            if too_large >= 0 and not self._made_room():
                 self._halve(parts, too_large, cursor)
             summed = self.gradient_sum.end() if self.gradient_sum else True
             if too_large < 0 or (summed and self.ranks.size > 1):
@@ -457,6 +542,8 @@ class Trainer:
         if part.number is not None:
             seeds = np.random.SeedSequence([self.ledger.seed, self.ledger.step, part.number])
             torch.manual_seed(int(seeds.generate_state(1, np.uint64)[0]))
+        if self._recorder:
+            return LossSum(self._recorder(part.batch), part.batch.units)
         with torch.autocast(self.device.type, self.precision, enabled=self.precision is not None):
             loss: LossSum = (self.sharded or self.model).loss(part.batch)  # type: ignore[operator]
         if self.sharded:  # whose gradients are averaged over the ranks
@@ -464,6 +551,25 @@ class Trainer:
         else:
             loss.total.backward()
         return loss
+
+    def _add_gradients(self, batch: Batch) -> Tensor:
+        """What is recorded."""
+        with torch.autocast(self.device.type, self.precision, enabled=self.precision is not None):
+            total = self.model.loss(batch).total  # type: ignore[operator]
+        total.backward()
+        return total.detach()
+
+    def _clear_gradients(self) -> None:
+        """Recordings write gradients to where they were when they were recorded."""
+        self.optimizer.zero_grad(set_to_none=self._recorder is None)
+
+    def _made_room(self) -> bool:
+        """Recordings hold as much memory again as a step takes; where that is too much, there are none."""
+        if self._recorder is None or not self._recorder.stop():
+            return False
+        torch.cuda.empty_cache()
+        self.report.note("memory is short: steps are no longer recorded")
+        return True
 
     def _halve(self, parts: list[Part], index: int, cursor: dict[str, int]) -> None:
         where = f"step {self.ledger.step + 1}, batch {cursor}"
@@ -511,11 +617,9 @@ class Trainer:
                 parameter.grad = None
         return [gradient for gradient, mark in zip(gradients, used, strict=True) if mark]
 
-    def _update(self, gradients: list[Tensor], rate: float, norm: float, units: int) -> None:
-        """One step of AdamW with the gradient of the mean loss, clipped. `norm` is that of the summed loss."""
-        mean_norm = norm / units
-        clipped = min(1.0, self.settings.clip / mean_norm) if self.settings.clip and mean_norm else 1.0
-        torch._foreach_mul_(gradients, clipped / units)
+    def _update(self, gradients: list[Tensor], rate: float, factor: Tensor | float) -> None:
+        """One step of AdamW. The factor turns the gradient of the summed loss into that of the mean loss, clipped."""
+        torch._foreach_mul_(gradients, factor)  # type: ignore[arg-type]
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()
@@ -525,16 +629,6 @@ class Trainer:
             with torch.no_grad():
                 smooth, trained = (list(map(local, some.values())) for some in (self.smooth, self.trained))
                 torch._foreach_lerp_(smooth, trained, 1 - decay)
-
-    def _count_bad(self, loss: float, norm: float, cursor: dict[str, int]) -> None:
-        self.ledger.bad += 1
-        where = f"step {self.ledger.step}, batch {cursor}"
-        self._note(f"{where}: skipped, because the loss ({loss}) or the gradient's norm ({norm}) is not finite")
-        if self.ledger.bad >= max(1, self.settings.bad_steps):
-            raise UserError(
-                f"{where}: {self.ledger.bad} steps in a row were not finite; "
-                "resume with a lower training.learning_rate or look at the data there"
-            )
 
     def _log(self, rate: float, norm: float) -> None:
         ledger, now = self.ledger, time.monotonic()
@@ -633,6 +727,7 @@ class Trainer:
     # -------------------------------------------------------------------------------------------- to and from the disk
 
     def _save(self, best: bool = False, interrupted: bool = False) -> None:
+        self._settle()
         state: dict[str, Tensor] = {}
         if self.smooth:  # the folder's weights are then the average, which is what one wants to use
             state |= {f"trained.{name}": parameter for name, parameter in self.trained.items()}

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import UserError
-from regard.layers.attend import attend
+from regard.layers.attend import attend, attend_by_kernel
 from regard.layers.attention._base import Attention, Context, Kept, Mask, Places, Query
 from regard.layers.linear import Linear
 
@@ -33,8 +33,11 @@ class MultiHead(Attention):
 
     def to_itself(self, x: Float[Tensor, "B T D"], mask: Mask = None, causal: bool = False) -> Float[Tensor, "B T D"]:
         """Self-attention: the vectors look at each other, with `causal` only at those before them."""
-        query, both = self.project(x)
-        key, value = both.unbind(2)
+        all_three = self.inward(x).unflatten(-1, (3, self.heads, self.width // self.heads))
+        mixed = attend_by_kernel([all_three], mask, causal, self._dropped(), self.watcher)
+        if mixed is not None:
+            return self.outward(mixed.flatten(2))
+        query, key, value = all_three.unbind(2)
         return self.look(query, key, value, mask, causal)
 
     def project(self, x: Float[Tensor, "B T D"]) -> tuple[Heads, Float[Tensor, "B T 2 H K"]]:
@@ -60,16 +63,22 @@ class MultiHead(Attention):
         mask: Mask = None,
         causal: bool = False,
     ) -> Float[Tensor, "B T D"]:
+        mixed = attend_by_kernel([query, key, value], mask, causal, self._dropped(), self.watcher)
+        if mixed is not None:
+            return self.outward(mixed.flatten(2))
         mixed = attend(
             query.transpose(1, 2),
             key.transpose(1, 2),
             value.transpose(1, 2),
             mask if mask is None or mask.ndim < 3 else mask[:, None],  # the same for every head
             causal,
-            self.dropout if self.training else 0.0,
+            self._dropped(),
             self.watcher,
         )
         return self.outward(mixed.transpose(1, 2).flatten(2))
+
+    def _dropped(self) -> float:
+        return self.dropout if self.training else 0.0
 
     def _split(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T H K"]:
         return x.unflatten(-1, (self.heads, self.width // self.heads))

@@ -1,0 +1,52 @@
+"""The loss of predicting tokens and its gradient from logits, for training on a GPU: one kernel that reads each row of
+logits twice and writes it once. Imported only where layers are compiled, as it needs Triton."""
+
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from regard.types import PAD
+
+
+@triton.jit
+def _rows(logits, wanted, losses, smoothing, IGNORED: tl.constexpr, WORDS: tl.constexpr, SIZE: tl.constexpr):
+    """A program takes one position. Its logits become softmax - (1 - s) * [wanted] - s / words, or 0 for padding."""
+    row = tl.program_id(0).to(tl.int64)
+    logits += row * WORDS
+    word = tl.load(wanted + row)
+    chosen = tl.load(logits + word).to(tl.float32)
+    columns = tl.arange(0, SIZE)
+    lowest = -1e30
+    # The softmax's denominator while its largest logit is still sought, in each of SIZE columns by itself.
+    most, total, sum_ = tl.full([SIZE], lowest, tl.float32), tl.zeros([SIZE], tl.float32), tl.zeros([SIZE], tl.float32)
+    for start in range(0, WORDS, SIZE):
+        inside = start + columns < WORDS
+        x = tl.load(logits + start + columns, mask=inside, other=lowest).to(tl.float32)
+        higher = tl.maximum(most, x)
+        total = total * tl.exp(most - higher) + tl.exp(x - higher)
+        sum_ += tl.where(inside, x, 0.0)
+        most = higher
+    top = tl.max(most, 0)
+    whole = top + tl.log(tl.sum(total * tl.exp(most - top), 0))
+    real = tl.where(word == IGNORED, 0.0, 1.0)
+    loss = (1 - smoothing) * (whole - chosen) + smoothing * (whole - tl.sum(sum_, 0) / WORDS)
+    tl.store(losses + row, loss * real)
+    for start in range(0, WORDS, SIZE):
+        inside = start + columns < WORDS
+        x = tl.load(logits + start + columns, mask=inside, other=lowest).to(tl.float32)
+        gradient = tl.exp(x - whole) - smoothing / WORDS - tl.where(start + columns == word, 1 - smoothing, 0.0)
+        tl.store(logits + start + columns, (gradient * real).to(logits.dtype.element_ty), mask=inside)
+
+
+def to_gradient(logits: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
+    """The summed loss of some positions; their logits (N V) become the gradient."""
+    losses = torch.empty(len(logits), device=logits.device)
+    words = logits.shape[1]
+    size = min(4096, triton.next_power_of_2(words))
+    _rows[(len(logits),)](logits, wanted, losses, smoothing, PAD, words, size, num_warps=8)
+    return losses.sum()
