@@ -203,9 +203,7 @@ class Translator(Task):
     ) -> list[list[Hypothesis]]:
         settings = self.recipe.decoding
         known = longest_text(self.model)
-        watched = any(
-            getattr(module, "watcher", None) for module in self.model.modules()
-        )
+        watched = any(getattr(module, "watcher", None) for module in self.model.modules())
         ids, mask = (tensor.to(self.device) for tensor in pad(sources, 1 if known or watched else LANES))
         longest = min(max_length, known or max_length)
         limits = (mask.sum(1) * settings.length_factor + settings.length_extra).long().clamp(max=longest)
