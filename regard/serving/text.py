@@ -27,7 +27,7 @@ _APART = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+|\t+|[ \u00a0]{3,}")
 _MARKER = re.compile(
     r"""\s*+ (?: (?: [-*+•‣◦▪●○–—·] | \#{1,6} | \[[ xX]\]
                    | \(?+ (?: \d{1,3}(?:\.\d{1,3}){0,4} [.)] | [A-Za-z]\) | [a-z]\. | [ivx]{2,5}[.)] | [IVX]{2,5}[.)] )
-                 ) \s++ | >\s*+ )*+""",
+                 ) \s++ | >\s*+ )*""",
     re.VERBOSE,
 )
 """What begins the points of a list, headings and quotations. (A capital and a stop do not: M. Dupont.)"""
