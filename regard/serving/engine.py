@@ -210,13 +210,18 @@ class Engine:
         self._waiting_size += sum(job.size for job in jobs)
         return self._requests
 
+    def refuse_if_busy(self, jobs: int = 1) -> None:
+        """Raises Busy where so many more would not fit or would wait too long; costs nothing, so it can be asked before
+        any work is put into a request."""
+        expected = self._pace.seconds(self._waiting_size)
+        if 0 <= self.settings.queue_limit < self.waiting + jobs or expected > self.settings.wait_limit:
+            raise Busy(min(expected, 600.0))
+
     def _admit(self, jobs: list[Job]) -> None:
         limit = self.settings.queue_limit
         if 0 <= limit < len(jobs):
             raise Refused(f"The text has {len(jobs)} sentences, more than this server takes at once ({limit})")
-        expected = self._pace.seconds(self._waiting_size)
-        if 0 <= limit < self.waiting + len(jobs) or expected > self.settings.wait_limit:
-            raise Busy(min(expected, 600.0))
+        self.refuse_if_busy(len(jobs))
 
     def _take_back(self, jobs: list[Job]) -> None:
         """What of it is still waiting or being computed is no longer wanted."""

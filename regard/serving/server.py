@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import gc
 import os
 import signal
 import socket
@@ -91,6 +92,8 @@ async def _run(settings: Settings, catalogue: Catalogue, listening: socket.socke
             )
         )
         _allow_many_files()
+        gc.collect()
+        gc.freeze()  # what is there now stays: looking through all of it for garbage would hold up everybody
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         broken = asyncio.create_task(engine.broken.wait())
         host, port = listening.getsockname()[:2]

@@ -18,6 +18,8 @@ from regard.serving.settings import Settings
 from regard.serving.text import pieces_of
 from regard.serving.words import Said
 
+LONG = 20_000
+"""Characters that take some tenths of a second to cut into sentences."""
 HARDLY, SURELY = 10.0, 50.0
 """Confidence below which a text is in none of our languages, if there is another above which it is in that."""
 
@@ -64,7 +66,11 @@ class Translating:
         model = self._model(source, asked.target)
         if model is None:  # into the same language: nothing changes
             return Answered(asked.texts, [[] for _ in asked.texts], detected)
-        documents = await asyncio.to_thread(_documents, asked, model.aligns)
+        self.engine.refuse_if_busy()
+        if sum(map(len, asked.texts)) > LONG:  # that takes a while: in a thread, so that others are answered meanwhile
+            documents = await asyncio.to_thread(_documents, asked, model.aligns)
+        else:
+            documents = _documents(asked, model.aligns)
         sentences = list(dict.fromkeys(sentence for document in documents for sentence in document.sentences))
         found = dict(zip(sentences, await self._translate(model, sentences, asked), strict=True))
         ranked = [
@@ -124,7 +130,6 @@ class Translating:
 
 
 def _documents(asked: Asked, aligns: bool) -> list[Plain] | list[Html]:
-    """In a thread of its own, so that others are answered meanwhile: of a long page it takes a while."""
     return [Html(text, aligns) for text in asked.texts] if asked.html else [Plain(text) for text in asked.texts]
 
 

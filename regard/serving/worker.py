@@ -184,6 +184,8 @@ def main() -> None:
     os.dup2(2, 1)  # what a library prints must not stand among the answers
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # a terminal's Ctrl-C reaches this process too: the server decides
+    if hasattr(os, "nice"):
+        os.nice(10)  # who answers clients, and says that it is too busy to, must not wait for who computes
     jobs = Jobs(sys.stdin.buffer)
     wanted = jobs.first()
     worker = Worker({}, jobs, out)

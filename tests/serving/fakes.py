@@ -56,6 +56,9 @@ class FakeEngine(Engine):
         self.batched += len(sentences)
         return [_translated(sentence, how) for sentence in sentences]
 
+    def refuse_if_busy(self, jobs: int = 1) -> None:
+        pass
+
     async def ask(self, model: str, task: str, request: dict[str, Any]) -> dict[str, Any]:
         self.asked.append((model, task, request))
         await self._work()
