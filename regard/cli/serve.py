@@ -96,7 +96,7 @@ def serve(
         Precision, _option(MODELS, "What is computed in; auto is the fastest on the device.", "PRECISION")
     ] = Precision.auto,
     workers: Annotated[
-        int, _option(MODELS, "Processes that own the models; 0 is one a core, or one on a GPU.", "WORKERS")
+        int, _option(MODELS, "Processes that own the models; 0 is one a core, up to 4, or one on a GPU.", "WORKERS")
     ] = 0,
     worker_memory: Annotated[
         int, _option(MODELS, "Memory a worker may ask for; 0 is all there is.", "WORKER_MEMORY", metavar="MIB")

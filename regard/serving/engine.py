@@ -24,6 +24,8 @@ QUIET, PATIENCE = 0.004, 0.025
 """Seconds: a batch is begun when for so long nothing more arrived, and its first sentence waits no longer than that."""
 ON_CPU, ON_GPU = (32, 4000), (256, 40_000)
 """Sentences and characters that go together. More would not fit a CPU's cache, and keep the first one waiting."""
+MOST_WORKERS = 4
+"""On a CPU, unless more are asked for: each holds all models."""
 TRIES = 2
 """How often a job may bring its worker down. Those that were under way beside it are each tried again alone."""
 
@@ -136,12 +138,14 @@ class Engine:
 
     async def start(self) -> None:
         """Raises a UserError where the models cannot be loaded."""
-        count = self.settings.workers or (1 if on_gpu(self.settings.device) else cores())
+        count = self.settings.workers or (1 if on_gpu(self.settings.device) else min(cores(), MOST_WORKERS))
         hired = [Worker(self.settings, self.catalogue, max(1, cores() // count)) for _ in range(count)]
         try:
             await asyncio.gather(*(worker.start() for worker in hired))
-        except BaseException:
+        except BaseException as error:
             await asyncio.gather(*(worker.stop() for worker in hired), return_exceptions=True)
+            if isinstance(error, WorkerLost):
+                raise UserError(f"a worker ended while it was starting ({error}); is there enough memory?") from None
             raise
         self._workers, self._idle = hired, list(hired)
         self._tasks = [asyncio.create_task(self._listen(worker)) for worker in hired]

@@ -42,9 +42,7 @@ _KEPT = frozenset(["code", "pre", "kbd", "samp", "var", "svg", "math"])
 # A lookahead gives nothing back, as a possessive group would; but those are wrong in Python before 3.11.5.
 _TAG = re.compile(r"""</?([A-Za-z][^\s/>]*+)(?=(?P<rest>(?:[^"'>=]++|=\s*+(?:"[^"]*+"|'[^']*+')?|["'])*))(?P=rest)>""")
 _ATTRIBUTE = re.compile(r"""([^\s"'>/=]++)\s*+(?:=\s*+("[^"]*+"|'[^']*+'|[^\s>]*+))?""")
-_NOTE = re.compile(
-    r"<(su[pb])\b[^<>]{0,200}+>[^<\w]*+(?:<a\b[^<>]{0,300}+>)?([^<]{1,20}+)(?:</a>)?[^<\w]*+</\1>", re.I
-)
+_NOTE = re.compile(r"<(su[pb])\b[^<>]{0,200}+>[^<\w]*+(?:<a\b[^<>]{0,300}+>)?([^<]{1,20}+)(?:</a>)?[^<\w]*+</\1>", re.I)
 """A footnote's number, an exponent, an index: those without letters are kept."""
 
 

@@ -19,7 +19,7 @@ class Settings:
     device: str = "auto"
     precision: str = "auto"
     workers: int = 0
-    """Processes that own the models; 0 means one for each core of a CPU, one on a GPU."""
+    """Processes that own the models; 0 means one for each core of a CPU, at most four, and one on a GPU."""
     worker_memory: int = 0
     """Mebibytes of memory that a worker may ask for; 0 means no limit."""
 

@@ -245,3 +245,14 @@ def test_closing_ends_workers_and_those_who_wait() -> None:
         assert not Path(f"/proc/{pid}").exists()
 
     within(20, test)
+
+
+def test_R18_a_worker_that_ends_while_it_starts_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hiring, "COMMAND", (sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"))
+
+    async def test() -> None:
+        with pytest.raises(UserError, match=r"ended while it was starting \(SIGKILL\)"):
+            async with running(workers=2):
+                pass
+
+    within(20, test)
