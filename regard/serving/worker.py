@@ -185,7 +185,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # a terminal's Ctrl-C reaches this process too: the server decides
     if hasattr(os, "nice"):
-        os.nice(10)  # who answers clients, and says that it is too busy to, must not wait for who computes
+        os.nice(5)  # who answers clients, and says that it is too busy to, must not wait for who computes
     jobs = Jobs(sys.stdin.buffer)
     wanted = jobs.first()
     worker = Worker({}, jobs, out)
@@ -193,7 +193,10 @@ def main() -> None:
         import regard
 
         for name, folder in wanted["models"].items():
-            worker.models[name] = regard.load(folder, device=wanted["device"], precision=wanted["precision"])
+            model = regard.load(folder, device=wanted["device"], precision=wanted["precision"])
+            worker.models[name] = model
+            if hasattr(model, "translate"):
+                model.translate("a")  # weights are laid out when they are first used: let nobody wait for that
     except UserError as error:
         worker.say({"refused": str(error)})
         return
