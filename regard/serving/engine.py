@@ -217,8 +217,9 @@ class Engine:
     def refuse_if_busy(self, jobs: int = 1) -> None:
         """Raises Busy where so many more would not fit or would wait too long; costs nothing, so it can be asked before
         any work is put into a request."""
-        expected = self._pace.seconds(self._waiting_size)
-        if 0 <= self.settings.queue_limit < self.waiting + jobs or expected > self.settings.wait_limit:
+        limit, expected = self.settings.queue_limit, self._pace.seconds(self._waiting_size)
+        # What would never fit is not refused because of others (see _admit).
+        if 0 <= limit < self.waiting + min(jobs, limit) or expected > self.settings.wait_limit:
             raise Busy(min(expected, 600.0))
 
     def _admit(self, jobs: list[Job]) -> None:

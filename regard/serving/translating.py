@@ -59,6 +59,7 @@ class Translating:
 
     async def answer(self, asked: Asked) -> Answered:
         """Raises `Unsupported` where there is no model for it."""
+        self.engine.refuse_if_busy(len(asked.texts))  # now, when nothing was done for it yet
         source, detected = asked.source, None
         if source == "auto":
             source, confidence = self._detect(asked)
@@ -66,7 +67,6 @@ class Translating:
         model = self._model(source, asked.target)
         if model is None:  # into the same language: nothing changes
             return Answered(asked.texts, [[] for _ in asked.texts], detected)
-        self.engine.refuse_if_busy()
         if sum(map(len, asked.texts)) > LONG:  # that takes a while: in a thread, so that others are answered meanwhile
             documents = await asyncio.to_thread(_documents, asked, model.aligns)
         else:

@@ -50,6 +50,7 @@ class Jobs:
             job = self._waiting.get()
             self._now = job["id"]
             yield job
+            self._now += 1  # whoever takes it back now comes too late
             self._cancelled.pop(job["id"], None)
 
     def _read(self) -> None:

@@ -172,29 +172,27 @@ def test_R13_asked_ten_times_too_much_it_serves_what_it_can_and_refuses_the_rest
 
         async def ask(client: Client, number: int) -> None:
             chance = random.Random(number)
-            await asyncio.sleep(number / 100)  # clients come as they come, not all in the same millisecond
+            await asyncio.sleep(number / 160)  # clients come as they come, not all in the same millisecond
             while time.monotonic() < end:
-                found = await client.translate([some_text(chance) for _ in range(4)])
+                found = await client.translate([" ".join(chance.sample(WORDS, 20)) for _ in range(8)])
                 (good if found.status == 200 else refused).append(found)
                 if found.status != 200:
-                    await asyncio.sleep(0.8)  # not as long as it was told to: 120 requests a second
+                    await asyncio.sleep(0.8)  # not as long as it was told to
 
-        at_once(server, 100, ask)
-        assert good and refused
+        at_once(server, 160, ask)
+        assert good and len(good) + len(refused) >= 10 * len(good)
         assert {one.status for one in refused} == {503}
         assert all(int(one.headers["retry-after"]) >= 1 and one.json()["error"] for one in refused)
         times = sorted(one.seconds for one in good)
         assert times[int(0.99 * len(times))] < limit
         waits = sorted(json.loads(probing.communicate(timeout=30)[0]))
-        # Clients, server and workers share the cores here, so the system itself makes one wait now and then.
-        assert len(waits) > 5 * seconds and waits[int(0.99 * len(waits)) - 1] < health and waits[-1] < 1
+        assert len(waits) > 5 * seconds and waits[-1] < health
         assert sorted(one.seconds for one in refused)[len(refused) // 2] < 0.5
         start = time.monotonic()
         assert asyncio.run(Client(server).translate("Merci.")).status == 200
         assert time.monotonic() - start < 5
-        p99, health_p99 = (found[int(0.99 * len(found)) - 1] for found in (times, waits))
-        print(f"{len(good)} answered, 99 % within {p99:.2f} s; {len(refused)} refused")
-        print(f"health: 99 % within {1000 * health_p99:.0f} ms, all within {1000 * waits[-1]:.0f}")
+        print(f"{len(good)} answered, 99 % within {times[int(0.99 * len(times))]:.2f} s; {len(refused)} refused")
+        print(f"health, {len(waits)} times: all within {1000 * waits[-1]:.0f} ms")
 
 
 # R14
