@@ -21,6 +21,15 @@ function show(figure) {
   figure.querySelector("svg").setAttribute("aria-label", heading.textContent);
 }
 
+function pick(kind, head) {
+  const figure = all("figure[data-kind]").find((one) => one.dataset.kind === kind);
+  const selects = figure ? all("select", figure) : [];
+  if (!figure || !selects.every((select, at) => [...select.options].some((one) => one.value === head[at]))) return;
+  selects.forEach((select, at) => (select.value = head[at]));
+  show(figure);
+  figure.scrollIntoView();
+}
+
 function follow(label) {
   const [side, number] = label.dataset.at.split(" ");
   const place = side === "query" ? 0 : 1;
@@ -51,16 +60,14 @@ for (const figure of all("figure[data-kind]")) {
 
 for (const small of all('[data-at^="pick"]')) {
   small.setAttribute("tabindex", "0");
-  const pick = () => {
-    const [, kind, layer, head] = small.dataset.at.split(" ");
-    const figure = document.querySelector(`figure[data-kind="${kind}"]`);
-    all("select", figure).forEach((select, at) => (select.value = [layer, head][at]));
-    show(figure);
-    figure.scrollIntoView();
-  };
-  small.addEventListener("click", pick);
-  small.addEventListener("keydown", (event) => event.key === "Enter" && pick());
+  const [, kind, ...head] = small.dataset.at.split(" ");
+  small.addEventListener("click", () => pick(kind, head));
+  small.addEventListener("keydown", (event) => event.key === "Enter" && pick(kind, head));
 }
+
+// A link may name a head: page.html#cross-1-3 is layer 1, head 3.
+const [kind, ...head] = location.hash.slice(1).split("-");
+if (kind) pick(kind, head);
 
 document.addEventListener("pointerover", (event) => {
   const title = [...event.target.children].find((one) => one.tagName === "title");

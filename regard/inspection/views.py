@@ -96,7 +96,7 @@ def _alignment(seen: Look, choice: Choice) -> View:
     }
     found = []
     for name, (weights, columns, rows) in sides.items():
-        given = torch.from_numpy(weights), columns, rows, _title(seen)
+        given = torch.from_numpy(weights), columns, rows
         found.append(Picture(f"between {name}", partial(matrix_svg, *given), partial(matrix_figure, *given)))
     about = "The darker a cell, the more the model looked at the word above it when it wrote the word at its left."
     return View("alignment", about, ("matrices",), found[::-1] if choice.tokens else found)

@@ -163,17 +163,41 @@ def test_s9_a_notebook_holds_it_in_a_frame() -> None:
     assert found[0][1]["srcdoc"] == made(HOSTILE).html()
 
 
-@pytest.mark.skipif(not shutil.which("chromium"), reason="no browser")
+def in_browser(page: str, folder: Path, part: str = "") -> str:
+    """The page as it stands after its script has run."""
+    file = folder / "page.html"
+    file.write_text(page, encoding="utf-8")
+    asked = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/own", "--dump-dom"]
+    done = subprocess.run([*asked, file.as_uri() + part], capture_output=True, text=True, timeout=120)
+    return done.stdout
+
+
+needs_browser = pytest.mark.skipif(not shutil.which("chromium"), reason="no browser")
+
+
+@needs_browser
 @pytest.mark.parametrize("name", ["heads", "alignment"])
 def test_s9_in_a_browser(name: str, tmp_path: Path) -> None:
-    file = tmp_path / "page.html"
-    file.write_text(made(HOSTILE, model=HOSTILE[1]).html(name), encoding="utf-8")
-    asked = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/own", "--dump-dom"]
-    done = subprocess.run([*asked, file.as_uri()], capture_output=True, text=True, timeout=120)
-    found = Elements(done.stdout)
-    assert "<title>broken" not in done.stdout and {tag for tag, _ in found.found} <= ALLOWED
+    page = in_browser(made(HOSTILE, model=HOSTILE[1]).html(name), tmp_path)
+    found = Elements(page)
+    assert "<title>broken" not in page and {tag for tag, _ in found.found} <= ALLOWED
     if name == "heads":  # our own script has run
         assert any(a.get("tabindex") == "0" and (a.get("data-at") or "").startswith("pick") for _, a in found.found)
+
+
+@needs_browser
+def test_r20_another_head_shows_its_own_values(tmp_path: Path) -> None:
+    look = made()
+    page = in_browser(look.html("heads"), tmp_path, "#cross-1-0")
+    figure = re.search(r'<figure[^>]*data-kind="cross".*?</figure>', page, re.S)
+    assert figure and "target to source, layer 1, head 0" in figure[0]
+    found = re.findall(
+        r'<line [^>]*stroke-opacity="([^"]*)"[^>]*data-at="(\d+) (\d+)"[^>]*><title>[^<]*: ([^<]*)<', figure[0]
+    )
+    assert len(found) == len(look.target.tokens) * len(look.source.tokens)
+    for opacity, query, key, value in found:
+        weight = look.of_kind(CROSS)[1].weights[0, int(query), int(key)]
+        assert np.float32(value) == weight and float(opacity) == pytest.approx(weight, abs=1e-3)
 
 
 def told(svg: str, tag: str) -> list[tuple[str, np.float32]]:
