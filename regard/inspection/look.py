@@ -221,4 +221,4 @@ def number(value: float | np.floating) -> float | None:
     if not np.isfinite(value):
         return None
     single = np.float32(value)
-    return float(str(single)) if single == value else float(value)
+    return float(str(single)) if float(single) == value else float(value)

@@ -28,7 +28,9 @@ from regard.errors import UserError
 from regard.evaluation.translation import corpus_scores
 from regard.inspection.alignment import average, links, word_matrix
 from regard.inspection.capture import capture
+from regard.inspection.drawing import matrix_svg
 from regard.inspection.look import Look
+from regard.inspection.paper import safe
 from regard.layers.cross_entropy import token_loss
 from regard.model.seq2seq import Seq2Seq
 from regard.task._base import Prepared, Task
@@ -68,6 +70,13 @@ class Translation:
 
     def __str__(self) -> str:
         return self.text
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the alignment where it was asked for, else the text."""
+        words = self.source.split(), self.text.split()
+        if self.attention is None or self.attention.shape != (len(words[1]), len(words[0])):
+            return f'<p dir="auto">{safe(self.text)}</p>'
+        return matrix_svg(self.attention, *words)
 
 
 class Translator(Task):

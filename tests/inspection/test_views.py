@@ -28,6 +28,8 @@ from regard.inspection.look import (
     Positions,
     SearchStep,
     Side,
+    number,
+    plain,
 )
 from regard.inspection.page import embedded
 from regard.inspection.positions import spread
@@ -302,3 +304,10 @@ def test_columns_of_wide_vectors_are_pairs_spread_evenly() -> None:
     wide = spread(384)
     assert len(wide) == len(set(wide)) == 64 and wide[:2] == [0, 1] and wide[-2:] == [382, 383]
     assert all(a % 2 == 0 and b == a + 1 for a, b in zip(wide[::2], wide[1::2]))
+
+
+def test_numbers_are_exact() -> None:
+    values = np.array([[0.1, 1e-30, 1 / 3], [3.4e38, -0.0, 1e-45]], np.float32)
+    np.testing.assert_array_equal(np.array(json.loads(json.dumps(plain(values))), np.float32), values)
+    assert plain(np.array([np.nan, np.inf, 0.1], np.float32)) == [None, None, 0.1]
+    assert number(0.1) == 0.1 and number(1 / 3) == 1 / 3  # a double stays one

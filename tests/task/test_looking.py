@@ -17,7 +17,7 @@ from regard.data.tokenizer.word import Word
 from regard.errors import UserError
 from regard.inspection.capture import capture
 from regard.inspection.look import CROSS, READING, WRITING, Look
-from regard.task.translate import Translator
+from regard.task.translate import Translation, Translator
 from regard.types import BEGIN, END
 
 LINES = ["je suis étudiant .", "où est la gare ?", "elle a lu ce livre deux fois .", "oui , bien sûr !"]
@@ -242,3 +242,11 @@ def test_what_cannot_be_looked_at_is_refused() -> None:
             regard.inspect(translator, text)
     with pytest.raises(UserError, match="beam"):
         regard.inspect(translator, "oui", beam=0)
+
+
+def test_a_translation_draws_itself_in_a_notebook() -> None:
+    translator = made("transformer", Character.train(["<b> & co"], seed=1))
+    (plain,), (aligned,) = (translator.translate("<b> & co", alignment=wanted) for wanted in (False, True))
+    assert plain._repr_html_().startswith('<p dir="auto">') and "<b>" not in plain._repr_html_()
+    assert aligned._repr_html_().startswith("<svg ") and "<b>" not in aligned._repr_html_()
+    assert Translation("", "<img src=x>")._repr_html_() == '<p dir="auto">&lt;img src=x&gt;</p>'
