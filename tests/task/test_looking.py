@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -225,6 +226,26 @@ def test_exported_values_are_the_values(looked) -> None:
     if look.of_kind(CROSS):
         np.testing.assert_array_equal(np.array(tree["word_matrix"], np.float32), look.word_matrix())
     assert tree["target"]["text"] == look.target.text and tree["source"]["direction"] == "ltr"
+
+
+def test_every_view_that_a_model_has_can_be_drawn(looked) -> None:
+    _, look = looked
+    has = {
+        "alignment": look.of_kind(CROSS),
+        "heads": look.attention,
+        "positions": look.positions,
+        "beam": look.search,
+        "gates": look.gates,
+        "ponder": look.ponder,
+    }
+    for name, there in has.items():
+        if there:
+            ElementTree.fromstring(look.svg(name))
+            assert look.html(name).endswith("</html>\n") and look.figure(name).axes
+        else:
+            with pytest.raises(UserError, match="this model"):
+                look.svg(name)
+    assert look._repr_html_().startswith("<iframe ")
 
 
 def test_looking_changes_nothing_and_leaves_nothing() -> None:
