@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from regard.assemble import load as load
     from regard.inspection.capture import capture as capture
+    from regard.looking import inspect as inspect
     from regard.runs import evaluate as evaluate
     from regard.runs import train as train
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "capture", "evaluate", "load", "train"]
+__all__ = ["__version__", "capture", "evaluate", "inspect", "load", "train"]
 
 _HOMES = {
     "capture": "regard.inspection.capture",
     "evaluate": "regard.runs",
+    "inspect": "regard.looking",
     "load": "regard.assemble",
     "train": "regard.runs",
 }

@@ -17,6 +17,7 @@ from regard.cli.data import data
 from regard.cli.doctor import doctor
 from regard.cli.evaluate import evaluate
 from regard.cli.export import export
+from regard.cli.inspect import inspect
 from regard.cli.lab import lab
 from regard.cli.models import models
 from regard.cli.recipes import recipes
@@ -36,7 +37,7 @@ app = typer.Typer(
 for name in registry.kinds("task"):
     if name in registry.kinds("cli"):
         app.command()(registry.factory("cli", name))
-for command in (train, evaluate, export, lab, bench, recipes, data, models, doctor):
+for command in (train, evaluate, inspect, export, lab, bench, recipes, data, models, doctor):
     app.command()(command)
 app.command(cls=Grouped)(serve)
 

@@ -21,6 +21,7 @@ from regard.decoding.opening import first_ids
 from regard.decoding.recording import wanted
 from regard.decoding.rules import Rule
 from regard.decoding.search import FIRST_SLOTS, Search, filled_up, room, run
+from regard.decoding.watching import Step, watcher
 from regard.errors import UserError
 from regard.types import END, Hypothesis, Memory, Steps, select_
 
@@ -116,6 +117,11 @@ class Beam(Search):
         totals, chosen = best(sums.flatten(1), width)
         parents = chosen // gains.shape[1]
         tokens = tokens.view(count, -1).gather(1, chosen).masked_fill(over, END)
+        if told := watcher():
+            entered = (kept[:, :, None] == torch.arange(width, device=kept.device) + n_best).any(1) & (
+                ends > -torch.inf
+            )
+            told(Step(parents, tokens, totals, ends, ends / now, entered))
 
         entries = torch.where(over, self._entries(), torch.cat([kept, parents + n_best], 1))
         self.table.copy_(self.table.gather(1, entries[:, :, None].expand_as(self.table)))

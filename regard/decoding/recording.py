@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
+from regard.decoding.watching import watcher
 from regard.types import Tree, map_tree
 
 MOST = 24
@@ -27,7 +28,7 @@ _refused: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 
 
 def wanted(device: torch.device) -> bool:
-    return device.type == "cuda"
+    return device.type == "cuda" and watcher() is None
 
 
 class Steps:

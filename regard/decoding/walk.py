@@ -16,6 +16,7 @@ from regard.decoding.opening import first_ids
 from regard.decoding.recording import wanted
 from regard.decoding.rules import Rule
 from regard.decoding.search import FIRST_SLOTS, Search, filled_up, room, run
+from regard.decoding.watching import Step, watcher
 from regard.types import END, Hypothesis, Memory, Steps
 
 Choose = Callable[[Float[Tensor, "B V"], Float[Tensor, "B"]], Int[Tensor, "B"]]
@@ -86,6 +87,10 @@ class Walk(Search):
         self.totals += gains.masked_fill_(self.over, 0.0)
         self.history.index_copy_(1, self.written[None], tokens[:, None])
         self.written += 1
+        if told := watcher():
+            ended = (tokens == END)[:, None]
+            going, ends = (self.totals[:, None].masked_fill(out, -torch.inf) for out in (ended, ~ended))
+            told(Step(torch.zeros_like(tokens)[:, None], tokens[:, None], going, ends, ends, ended))
         self.over |= (tokens == END) | (self.limits <= self.written)
         self.feed(tokens)
 

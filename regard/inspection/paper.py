@@ -38,7 +38,9 @@ def picture(
     kind: str, width: int, height: int, groups: Mapping[str, Sequence[str]], title: str, about: str = ""
 ) -> str:
     """A self-contained SVG: elements in groups, each named after its colour, on the paper. `kind` is its class."""
-    style = "".join(f".{kind} .{name}{{fill:{DARK[name]}}}" for name in DARK if name == "paper" or name in groups)
+    style = "".join(
+        f".{kind} .{name}{{fill:{DARK[name]};color:{DARK[name]}}}" for name in DARK if name == "paper" or name in groups
+    )
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" class="{kind}" width="{width}" height="{height}" '
@@ -48,7 +50,7 @@ def picture(
             f'<rect class="paper" fill="{LIGHT["paper"]}" stroke="{RIM}" stroke-opacity=".35" x=".5" y=".5" '
             f'width="{width - 1}" height="{height - 1}" rx="12"/>',
             *(
-                f'<g class="{name}" fill="{LIGHT[name]}">\n' + "\n".join(group) + "\n</g>"
+                f'<g class="{name}" fill="{LIGHT[name]}" color="{LIGHT[name]}">\n' + "\n".join(group) + "\n</g>"
                 for name, group in groups.items()
             ),
             "</svg>\n",

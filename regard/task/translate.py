@@ -28,9 +28,13 @@ from regard.errors import UserError
 from regard.evaluation.translation import corpus_scores
 from regard.inspection.alignment import average, links, word_matrix
 from regard.inspection.capture import capture
+from regard.inspection.drawing import matrix_svg
+from regard.inspection.look import Look
+from regard.inspection.paper import safe
 from regard.layers.cross_entropy import token_loss
 from regard.model.seq2seq import Seq2Seq
 from regard.task._base import Prepared, Task
+from regard.task._looking import look, one_sentence
 from regard.task._splitting import sentences, split_long
 from regard.task._writing import longest_text, search
 from regard.types import BEGIN, END, Hypothesis, Memory, Validation, joined
@@ -66,6 +70,13 @@ class Translation:
 
     def __str__(self) -> str:
         return self.text
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the alignment where it was asked for, else the text."""
+        words = self.source.split(), self.text.split()
+        if self.attention is None or self.attention.shape != (len(words[1]), len(words[0])):
+            return f'<p dir="auto">{safe(self.text)}</p>'
+        return matrix_svg(self.attention, *words)
 
 
 class Translator(Task):
@@ -149,7 +160,7 @@ class Translator(Task):
         settings = self.recipe.decoding
         width = settings.beam if beam is None else beam
         self._check(width, n_best, length_penalty, max_length, batch_tokens)
-        parts = [self._parts(text, number, warn) for number, text in enumerate(texts, 1)]
+        parts = [self.parts(text, number, warn) for number, text in enumerate(texts, 1)]
         flat = [part for row in parts for part in row]
         owners = [number for number, row in enumerate(parts) for _ in row]
         sources = [self.encode(part) for part in flat]
@@ -260,7 +271,21 @@ class Translator(Task):
                 found[index] = weights[row, : len(written) + 1, : len(source) + 1]
         return found
 
-    def _parts(self, text: str, number: int, warn: Warn | None) -> list[str]:
+    def inspect(
+        self,
+        text: str,
+        *,
+        name: str = "",
+        beam: int | None = None,
+        length_penalty: float | None = None,
+        max_length: int | None = None,
+    ) -> Look:
+        """What the model did to translate one sentence; `name` is what pictures of it call the model."""
+        self._check(self.recipe.decoding.beam if beam is None else beam, 1, length_penalty, max_length, None)
+        return look(self, one_sentence(self, text), name, beam, length_penalty, max_length)
+
+    def parts(self, text: str, number: int = 1, warn: Warn | None = None) -> list[str]:
+        """What is translated by itself: the whole text, its sentences if they are many, or less where that is long."""
         if not text.strip():
             return []
         limit = self.recipe.data.max_length - 1

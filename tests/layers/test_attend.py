@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.layers.attend import as_cost, attend
+from regard.layers.attend import as_cost, attend, masked_softmax
 
 
 def test_a_cost_is_0_where_one_may_look_and_endless_where_not():
@@ -31,3 +31,14 @@ def test_a_mask_and_its_cost_give_the_same_attention(watched):
     for weights in seen:
         torch.testing.assert_close(weights, expected, atol=1e-6, rtol=1e-4)
         assert not weights[~mask.expand_as(weights)].any()
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
+def test_r21_extreme_scores_sum_to_one_and_are_numbers(scale):
+    scores = torch.tensor([[1e4, -1e4, 0.0], [1e4, 1e4, 1e4], [-1e4, -1e4, -1e4], [-torch.inf, 0.0, -1e4]]) / scale
+    for mask in (None, torch.tensor([[True, True, False]])):
+        weights = masked_softmax(scores, mask)
+        assert torch.isfinite(weights).all()
+        torch.testing.assert_close(weights.sum(-1), torch.ones(4), atol=1e-5, rtol=0)
+    nothing = masked_softmax(torch.full((1, 3), -torch.inf), torch.zeros(1, 3, dtype=torch.bool))
+    assert nothing.tolist() == [[0.0, 0.0, 0.0]]  # who may look at nothing looks at nothing
