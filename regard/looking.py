@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from regard.assemble import load
-from regard.inspection.look import Look
-from regard.task.translate import Translator
+from regard.errors import UserError, suggestion
+from regard.inspection.shown import Shown
 
 
-def inspect(model: str | Path | Translator, text: str, *, device: str = "auto", **search: Any) -> Look:
-    """What a translator did with one sentence: a model by name or path, or one that was loaded.
+def inspect(model: Any, given: str | Path, *, device: str = "auto", **how: Any) -> Shown:
+    """What a model did with one input: a model by name or path, or one that was loaded; a text, or a picture's file.
 
-    `search` may hold `beam`, `length_penalty` and `max_length`, as for translating. In a notebook what comes back draws
-    itself; `svg()`, `figure()`, `html()` and `json()` give it away.
+    `how` may hold what the task's own `inspect` takes, for a translator `beam`, `length_penalty` and `max_length`. In a
+    notebook what comes back draws itself; `svg()`, `figure()`, `html()` and `json()` give it away.
     """
-    if isinstance(model, Translator):
-        return model.inspect(text, **search)
-    return load(model, device=device, task="translate").inspect(text, name=Path(model).name, **search)
+    name = ""
+    if isinstance(model, str | Path):
+        name, model = Path(model).name, load(model, device=device)
+    if not hasattr(model, "inspect"):
+        raise UserError(f"'{name}' is for the task {model.recipe.task}, and there are no pictures of that yet")
+    known = signature(model.inspect).parameters
+    for option in how:
+        if option not in known:
+            raise UserError(f"{option}: the task {model.recipe.task} has no such option{suggestion(option, known)}")
+    return model.inspect(given, name=name, **how)

@@ -13,18 +13,23 @@ from regard.cli.terminal import one_line, say
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.inspection.look import Look
+    from regard.inspection.shown import Shown
 
+VIEWS = [
+    "alignment",
+    "heads",
+    "steps",
+    "numbers",
+    "positions",
+    "beam",
+    "gates",
+    "gradients",
+    "ponder",
+    "next",
+    "patches",
+]
+"""For shell completion; a model has those that it has something for."""
 ENDINGS = (".html", ".svg", ".png", ".json")
-
-
-class Seen(enum.StrEnum):
-    alignment = "alignment"
-    heads = "heads"
-    positions = "positions"
-    beam = "beam"
-    gates = "gates"
-    ponder = "ponder"
 
 
 class Of(enum.StrEnum):
@@ -35,14 +40,16 @@ class Of(enum.StrEnum):
 
 def inspect(
     model: Annotated[str, typer.Argument(help="A shipped model, a model folder or a run.", autocompletion=model_names)],
-    text: Annotated[str, typer.Argument(help="The sentence to translate.")],
+    given: Annotated[str, typer.Argument(metavar="INPUT", help="A sentence, or the file of a picture.")],
     out: Annotated[
         Path,
         typer.Option(
             "--out", "-o", metavar="FILE", help=".html (a page by itself), .svg, .png, or .json: all numbers."
         ),
     ],
-    view: Annotated[Seen | None, typer.Option(help="What to see; the alignment, or gates without attention.")] = None,
+    view: Annotated[
+        str, typer.Option(help="What to see; which there are depends on the model.", autocompletion=lambda: VIEWS)
+    ] = "",
     layer: Annotated[int | None, typer.Option(min=0, help="Heads or gates of this layer, from 0.")] = None,
     head: Annotated[
         int | None, typer.Option(min=0, help="This head, from 0; without it .svg and .png show all.")
@@ -50,6 +57,7 @@ def inspect(
     attention: Annotated[
         Of, typer.Option(help="Whose head: target to source (cross), or a text to itself.")
     ] = Of.cross,
+    position: Annotated[int | None, typer.Option(min=0, help="Numbers of this row or step, from 0.")] = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Align the model's tokens, not words.")] = False,
     beam: Annotated[int | None, typer.Option(help="Hypotheses kept while searching; 1 is greedy.")] = None,
     length_penalty: Annotated[float | None, typer.Option(help="0 favours short output, 1 long output.")] = None,
@@ -57,25 +65,24 @@ def inspect(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not say what was written where.")] = False,
 ) -> None:
-    """See what a model did to translate a sentence: where it looked, what it searched, what its gates did."""
+    """See what a model did with a sentence or a picture: where it looked, what it searched, what its gates did."""
     if out.suffix.lower() not in ENDINGS:
         raise UserError(f"{out}: what is written ends in {', '.join(ENDINGS)}; give it such a name")
     from regard.looking import inspect as look
     from regard.storage import write_file
 
-    seen = look(model, text, device=device, beam=beam, length_penalty=length_penalty, max_length=max_length)
-    choice = {"layer": layer, "head": head, "attention": attention.value, "tokens": tokens}
-    write_file(out, content(seen, out.suffix.lower(), view.value if view else "", choice))
+    asked = {"beam": beam, "length_penalty": length_penalty, "max_length": max_length}
+    seen = look(model, given, device=device, **{name: value for name, value in asked.items() if value is not None})
+    choice = {"layer": layer, "head": head, "attention": attention.value, "tokens": tokens, "position": position}
+    write_file(out, content(seen, out.suffix.lower(), view, choice))
     if not quiet:
-        say(f"{out}: {one_line(seen.target.text)}")
+        say(f"{out}: {one_line(seen.texts()[-1].text)}")
 
 
-def content(seen: Look, ending: str, view: str, choice: dict[str, Any]) -> bytes:
+def content(seen: Shown, ending: str, view: str, choice: dict[str, Any]) -> bytes:
     """What the file holds. Numbers are all there are, unless a view is named: then those it shows."""
     if ending == ".json":
-        from regard.inspection.views import view as viewed
-
-        return (seen.json(viewed(seen, view, **choice).parts) if view else seen.json()).encode() + b"\n"
+        return (seen.json(seen.view(view, **choice).parts) if view else seen.json()).encode() + b"\n"
     if ending == ".png":
         import io
 

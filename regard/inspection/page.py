@@ -13,24 +13,24 @@ import re
 from html import escape
 from pathlib import Path
 
-from regard.inspection.look import Look
 from regard.inspection.paper import printable
-from regard.inspection.views import Picture, View
+from regard.inspection.shown import Picture, Shown, View
 
 _UNSAFE = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 
 
-def page(seen: Look, view: View) -> str:
+def page(seen: Shown, view: View) -> str:
     """All pictures of a view. Marks that a picture names (`data-at`) are what the script finds and changes."""
     style, script = _own("page.css"), _own("page.js")
-    pictures = "\n".join(_figure(seen, one, number) for number, one in enumerate(view.pictures))
+    pictures = "\n".join(_figure(one, number) for number, one in enumerate(view.pictures))
+    texts = "\n".join(f'<p class="text" dir="{side.direction}">{_safe(side.text)}</p>' for side in seen.texts())
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{_policy(script)}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{_safe(f"{view.name}: {seen.source.text}")}</title>
+<title>{_safe(f"{view.name}: {seen.texts()[0].text}")}</title>
 <style>
 {style}</style>
 </head>
@@ -38,8 +38,7 @@ def page(seen: Look, view: View) -> str:
 <main>
 <header>
 <p class="about">{_safe(view.about)}</p>
-<p class="text" dir="{seen.source.direction}">{_safe(seen.source.text)}</p>
-<p class="text" dir="{seen.target.direction}">{_safe(seen.target.text)}</p>
+{texts}
 <p class="model">{_safe(seen.model)}</p>
 </header>
 {pictures}
@@ -67,21 +66,20 @@ def framed(page: str) -> str:
     return f'<iframe {frame} srcdoc="{escape(page, quote=True)}"></iframe>'
 
 
-def _figure(seen: Look, picture: Picture, number: int) -> str:
+def _figure(picture: Picture, number: int) -> str:
     picked = f' data-kind="{picture.kind}"' if picture.kind else ""
     return f"""<figure id="picture-{number}"{picked}>
-<figcaption><h2>{_safe(picture.heading)}</h2>{_pickers(seen, picture)}
+<figcaption><h2>{_safe(picture.heading)}</h2>{_pickers(picture)}
 <button type="button" class="save">Save as SVG</button></figcaption>
 <div class="scroll" tabindex="0">
 {picture.svg()}</div>
 </figure>"""
 
 
-def _pickers(seen: Look, picture: Picture) -> str:
+def _pickers(picture: Picture) -> str:
     if not picture.kind:
         return ""
-    layers = seen.of_kind(picture.kind)
-    counts = {"layer": (len(layers), picture.layer), "head": (len(layers[0].weights), picture.head)}
+    counts = {"layer": (picture.layers, picture.layer), "head": (picture.heads, picture.head)}
     return "".join(
         f'<label>{name} <select name="{name}">'
         + "".join(f"<option{' selected' if i == chosen else ''}>{i}</option>" for i in range(count))

@@ -32,6 +32,8 @@ DARK = {
     "rust": "#ff9f85",
 }
 RIM = "#8a84a8"
+HUES = 12
+"""So many colours there are for words: as many as stay apart for the eye."""
 
 
 def picture(
@@ -118,3 +120,13 @@ def length(words: str) -> float:
     wide = sum(unicodedata.east_asian_width(character) in "WF" for character in words)
     marks = sum(unicodedata.category(character) in ("Mn", "Cf") for character in words)
     return FONT * (0.6 * (len(words) - wide - marks) + 1.2 * wide)
+
+
+def hue(word: str) -> int:
+    """Which of the HUES colours a word has: the same word has the same one everywhere, however it is capitalised and
+    whatever stands around it. The studio's page counts the same way (serving/page/words.js)."""
+    inside = [place for place, letter in enumerate(word) if unicodedata.category(letter)[0] in "LMN"]
+    found = 0x811C9DC5  # FNV-1a
+    for byte in (word[inside[0] : inside[-1] + 1] if inside else word).lower().encode("utf-8", "replace"):
+        found = (found ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return found % HUES

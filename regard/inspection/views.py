@@ -1,11 +1,11 @@
-"""The views of a translation: which pictures each is made of, in words and marks, from what was seen alone."""
+"""The views of a translation, and those that other looks share: which pictures each is made of, in words and marks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,84 +15,20 @@ from regard.inspection.drawing import matrix_figure, matrix_svg
 from regard.inspection.gates import gates_figure, gates_svg
 from regard.inspection.grid import Block, grid
 from regard.inspection.lines import lines
-from regard.inspection.look import CROSS, READING, WRITING, Gates, Look, Ponder
+from regard.inspection.look import Look, among
 from regard.inspection.paper import isolated
-from regard.inspection.positions import positions
+from regard.inspection.positions import positions as positions_sheet
 from regard.inspection.sheet import Sheet
+from regard.inspection.shown import CROSS, KINDS, Choice, Gates, Picture, Shown, View
 from regard.inspection.tree import tree
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-KINDS = {CROSS: "target to source", READING: "source to itself", WRITING: "target to itself"}
-
-
-@dataclass
-class Picture:
-    """One drawing, made when it is asked for."""
-
-    heading: str
-    svg: Callable[[], str]
-    figure: Callable[[], Figure]
-    kind: str = ""
-    """Whose heads it shows, where a page may show another of them in it."""
-    layer: int = 0
-    head: int = 0
-
-
-@dataclass
-class View:
-    """Pictures that belong together, the first of which stands for all where there is room for one."""
-
-    name: str
-    about: str
-    """What one sees, in a sentence."""
-    parts: tuple[str, ...]
-    """What of the data it is drawn from."""
-    pictures: list[Picture] = field(default_factory=list)
-
-
-@dataclass
-class Choice:
-    """What a user may choose of a view."""
-
-    layer: int | None = None
-    head: int | None = None
-    attention: str = CROSS
-    tokens: bool = False
-
-
-def view(
-    seen: Look,
-    name: str = "",
-    layer: int | None = None,
-    head: int | None = None,
-    attention: str = CROSS,
-    tokens: bool = False,
-) -> View:
-    """A view by its name; without one, the alignment or, where there is no attention, the gates.
-
-    `layer` and `head` count from 0, as the modules' names do; `attention` is one of KINDS; `tokens` shows tokens where
-    words are shown otherwise.
-    """
-    name = name or usual(seen)
-    if name not in VIEWS:
-        raise UserError(f"no view '{name}'{suggestion(name, VIEWS)}")
-    if attention not in KINDS:
-        raise UserError(f"no attention '{attention}'{suggestion(attention, KINDS)}")
-    return VIEWS[name](seen, Choice(layer, head, attention, tokens))
-
-
-def usual(seen: Look) -> str:
-    return "alignment" if seen.of_kind(CROSS) else "gates"
 
 
 def _alignment(seen: Look, choice: Choice) -> View:
     if not seen.of_kind(CROSS):
         raise UserError("this model has no attention, so nothing says which word came from which; try the view gates")
     sides = {
-        "words": (seen.word_matrix(), seen.source.words, seen.target.words),
-        "tokens": (seen.token_matrix(), seen.source.tokens, seen.target.tokens),
+        "words": (seen.word_matrix(choice.layer, choice.head), seen.source.words, seen.target.words),
+        "tokens": (seen.token_matrix(choice.layer, choice.head), seen.source.tokens, seen.target.tokens),
     }
     found = []
     for name, (weights, columns, rows) in sides.items():
@@ -102,7 +38,7 @@ def _alignment(seen: Look, choice: Choice) -> View:
     return View("alignment", about, ("matrices",), found[::-1] if choice.tokens else found)
 
 
-def _heads(seen: Look, choice: Choice) -> View:
+def heads(seen: Shown, choice: Choice) -> View:
     if not seen.attention:
         raise UserError("this model has no attention, so it has no heads; try the view gates")
     kinds = [kind for kind in KINDS if seen.of_kind(kind)]
@@ -110,7 +46,7 @@ def _heads(seen: Look, choice: Choice) -> View:
     chosen = choice.layer is not None or choice.head is not None
     if chosen and choice.attention not in kinds:
         raise UserError(f"this model has no attention '{choice.attention}'{suggestion(choice.attention, kinds)}")
-    found = [_drawn("all layers and heads", partial(grid, blocks, _title(seen)))]
+    found = [drawn("all layers and heads", partial(grid, blocks, _title(seen)))]
     for kind in [choice.attention, *(kind for kind in kinds if kind != choice.attention)]:
         if kind not in kinds:
             continue
@@ -120,7 +56,14 @@ def _heads(seen: Look, choice: Choice) -> View:
         head = _picked(choice.head if own else None, len(weights), "head")
         heading = f"{KINDS[kind]}, layer {layer}, head {head}"
         draw = partial(lines, weights[head], seen.keys(kind), seen.queries(kind), heading)
-        one = replace(_drawn(KINDS[kind], draw, partial(draw, every=True)), kind=kind, layer=layer, head=head)
+        one = replace(
+            drawn(KINDS[kind], draw, partial(draw, every=True)),
+            kind=kind,
+            layer=layer,
+            head=head,
+            layers=len(seen.of_kind(kind)),
+            heads=len(weights),
+        )
         found.insert(0, one) if own and chosen else found.append(one)
     about = (
         "Each head looks for something of its own. A small matrix is a head, its rows look at its columns; as lines, "
@@ -129,13 +72,13 @@ def _heads(seen: Look, choice: Choice) -> View:
     return View("heads", about, ("attention",), found)
 
 
-def _positions(seen: Look, choice: Choice) -> View:
+def positions(seen: Shown, choice: Choice) -> View:
     if not seen.positions:
         raise UserError("this model has no positions: it reads one token after the other")
     found = []
     for one in seen.positions:
         heading = f"{one.kind} positions of {', '.join(one.paths)}"
-        found.append(_drawn(heading, partial(positions, one.values, heading)))
+        found.append(drawn(heading, partial(positions_sheet, one.values, heading)))
     about = "What is added to a token to say where it stands: a row is a position, a column one number of its vector."
     return View("positions", about, ("positions",), found)
 
@@ -145,10 +88,10 @@ def _beam(seen: Look, choice: Choice) -> View:
         f"The search kept {seen.beam} ways open, best on top; a line leads from a way to what it went on with, and the "
         "one that was chosen is in ink. Below stand those that ended."
     )
-    return View("beam", about, ("search",), [_drawn("the search", partial(tree, seen.search, _title(seen)))])
+    return View("beam", about, ("search",), [drawn("the search", partial(tree, seen.search, _title(seen)))])
 
 
-def _gates(seen: Look, choice: Choice) -> View:
+def gates(seen: Shown, choice: Choice) -> View:
     if not seen.gates:
         raise UserError("this model has no gates: nothing in it is recurrent; try the view alignment or heads")
     layers = {one.layer for one in seen.gates}
@@ -157,7 +100,7 @@ def _gates(seen: Look, choice: Choice) -> View:
     wanted = [one for one in seen.gates if choice.layer in (None, one.layer)]
     found = []
     for one in wanted:
-        given = {name: torch.from_numpy(values) for name, values in one.values.items()}, _tokens(seen, one), one.path
+        given = {name: torch.from_numpy(values) for name, values in one.values.items()}, seen.tokens(one.side), one.path
         found.append(Picture(_called(one), partial(gates_svg, *given), partial(gates_figure, *given)))
     about = (
         "A panel is a gate, a row in it one unit: ink is above zero, rust below, and the farther from zero the darker."
@@ -165,13 +108,13 @@ def _gates(seen: Look, choice: Choice) -> View:
     return View("gates", about, ("gates",), found)
 
 
-def _ponder(seen: Look, choice: Choice) -> View:
+def ponder(seen: Shown, choice: Choice) -> View:
     if not seen.ponder:
         raise UserError("this model does not ponder: only a universal one with halting does")
     found = []
     for one in seen.ponder:
         steps = [f"step {number}" for number in range(one.shares.shape[1])]
-        tokens = [f"{isolated(token)} {time:.2f}" for token, time in zip(_tokens(seen, one), one.times.tolist())]
+        tokens = [f"{isolated(token)} {time:.2f}" for token, time in zip(seen.tokens(one.side), one.times.tolist())]
         given = torch.from_numpy(np.ascontiguousarray(one.shares.T)), tokens, steps, one.path
         heading = f"how long it thought about each token of the {one.side}"
         found.append(Picture(heading, partial(matrix_svg, *given), partial(matrix_figure, *given)))
@@ -179,27 +122,22 @@ def _ponder(seen: Look, choice: Choice) -> View:
     return View("ponder", about, ("ponder",), found)
 
 
-VIEWS: dict[str, Callable[[Look, Choice], View]] = {
+VIEWS: dict[str, Callable[[Any, Choice], View]] = {
     "alignment": _alignment,
-    "heads": _heads,
-    "positions": _positions,
+    "heads": heads,
+    "positions": positions,
     "beam": _beam,
-    "gates": _gates,
-    "ponder": _ponder,
+    "gates": gates,
+    "ponder": ponder,
 }
 
 
-def _drawn(heading: str, draw: Callable[[], Sheet], for_svg: Callable[[], Sheet] | None = None) -> Picture:
+def drawn(heading: str, draw: Callable[[], Sheet], for_svg: Callable[[], Sheet] | None = None) -> Picture:
     return Picture(heading, lambda: (for_svg or draw)().svg(), lambda: draw().figure())
 
 
-def _title(seen: Look) -> str:
-    return f"{isolated(seen.source.text)} → {isolated(seen.target.text)}"
-
-
-def _tokens(seen: Look, one: Gates | Ponder) -> Sequence[str]:
-    """What a layer had before it at each step: on the target's side, what was read, not what was written."""
-    return seen.source.tokens if one.side == READING else seen.read
+def _title(seen: Shown) -> str:
+    return " → ".join(isolated(side.text) for side in seen.texts())
 
 
 def _called(one: Gates) -> str:
@@ -207,6 +145,4 @@ def _called(one: Gates) -> str:
 
 
 def _picked(wanted: int | None, count: int, what: str) -> int:
-    if wanted is not None and not 0 <= wanted < count:
-        raise UserError(f"{what} {wanted}: this attention has the {what}s 0 to {count - 1}")
-    return wanted or 0
+    return 0 if wanted is None else among(wanted, count, what)

@@ -16,24 +16,11 @@ import pytest
 
 from regard.errors import UserError
 from regard.inspection.grid import coarse
-from regard.inspection.look import (
-    CROSS,
-    READING,
-    WRITING,
-    Attention,
-    Branch,
-    Gates,
-    Look,
-    Ponder,
-    Positions,
-    SearchStep,
-    Side,
-    number,
-    plain,
-)
+from regard.inspection.look import Branch, Look, SearchStep
 from regard.inspection.page import embedded
 from regard.inspection.positions import spread
-from regard.inspection.views import VIEWS, usual, view
+from regard.inspection.shown import CROSS, READING, WRITING, Attention, Gates, Ponder, Positions, Side, number, plain
+from regard.inspection.views import VIEWS
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = [
@@ -125,7 +112,7 @@ def test_s9_nothing_in_a_page_comes_from_its_words(name: str) -> None:
         if key.startswith("on") or "href" in key or key == "src"
     ]
     assert [attributes.get("type") for tag, attributes in found.found if tag == "script"] == ["application/json", None]
-    assert json.loads(found.scripts[0]) == json.loads(look.json(view(look, name).parts))
+    assert json.loads(found.scripts[0]) == json.loads(look.json(look.view(name).parts))
     assert not re.search("[<>&\u2028\u2029]", found.scripts[0]) and found.scripts[0].isascii()
     assert "default-src 'none'" in page and "http" not in page.replace("http-equiv", "").replace(
         "http://www.w3.org/2000/svg", ""
@@ -134,7 +121,7 @@ def test_s9_nothing_in_a_page_comes_from_its_words(name: str) -> None:
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_s9_nothing_in_a_drawing_comes_from_its_words(name: str) -> None:
-    for picture in view(made(HOSTILE), name).pictures:
+    for picture in made(HOSTILE).view(name).pictures:
         root = ElementTree.fromstring(picture.svg().encode())
         assert {one.tag.removeprefix(SVG) for one in root.iter()} <= {
             "svg",
@@ -151,7 +138,7 @@ def test_s9_nothing_in_a_drawing_comes_from_its_words(name: str) -> None:
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_pictures_have_two_forms(name: str) -> None:
-    for picture in view(made(HOSTILE + WORLD), name).pictures:
+    for picture in made(HOSTILE + WORLD).view(name).pictures:
         file = io.BytesIO()
         picture.figure().savefig(file, format="png", dpi=40)
         assert file.getvalue().startswith(b"\x89PNG")
@@ -266,9 +253,9 @@ def test_the_tree_shows_ways_scores_and_the_chosen_one() -> None:
 
 def test_the_usual_view() -> None:
     look = made()
-    assert usual(look) == "alignment"
+    assert look.usual() == "alignment"
     look.attention = []
-    assert usual(look) == "gates" and look.svg() == look.svg("gates")
+    assert look.usual() == "gates" and look.svg() == look.svg("gates")
 
 
 def test_refusals_say_what_to_do() -> None:
@@ -281,12 +268,12 @@ def test_refusals_say_what_to_do() -> None:
         ("gates", {"layer": 3}, "layers 0 to 0"),
     ]:
         with pytest.raises(UserError, match=said):
-            view(look, name, **choice)
+            look.view(name, **choice)
     empty = made()
     empty.attention, empty.gates, empty.ponder, empty.positions = [], [], [], []
     for name in ("alignment", "heads", "gates", "ponder", "positions"):
         with pytest.raises(UserError, match="this model"):
-            view(empty, name)
+            empty.view(name)
 
 
 def test_right_to_left_is_marked() -> None:

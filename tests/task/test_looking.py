@@ -17,7 +17,8 @@ from regard.data.tokenizer.character import Character
 from regard.data.tokenizer.word import Word
 from regard.errors import UserError
 from regard.inspection.capture import capture
-from regard.inspection.look import CROSS, READING, WRITING, Look
+from regard.inspection.look import Look
+from regard.inspection.shown import CROSS, READING, WRITING
 from regard.task.translate import Translation, Translator
 from regard.types import BEGIN, END
 
