@@ -35,7 +35,21 @@ def hold_in_turn(path: Path, patience: float = 0.1) -> IO[str]:
     return file
 
 
-def _lock(file: IO[str]) -> None:
+def is_held(path: Path) -> bool:
+    """Whether somebody holds the file at this moment. To find out it is held, too, for an instant."""
+    try:
+        file = path.open(encoding="utf-8")
+    except OSError:
+        return False
+    with file:
+        try:
+            _lock(file, shared=True)
+        except OSError as error:
+            return error.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
+    return False
+
+
+def _lock(file: IO[str], shared: bool = False) -> None:
     if os.name == "nt":
         import msvcrt
 
@@ -45,4 +59,4 @@ def _lock(file: IO[str]) -> None:
     else:
         import fcntl
 
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)

@@ -11,8 +11,9 @@ from regard.errors import UserError, suggestion
 from regard.inspection.shown import Shown
 
 
-def inspect(model: Any, given: str | Path, *, device: str = "auto", **how: Any) -> Shown:
-    """What a model did with one input: a model by name or path, or one that was loaded; a text, or a picture's file.
+def inspect(model: Any, given: Any, *, device: str = "auto", **how: Any) -> Shown:
+    """What a model did with one input: a model by name or path, or one that was loaded; a text, or a picture's file
+    (or its bytes, or its pixels).
 
     `how` may hold what the task's own `inspect` takes, for a translator `beam`, `length_penalty` and `max_length`. In a
     notebook what comes back draws itself; `svg()`, `figure()`, `html()` and `json()` give it away.

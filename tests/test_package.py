@@ -241,8 +241,9 @@ def test_the_wheel_carries_every_file_the_recipes_and_the_models(installed: Path
 def test_the_installed_package_finds_its_recipes_and_translates(installed: Path, tmp_path: Path):
     code = "from regard.config import *; print([read_recipe(name) and name for name in shipped_recipes()])"
     assert run(installed, "-c", code, cwd=tmp_path) == f"{list(shipped_recipes())}\n"
-    for name in shipped_models():
-        assert run(installed.with_name("regard"), "translate", "--model", name, "Bonjour.", cwd=tmp_path).strip()
+    assert run(installed.with_name("regard"), "translate", "Bonjour.", cwd=tmp_path).strip()
+    listed = run(installed.with_name("regard"), "models", cwd=tmp_path).splitlines()[1:]
+    assert [line.split()[0] for line in listed] == list(shipped_models())
 
 
 def test_every_dependency_is_listed_with_its_licence():

@@ -22,6 +22,7 @@ from regard.cli.lab import lab
 from regard.cli.models import models
 from regard.cli.recipes import recipes
 from regard.cli.serve import Grouped, serve
+from regard.cli.studio import studio
 from regard.cli.terminal import say
 from regard.cli.train import train
 from regard.errors import UserError
@@ -37,7 +38,7 @@ app = typer.Typer(
 for name in registry.kinds("task"):
     if name in registry.kinds("cli"):
         app.command()(registry.factory("cli", name))
-for command in (train, evaluate, inspect, export, lab, bench, recipes, data, models, doctor):
+for command in (train, evaluate, inspect, studio, export, lab, bench, recipes, data, models, doctor):
     app.command()(command)
 app.command(cls=Grouped)(serve)
 

@@ -26,6 +26,7 @@ VIEWS = [
     "gradients",
     "ponder",
     "next",
+    "answer",
     "patches",
 ]
 """For shell completion; a model has those that it has something for."""
@@ -62,6 +63,11 @@ def inspect(
     beam: Annotated[int | None, typer.Option(help="Hypotheses kept while searching; 1 is greedy.")] = None,
     length_penalty: Annotated[float | None, typer.Option(help="0 favours short output, 1 long output.")] = None,
     max_length: Annotated[int | None, typer.Option(help="Most tokens of the output.")] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="What may come next: below 1 safer, above 1 bolder; 0.01 to 100.")
+    ] = None,
+    top_k: Annotated[int | None, typer.Option(help="What may come next: the k likeliest tokens only.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="What may come next: the fewest that are so likely.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not say what was written where.")] = False,
 ) -> None:
@@ -71,7 +77,14 @@ def inspect(
     from regard.looking import inspect as look
     from regard.storage import write_file
 
-    asked = {"beam": beam, "length_penalty": length_penalty, "max_length": max_length}
+    asked = {
+        "beam": beam,
+        "length_penalty": length_penalty,
+        "max_length": max_length,
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+    }
     seen = look(model, given, device=device, **{name: value for name, value in asked.items() if value is not None})
     choice = {"layer": layer, "head": head, "attention": attention.value, "tokens": tokens, "position": position}
     write_file(out, content(seen, out.suffix.lower(), view, choice))

@@ -1,21 +1,31 @@
-"""`regard models`: what is here to translate with."""
+"""`regard models`: what is here to use at once, and what is known of each."""
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
+from regard.cli.terminal import Format, aligned, as_json, harmless
+from regard.errors import UserError, suggestion
 
-def models() -> None:
-    """List the models that ship with the package."""
-    from regard.config import read_recipe
-    from regard.pretrained import shipped_models
 
-    for name, folder in shipped_models().items():
-        recipe = read_recipe(folder)
-        size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
-        typer.echo(f"{name}  {recipe.source_language} to {recipe.target_language}, {size:.1f} MB, {folder}")
-    if not shipped_models():
-        typer.echo("no models are shipped with this installation")
+@dataclass(frozen=True)
+class Installed:
+    name: str
+    task: str
+    languages: str
+    """`fr to en`; empty for what does not translate."""
+    bytes: int
+    score: str
+    """As its card says it; empty without a card."""
+    folder: str
+
+    @property
+    def does(self) -> str:
+        return f"{self.task} {self.languages}".rstrip()
 
 
 def model_names() -> list[str]:
@@ -23,3 +33,52 @@ def model_names() -> list[str]:
     from regard.pretrained import shipped_models
 
     return list(shipped_models())
+
+
+def models(
+    name: Annotated[
+        str | None, typer.Argument(help="Show this one's card; without it, all are listed.", autocompletion=model_names)
+    ] = None,
+    format: Annotated[Format, typer.Option(help="Plain text, or one JSON value.")] = Format.text,
+) -> None:
+    """List the models that ship with the package; with a name, show its card: data, licence, scores, limits."""
+    from regard.pretrained import shipped_models
+
+    found = shipped_models()
+    if name is not None:
+        if name not in found:
+            raise UserError(f"no model '{name}'{suggestion(name, found)}")
+        return _show(installed(name, found[name]), format)
+    every = [installed(one, folder) for one, folder in found.items()]
+    if format is Format.json:
+        typer.echo(as_json([asdict(one) for one in every]))
+        return
+    if not every:
+        typer.echo("no models are shipped with this installation")
+        return
+    rows = [("MODEL", "WHAT IT DOES", "SIZE", "SCORE")]
+    rows += [(one.name, one.does, f"{one.bytes / 1e6:4.1f} MB", one.score or "-") for one in every]
+    typer.echo("\n".join(map(harmless, aligned(rows))))
+
+
+def installed(name: str, folder: Path) -> Installed:
+    """What is known of a model folder without loading a weight."""
+    from regard.config import read_recipe
+    from regard.pretrained import card_of, score_in
+
+    recipe = read_recipe(folder)
+    languages = f"{recipe.source_language} to {recipe.target_language}" if recipe.target_language else ""
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    return Installed(name, recipe.task, languages, size, score_in(card_of(folder)), str(folder))
+
+
+def _show(one: Installed, format: Format) -> None:
+    from regard.pretrained import card_of
+
+    card = card_of(Path(one.folder))
+    if format is Format.json:
+        typer.echo(as_json(asdict(one) | {"card": card}))
+        return
+    told = card.rstrip().split("\n") if card else [f"# {one.name}", "", f"{one.does}; there is no card."]
+    rows = [("size", f"{one.bytes / 1e6:.1f} MB"), ("folder", one.folder)]
+    typer.echo("\n".join(map(harmless, [*told, "", *aligned(rows)])))

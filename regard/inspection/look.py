@@ -12,6 +12,7 @@ import torch
 from regard.errors import UserError
 from regard.inspection import alignment
 from regard.inspection.shown import CROSS, READING, Choice, Shown, Side, View, plain
+from regard.inspection.steps import Next
 
 
 @dataclass
@@ -61,11 +62,18 @@ class Look(Shown):
     finished: bool
     """False where the length limit cut it off: then there is no END."""
     beam: int = 1
+    length_penalty: float = 1.0
     search: list[SearchStep] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
     """What the search found, best first, as many as were asked for."""
     of: int = 0
     """Which of them is seen here."""
+    ids: list[int] = field(default_factory=list)
+    """The tokens of the target as numbers."""
+    given: int = 0
+    """So many of them were given to the search, not chosen by it."""
+    alternatives: list[list[Next]] = field(default_factory=list)
+    """What was likeliest at each step, given the tokens before it, likeliest first."""
 
     def views(self) -> Mapping[str, Callable[[Any, Choice], View]]:
         from regard.inspection.views import VIEWS
@@ -80,6 +88,9 @@ class Look(Shown):
 
     def tokens(self, side: str) -> Sequence[str]:
         return self.source.tokens if side == READING else self.read
+
+    def outputs(self) -> Sequence[str]:
+        return self.target.tokens
 
     def queries(self, kind: str) -> Sequence[str]:
         return self.target.tokens if kind == CROSS else super().queries(kind)
@@ -102,8 +113,15 @@ class Look(Shown):
         found[: merged.shape[0], : merged.shape[1]] = merged.numpy()
         return found
 
+    def word_probabilities(self) -> list[float]:
+        """How sure the model was of each target word, given those before it: of all its tokens, one after the other."""
+        found = [1.0] * len(self.target.words)
+        for word, probability in zip(self.target.word_of if found else [], self.probabilities):
+            found[word] *= probability
+        return found
+
     def parts(self) -> set[str]:
-        return super().parts() | {"matrices", "search"}
+        return super().parts() | {"matrices", "search", "ids", "alternatives"}
 
     def tree(self, parts: Collection[str] | None = None) -> dict[str, Any]:
         """With what is read from it: the two matrices."""

@@ -16,9 +16,33 @@ function show(figure) {
     line.setAttribute("stroke-opacity", (weight ?? 0).toFixed(3));
     title.textContent = title.textContent.slice(0, title.textContent.lastIndexOf(": ") + 2) + weight;
   }
+  if (figure.querySelector("[data-at=who]")) veil(figure, weights);
   const heading = figure.querySelector("svg .text text");
   heading.textContent = `${figure.querySelector("h2").textContent}, layer ${layer}, head ${head}`;
   figure.querySelector("svg").setAttribute("aria-label", heading.textContent);
+}
+
+// Over a picture a veil is as thick as a place was not looked at (inspection/patches.py); the first token may be a class.
+function veil(figure, weights) {
+  const places = all('[data-at^="place"]', figure);
+  const frame = figure.querySelector('[data-at^="looker"]');
+  const first = Number(frame.dataset.at.split(" ")[1]);
+  const query = Number(figure.dataset.query ?? first);
+  const greatest = Math.max(...weights[query].slice(seen.scene.before));
+  places.forEach((place, key) => {
+    const title = place.querySelector("title");
+    const weight = weights[query][key];
+    const share = greatest > 0 ? Math.min(1, weight / greatest) : 0;
+    place.setAttribute("fill-opacity", (0.88 * (1 - share)).toFixed(3));
+    title.textContent = title.textContent.slice(0, title.textContent.lastIndexOf(": ") + 2) + weight;
+  });
+  const at = (place, side) => Number(place.getAttribute(side));
+  const [from, to] = [places[first], places[query]];
+  const scale = at(to, "width") / at(from, "width");
+  const shift = ["x", "y"].map((side) => at(to, side) - scale * at(from, side));
+  frame.setAttribute("transform", `translate(${shift}) scale(${scale})`);
+  const name = (place) => place.querySelector("title").textContent.split(": ")[0];
+  figure.querySelector("[data-at=who]").textContent = `who looks: ${name(to)}`;
 }
 
 function pick(kind, head) {
@@ -63,6 +87,21 @@ for (const small of all('[data-at^="pick"]')) {
   const [, kind, ...head] = small.dataset.at.split(" ");
   small.addEventListener("click", () => pick(kind, head));
   small.addEventListener("keydown", (event) => event.key === "Enter" && pick(kind, head));
+}
+
+for (const small of all('[data-at^="of "]')) {
+  const [, kind, ...head] = small.dataset.at.split(" ");
+  small.addEventListener("click", () => pick(kind, head));
+}
+for (const place of all('figure[data-kind] [data-at^="place"]')) {
+  place.setAttribute("tabindex", "0");
+  const look = () => {
+    const figure = place.closest("figure");
+    figure.dataset.query = place.dataset.at.split(" ")[1];
+    show(figure);
+  };
+  place.addEventListener("click", look);
+  place.addEventListener("keydown", (event) => event.key === "Enter" && look());
 }
 
 // A link may name a head: page.html#cross-1-3 is layer 1, head 3.

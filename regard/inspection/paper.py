@@ -18,10 +18,11 @@ LONGEST = 24
 LIGHT = {
     "paper": "#ffffff",
     "text": "#29263b",
-    "faint": "#77738c",
+    "faint": "#6c6880",
     "tile": "#f3f1fa",
     "ink": "#43209e",
     "rust": "#c8553d",  # below zero, where ink is above
+    "veil": "#8a84a8",  # over what was not looked at; as far from black as from white
 }
 DARK = {
     "paper": "#17151f",
@@ -30,6 +31,7 @@ DARK = {
     "tile": "#24212f",
     "ink": "#c5b3ff",
     "rust": "#ff9f85",
+    "veil": "#6b6685",
 }
 RIM = "#8a84a8"
 HUES = 12
@@ -127,6 +129,7 @@ def hue(word: str) -> int:
     whatever stands around it. The studio's page counts the same way (serving/page/words.js)."""
     inside = [place for place, letter in enumerate(word) if unicodedata.category(letter)[0] in "LMN"]
     found = 0x811C9DC5  # FNV-1a
-    for byte in (word[inside[0] : inside[-1] + 1] if inside else word).lower().encode("utf-8", "replace"):
+    bare = word[inside[0] : inside[-1] + 1] if inside else word
+    for byte in re.sub("[\ud800-\udfff]", "\ufffd", bare.lower()).encode():
         found = (found ^ byte) * 0x01000193 & 0xFFFFFFFF
     return found % HUES

@@ -1,13 +1,18 @@
-"""A picture as a list of marks: rectangles, lines and words, in the colours of the paper. Drawn once, shown two ways.
+"""A picture as a list of marks: rectangles, lines, words, photographs. Drawn once, shown two ways.
 
 `svg()` writes them by hand, `figure()` gives them to matplotlib for PNG and PDF. Knows nothing of what is drawn.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from regard.inspection import paper
 from regard.inspection.paper import FONT, LIGHT
@@ -73,6 +78,29 @@ class _Words:
         return paper.text(self.words, self.x, self.y, more + _at(self.at), self.tooltip)
 
 
+@dataclass(frozen=True)
+class _Image:
+    """Pixels, each of which stays a square. A sheet's file holds them once, however often they are shown."""
+
+    pixels: np.ndarray
+    box: Box
+    key: str
+
+    def svg(self) -> str:
+        x, y, wide, high = self.box
+        return f'<use href="#{self.key}" transform="translate({x:.1f} {y:.1f}) scale({wide:.2f} {high:.2f})"/>'
+
+    def defined(self) -> str:
+        """One by one; where it is used it is stretched."""
+        return (
+            f'<image id="{self.key}" width="1" height="1" preserveAspectRatio="none" image-rendering="pixelated" '
+            f'href="{png(self.pixels)}"/>'
+        )
+
+
+Mark = _Boxes | _Line | _Words | _Image
+
+
 @dataclass
 class Sheet:
     """Marks, each in one of the paper's colours; a colour's marks lie on those of the colours before it (`LAYERS`).
@@ -85,9 +113,9 @@ class Sheet:
     title: str = ""
     width: float = 0.0
     height: float = 0.0
-    marks: dict[str, list[_Boxes | _Line | _Words]] = field(default_factory=dict)
+    marks: dict[str, list[Mark]] = field(default_factory=dict)
 
-    LAYERS = ("tile", "ink", "rust", "text", "faint")
+    LAYERS = ("tile", "veil", "ink", "rust", "text", "faint")
 
     def boxes(self, boxes: Sequence[Box], colour: str, opacity: float = 1.0, tooltip: str = "", at: str = "") -> None:
         self._reach(max((x + wide for x, _, wide, _ in boxes), default=0), max((b[1] + b[3] for b in boxes), default=0))
@@ -121,9 +149,18 @@ class Sheet:
         self._reach(x + {"start": 1.0, "middle": 0.5, "end": 0.0}[anchor] * long, y + 0.3 * size)
         self._mark(colour, _Words(words, x, y, anchor, size, bold, leans, tooltip, at))
 
+    def image(self, pixels: np.ndarray, box: Box) -> None:
+        """Pixels of bytes (H, W, 1 or 3), as large as the box. They lie among the tiles, below all else."""
+        self._reach(box[0] + box[2], box[1] + box[3])
+        key = "image-" + hashlib.sha256(repr(pixels.shape).encode() + pixels.tobytes()).hexdigest()[:16]
+        self._mark("tile", _Image(pixels, box, key))
+
     def svg(self) -> str:
         """Self-contained: no script, nothing from elsewhere."""
         groups = {name: [mark.svg() for mark in self.marks[name]] for name in self.LAYERS if name in self.marks}
+        images = {mark.key: mark.defined() for mark in self.marks.get("tile", []) if isinstance(mark, _Image)}
+        if images:
+            groups["tile"].insert(0, f"<defs>{''.join(images.values())}</defs>")
         width, height = (round(reach + paper.MARGIN) for reach in (self.width, self.height))
         return paper.picture(self.kind, width, height, groups, self.title, self.about)
 
@@ -141,14 +178,23 @@ class Sheet:
             _drawn(axes, LIGHT[name], self.marks.get(name, []), level)
         return figure
 
-    def _mark(self, colour: str, mark: _Boxes | _Line | _Words) -> None:
+    def _mark(self, colour: str, mark: Mark) -> None:
         self.marks.setdefault(colour, []).append(mark)
 
     def _reach(self, x: float, y: float) -> None:
         self.width, self.height = max(self.width, x), max(self.height, y)
 
 
-def _drawn(axes: Any, colour: str, marks: Sequence[_Boxes | _Line | _Words], level: int) -> None:
+def png(pixels: np.ndarray) -> str:
+    """A file of them as an address that holds it whole (data:)."""
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels).save(file, "PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+
+
+def _drawn(axes: Any, colour: str, marks: Sequence[Mark], level: int) -> None:
     from matplotlib.collections import LineCollection, PolyCollection
     from matplotlib.colors import to_rgba
 
@@ -162,6 +208,11 @@ def _drawn(axes: Any, colour: str, marks: Sequence[_Boxes | _Line | _Words], lev
             segments.append([mark.ends[:2], mark.ends[2:]])
             wides.append(mark.wide * points)
             strokes.append(to_rgba(colour, mark.opacity))
+        elif isinstance(mark, _Image):
+            x, y, wide, high = mark.box
+            shown = mark.pixels.repeat(3, axis=2) if mark.pixels.shape[2] == 1 else mark.pixels
+            extent = (x, x + wide, y + high, y)
+            axes.imshow(shown, extent=extent, aspect="auto", interpolation="nearest", zorder=level + 0.2)
         else:
             axes.text(
                 mark.x,

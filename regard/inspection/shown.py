@@ -21,6 +21,9 @@ from regard.errors import UserError, suggestion
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from regard.inspection.gradients import Gradients
+    from regard.inspection.numbers import Calculation
+
 CROSS, READING, WRITING = "cross", "source", "target"
 """Which attention: of the target to the source, of the source to itself, of the target to itself."""
 KINDS = {CROSS: "target to source", READING: "source to itself", WRITING: "target to itself"}
@@ -143,6 +146,16 @@ class Shown(ABC):
     gates: list[Gates] = field(default_factory=list)
     ponder: list[Ponder] = field(default_factory=list)
     positions: list[Positions] = field(default_factory=list)
+    gradients: list[Gradients] = field(default_factory=list)
+    """Those that were asked for (`gradients_of`): each takes a pass of its own."""
+    calculations: list[Calculation] = field(default_factory=list)
+    """Of the head that was last asked for (`calculation_of`)."""
+
+    def __post_init__(self) -> None:
+        self.follow: Callable[[int], Gradients] | None = None
+        """Finds the gradients of an output, where whoever made this look can."""
+        self.calculate: Callable[[Shown, Choice], Calculation] | None = None
+        """Follows the numbers of the head that was chosen, likewise."""
 
     @abstractmethod
     def views(self) -> Mapping[str, Callable[[Any, Choice], View]]:
@@ -168,6 +181,31 @@ class Shown(ABC):
         """The tokens at its columns."""
         return self.tokens(WRITING if kind == WRITING else READING)
 
+    def outputs(self) -> Sequence[str]:
+        """What the model said, one after the other: each can be asked what it came from (`gradients_of`)."""
+        return ()
+
+    def gradients_of(self, position: int | None = None) -> Gradients:
+        """How much one output, by default the last, changes with what the model had at each step."""
+        outputs = self.outputs()
+        place = len(outputs) - 1 if position is None else position
+        if outputs and not 0 <= place < len(outputs):
+            raise UserError(f"position {place}: there are the outputs 0 to {len(outputs) - 1}")
+        known = [one for one in self.gradients if one.position == place]
+        if known:
+            return known[0]
+        if self.follow is None or not outputs:
+            raise UserError("there are no gradients of this; they are there for models of text")
+        self.gradients.append(self.follow(place))
+        return self.gradients[-1]
+
+    def calculation_of(self, choice: Choice) -> Calculation:
+        """The numbers of one head for one token, from what goes in to what comes out."""
+        if self.calculate is None or not self.attention:
+            raise UserError("this model has no attention whose numbers one could follow; try the view gates")
+        self.calculations = [self.calculate(self, choice)]
+        return self.calculations[0]
+
     def of_kind(self, kind: str) -> list[Attention]:
         return [layer for layer in self.attention if layer.kind == kind]
 
@@ -182,7 +220,7 @@ class Shown(ABC):
 
     def parts(self) -> set[str]:
         """What of the data is only there for some view, and may be left out of a file for others."""
-        return {"attention", "gates", "ponder", "positions"}
+        return {"attention", "gates", "ponder", "positions", "gradients", "calculations"}
 
     def view(self, name: str = "", **choice: Any) -> View:
         """A view by its name, by default the usual one. `choice` has the fields of Choice."""

@@ -13,6 +13,7 @@ import torch
 from regard.errors import UserError, suggestion
 from regard.inspection.drawing import matrix_figure, matrix_svg
 from regard.inspection.gates import gates_figure, gates_svg
+from regard.inspection.gradients import gradients
 from regard.inspection.grid import Block, grid
 from regard.inspection.lines import lines
 from regard.inspection.look import Look, among
@@ -20,7 +21,9 @@ from regard.inspection.paper import isolated
 from regard.inspection.positions import positions as positions_sheet
 from regard.inspection.sheet import Sheet
 from regard.inspection.shown import CROSS, KINDS, Choice, Gates, Picture, Shown, View
+from regard.inspection.steps import steps
 from regard.inspection.tree import tree
+from regard.inspection.worked import agreement, called, worked
 
 
 def _alignment(seen: Look, choice: Choice) -> View:
@@ -122,12 +125,33 @@ def ponder(seen: Shown, choice: Choice) -> View:
     return View("ponder", about, ("ponder",), found)
 
 
+def _steps(seen: Look, choice: Choice) -> View:
+    weights = seen.token_matrix(choice.layer, choice.head) if seen.of_kind(CROSS) else None
+    given = seen.target.tokens, seen.probabilities, seen.alternatives, seen.source.tokens, weights, _title(seen)
+    looked = "where it looked just then, " if weights is not None else "(it has no attention, so it looked nowhere) "
+    about = f"A row is a step: the token that was written, how sure the model was of it, {looked}and what else it "
+    about += "thought of."
+    return View("steps", about, ("alternatives", "ids", "matrices"), [drawn("step by step", partial(steps, *given))])
+
+
+def numbers(seen: Shown, choice: Choice) -> View:
+    found = seen.calculation_of(choice)
+    about = (
+        "How one token looked, number by number: ink is above zero, rust below, and the farther from zero the darker. "
+        f"{agreement(found)}"
+    )
+    return View("numbers", about, ("calculations",), [drawn(called(found), partial(worked, found))])
+
+
 VIEWS: dict[str, Callable[[Any, Choice], View]] = {
     "alignment": _alignment,
     "heads": heads,
+    "steps": _steps,
+    "numbers": numbers,
     "positions": positions,
     "beam": _beam,
     "gates": gates,
+    "gradients": gradients,
     "ponder": ponder,
 }
 

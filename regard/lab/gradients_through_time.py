@@ -19,6 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.inspection.following import following, through_time
 from regard.lab._drawing import PALETTE, TILE, label_ends, panels
 from regard.lab._experiment import Experiment, Numbers, Setting, Verdict, one_thread
 from regard.layers.cell._base import Cell
@@ -155,13 +156,9 @@ def gradients_at_every_step(
 
     The loss is a sum over sequences, so that each row's gradient is its own.
     """
-    projected, state = cell.project(x), cell.empty(len(x))
-    states: list[Tensor] = []
-    for t in range(x.shape[1]):
-        state, _ = cell.step(projected[:, t], state)
-        states += state
-    gradients = torch.autograd.grad(loss(state[0]), states)
-    return {name: torch.stack(gradients[i :: len(cell.parts)]) for i, name in enumerate(cell.parts)}
+    with following(cell) as states:
+        outputs, _ = cell(x)
+    return {part: found.transpose(0, 1) for part, found in through_time(loss(outputs[:, -1]), states).items()}
 
 
 def sequences(rows: int, length: int, random: torch.Generator) -> tuple[Float[Tensor, "B T 2"], Float[Tensor, " B"]]:

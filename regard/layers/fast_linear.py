@@ -32,8 +32,13 @@ class FastLinear(nn.Module, ABC):
         self._weight, self._bias = weight.detach(), None if bias is None else bias.detach()
         self._parts: dict[tuple[int, int], FastLinear] = {}
 
+    def forward(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N P"]:
+        if x.requires_grad:  # the kernels know no gradient: who looks back goes through the weights as they were
+            return F.linear(x, self._weight, self._bias)
+        return self.fast(x)
+
     @abstractmethod
-    def forward(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N P"]: ...
+    def fast(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N P"]: ...
 
     def part(self, x: Float[Tensor, "*N D"], start: int, stop: int) -> Float[Tensor, "*N Q"]:
         """Some rows of W only; laid out when they are first asked for."""
@@ -50,7 +55,7 @@ class PackedLinear(FastLinear):
         super().__init__(weight, bias)
         self._packed: Tensor | None = None
 
-    def forward(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N P"]:
+    def fast(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N P"]:
         if x.numel() < FEW * x.shape[-1]:
             return F.linear(x, self._weight, self._bias)
         if self._packed is None:
@@ -68,7 +73,7 @@ class Int8Linear(FastLinear):
         super().__init__(weight, bias)
         self._packed: torch.ScriptObject | None = None
 
-    def forward(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N P"]:
+    def fast(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N P"]:
         if self._packed is None:
             self._packed = _packed_int8(self._weight)
         # The kernel has one scale for all of x, so each row is brought to the range from -1 to 1 before and back after.

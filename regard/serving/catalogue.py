@@ -28,6 +28,8 @@ class Served:
     """Languages by their internal codes (languages.py); empty for what does not translate."""
     aligns: bool = True
     """Whether it knows which word came from which: a decoder without attention does not."""
+    optional: bool = False
+    """Whether the server does without it where it cannot be loaded."""
 
 
 class Catalogue:
@@ -75,22 +77,23 @@ class Catalogue:
 
 def read_catalogue(names: Iterable[str]) -> Catalogue:
     """Of model folders, runs, shipped models' names, and folders that hold several models."""
-    found = [model for name in names for model in _models(name)]
+    found = [model for name in names for model in read_models(name)]
     if not found:
         raise UserError("no model was named; try: regard serve --model fr-en")
     return Catalogue(found)
 
 
-def _models(name: str) -> list[Served]:
+def read_models(name: str, languages: bool = True) -> list[Served]:
+    """What one name stands for. With `languages`, a translator has to say between which."""
     path = Path(name)
     if folder := _folder(path):
-        return [_served(_public_name(path), folder)]
+        return [_served(_public_name(path), folder, languages)]
     inside = sorted(path.iterdir()) if path.is_dir() else []
     if several := [(child.name, folder) for child in inside if child.is_dir() and (folder := _folder(child))]:
-        return [_served(_NOT_PLAIN.sub("-", child), folder) for child, folder in several]
+        return [_served(_NOT_PLAIN.sub("-", child), folder, languages) for child, folder in several]
     shipped = shipped_models()
     if name in shipped:
-        return [_served(name, shipped[name])]
+        return [_served(name, shipped[name], languages)]
     if path.is_dir():
         raise UserError(
             f"{path}: no model in this folder (no manifest.json); give a model folder, a run or a folder of them"
@@ -111,12 +114,12 @@ def _public_name(path: Path) -> str:
     return _NOT_PLAIN.sub("-", path.resolve().name).strip("-.") or "model"
 
 
-def _served(name: str, folder: Path) -> Served:
+def _served(name: str, folder: Path, languages: bool) -> Served:
     recipe = read_recipe(folder)
     if recipe.task != "translate":
         return Served(name, folder, recipe.task)
     source, target = internal(recipe.source_language), internal(recipe.target_language)
-    if not _CODE.fullmatch(source) or not _CODE.fullmatch(target):
+    if languages and (not _CODE.fullmatch(source) or not _CODE.fullmatch(target)):
         raise UserError(
             f"{folder}: its recipe does not say between which languages it translates; set source_language and "
             "target_language, such as fr and en, when training"

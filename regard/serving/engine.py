@@ -129,6 +129,16 @@ class Engine:
         return bool(self._workers) and any(worker.alive for worker in self._workers)
 
     @property
+    def loading(self) -> str:
+        """The model that is being loaded."""
+        return next((worker.loading for worker in self._workers if worker.loading), "")
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Models that the server does without, each with the reason."""
+        return {name: why for worker in self._workers for name, why in worker.failed.items()}
+
+    @property
     def waiting(self) -> int:
         return sum(map(len, self._queue.values()))
 
@@ -139,7 +149,9 @@ class Engine:
     async def start(self) -> None:
         """Raises a UserError where the models cannot be loaded."""
         count = self.settings.workers or (1 if on_gpu(self.settings.device) else min(cores(), MOST_WORKERS))
-        hired = [Worker(self.settings, self.catalogue, max(1, cores() // count)) for _ in range(count)]
+        threads = self.settings.threads or max(1, cores() // count)
+        hired = [Worker(self.settings, self.catalogue, threads) for _ in range(count)]
+        self._workers = hired
         try:
             await asyncio.gather(*(worker.start() for worker in hired))
         except BaseException as error:
@@ -147,7 +159,7 @@ class Engine:
             if isinstance(error, WorkerLost):
                 raise UserError(f"a worker ended while it was starting ({error}); is there enough memory?") from None
             raise
-        self._workers, self._idle = hired, list(hired)
+        self._idle = list(hired)
         self._tasks = [asyncio.create_task(self._listen(worker)) for worker in hired]
         self._tasks.append(asyncio.create_task(self._dispatch()))
 
@@ -175,12 +187,13 @@ class Engine:
             self._kept.put(key, tree)
         return [Translated.from_tree(known[key]) for key in keys]
 
-    async def ask(self, model: str, task: str, request: dict[str, Any]) -> dict[str, Any]:
-        return (await self._done([Job(("ask", model, task), request, self._future(), 500)]))[0]
+    async def ask(self, model: str, task: str, request: dict[str, Any], room: str = "answering") -> dict[str, Any]:
+        """`room` is the folder of serving/ whose file of the name `task` answers."""
+        return (await self._done([Job(("ask", model, (room, task)), request, self._future(), 500)]))[0]
 
     async def stream(self, model: str, task: str, request: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
         parts: asyncio.Queue[Any] = asyncio.Queue()
-        job = Job(("stream", model, task), request, self._future(), 500, parts=parts)
+        job = Job(("stream", model, ("answering", task)), request, self._future(), 500, parts=parts)
         waiting = asyncio.create_task(self._done([job]))
         waiting.add_done_callback(lambda _: parts.put_nowait(None))
         try:
@@ -274,7 +287,7 @@ class Engine:
             message |= {"texts": [job.content for job in chosen], "how": asdict(how)}
             self.batches, self.batched = self.batches + 1, self.batched + len(chosen)
         else:
-            message |= {"task": how, "request": chosen[0].content}
+            message |= {"room": how[0], "task": how[1], "request": chosen[0].content}
         worker.give(message, chosen)
 
     def _choose(self) -> list[Job]:

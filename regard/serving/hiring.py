@@ -59,6 +59,8 @@ class Worker:
             "device": settings.device,
             "precision": settings.precision,
             "memory": settings.worker_memory,
+            "warm": settings.warm,
+            "optional": [model.name for model in catalogue.models.values() if model.optional],
         }
         self._threads = threads
         self._process: asyncio.subprocess.Process | None = None
@@ -67,6 +69,8 @@ class Worker:
         self.next_id = 1
         self._given = 0.0
         self.alive = False
+        self.loading = ""
+        self.failed: dict[str, str] = {}
 
     @property
     def pid(self) -> int | None:
@@ -84,9 +88,12 @@ class Worker:
             start_new_session=True,  # what a terminal or a service manager sends to the server's group is not for it
         )
         self._send(self._wanted)
-        said = await self._read()
+        while "loading" in (said := await self._read()):
+            self.loading = said["loading"]
+        self.loading = ""
         if "refused" in said:
             raise UserError(said["refused"])
+        self.failed = said.get("failed", {})
         self.alive = True
 
     async def stop(self) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from regard.errors import UserError
@@ -29,16 +30,25 @@ PATIENCE = 15.0
 IDLE = 30
 """Seconds that a connection stays open between two requests."""
 Note = Callable[[str], None]
+Make = Callable[[Settings, Catalogue, Engine, bool], FastAPI]
 
 
 def serve(settings: Settings, note: Note) -> int:
     """Runs until it is told to stop; the exit code."""
     check_device(settings.device)
     catalogue = read_catalogue(settings.models)
+    detection.warm()
+    return listen(settings, catalogue, note, make_app)
+
+
+def listen(settings: Settings, catalogue: Catalogue, note: Note, make: Make, opened: Note | None = None) -> int:
+    """Serves what `make` makes. Without `opened` it answers when its models are loaded. With it, at once: `opened` is
+    told the address, and questions to models wait."""
+    check_device(settings.device)
     with bound(settings.host, settings.port) as listening:
         if told := warning(settings):
             note(told)
-        return asyncio.run(_run(settings, catalogue, listening, note))
+        return asyncio.run(_run(settings, catalogue, listening, note, make, opened))
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -62,21 +72,27 @@ def bound(host: str, port: int) -> socket.socket:
     return listening
 
 
-async def _run(settings: Settings, catalogue: Catalogue, listening: socket.socket, note: Note) -> int:
+async def _run(
+    settings: Settings,
+    catalogue: Catalogue,
+    listening: socket.socket,
+    note: Note,
+    make: Make,
+    opened: Note | None,
+) -> int:
     engine = Engine(settings, catalogue, note)
-    app = make_app(settings, catalogue, engine, settings.log)
-    detection.warm()
+    app = make(settings, catalogue, engine, settings.log)
     stopping = Stopping(settings.grace, note)
     note(f"loading {', '.join(catalogue.models)} ...")
     starting = asyncio.create_task(engine.start())
     with stopping.on_signals():
         told = asyncio.create_task(stopping.told.wait())
-        await asyncio.wait([starting, told], return_when=asyncio.FIRST_COMPLETED)
-        if not starting.done():
-            starting.cancel()
-            await asyncio.gather(starting, return_exceptions=True)
-            return 0
-        starting.result()
+        if opened is None:
+            await asyncio.wait([starting, told], return_when=asyncio.FIRST_COMPLETED)
+            if not starting.done():
+                await _given_up(starting)
+                return 0
+            starting.result()
         server = Server(
             uvicorn.Config(
                 stopping.counted(app),
@@ -98,8 +114,18 @@ async def _run(settings: Settings, catalogue: Catalogue, listening: socket.socke
         broken = asyncio.create_task(engine.broken.wait())
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
-        note(f"ready on http://{shown}:{port}{settings.url_prefix} (documentation at /docs); Ctrl-C stops")
-        await asyncio.wait([serving, broken, told], return_when=asyncio.FIRST_COMPLETED)
+        address = f"http://{shown}:{port}{settings.url_prefix}"
+        while not server.started and not serving.done():
+            await asyncio.sleep(0.005)
+        if opened is None:
+            note(f"ready on {address} (documentation at /docs); Ctrl-C stops")
+        else:
+            opened(address)
+            await asyncio.wait([serving, starting, told], return_when=asyncio.FIRST_COMPLETED)
+        refused = starting.exception() if starting.done() else None
+        if not refused:
+            await asyncio.wait([serving, broken, told], return_when=asyncio.FIRST_COMPLETED)
+        await _given_up(starting)
         cut_off = 0
         if told.done():
             app.state.draining = True
@@ -110,7 +136,15 @@ async def _run(settings: Settings, catalogue: Catalogue, listening: socket.socke
     if broken.done():
         note("no worker can be started any more; look at the lines above")
     broken.cancel()
+    if refused:
+        raise refused
     return 1 if cut_off or engine.broken.is_set() else 0
+
+
+async def _given_up(starting: asyncio.Task[None]) -> None:
+    """Ends a start that nobody waits for; one that is over stays as it is."""
+    starting.cancel()
+    await asyncio.gather(starting, return_exceptions=True)
 
 
 class Server(uvicorn.Server):

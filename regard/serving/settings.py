@@ -20,6 +20,10 @@ class Settings:
     precision: str = "auto"
     workers: int = 0
     """Processes that own the models; 0 means one for each core of a CPU, at most four, and one on a GPU."""
+    warm: bool = True
+    """Whether a worker tries each translator once before it says that it is ready, so that nobody waits for that."""
+    threads: int = 0
+    """With which a worker computes; 0 means its share of the cores."""
     worker_memory: int = 0
     """Mebibytes of memory that a worker may ask for; 0 means no limit."""
 

@@ -21,8 +21,10 @@ from queue import SimpleQueue
 from typing import IO, Any
 
 from regard.errors import UserError
-from regard.serving.answering import module_of
+from regard.serving import answering, looking
 
+ROOMS = {"answering": answering.module_of, "looking": looking.module_of}
+"""Where the file is that answers what is asked."""
 TOO_MUCH = "The server has not enough memory for this request; ask for less at once"
 
 
@@ -128,10 +130,10 @@ class Worker:
         from regard.decoding.abandoning import abandoning
 
         with abandoning(self.jobs.stop_if_gone):
-            return {"answer": module_of(job["task"]).answer(self.models[job["model"]], job["request"])}
+            return {"answer": ROOMS[job["room"]](job["task"]).answer(self.models[job["model"]], job["request"])}
 
     def _stream(self, job: dict[str, Any]) -> dict[str, Any]:
-        for part in module_of(job["task"]).parts(self.models[job["model"]], job["request"]):
+        for part in ROOMS[job["room"]](job["task"]).parts(self.models[job["model"]], job["request"]):
             self.say({"id": job["id"], "part": part})
             self.jobs.stop_if_gone()
         return {"answer": None}
@@ -191,20 +193,34 @@ def main() -> None:
     wanted = jobs.first()
     worker = Worker({}, jobs, out)
     try:
-        import regard
-
-        for name, folder in wanted["models"].items():
-            model = regard.load(folder, device=wanted["device"], precision=wanted["precision"])
-            worker.models[name] = model
-            if hasattr(model, "translate"):
-                model.translate("a")  # weights are laid out when they are first used: let nobody wait for that
+        failed = _load(worker, wanted)
     except UserError as error:
         worker.say({"refused": str(error)})
         return
     if wanted["memory"]:
         _limit_memory(wanted["memory"])
-    worker.say({"ready": os.getpid()})
+    worker.say({"ready": os.getpid(), "failed": failed})
     worker.run()
+
+
+def _load(worker: Worker, wanted: dict[str, Any]) -> dict[str, str]:
+    """Loads the models; why not, of those that are optional and cannot be loaded."""
+    failed = {}
+    for name, folder in wanted["models"].items():
+        worker.say({"loading": name})
+        import regard  # takes seconds: after it was said what they are for
+
+        try:
+            model = regard.load(folder, device=wanted["device"], precision=wanted["precision"])
+        except UserError as error:
+            if name not in wanted["optional"]:
+                raise
+            failed[name] = str(error)
+            continue
+        worker.models[name] = model
+        if wanted["warm"] and hasattr(model, "translate"):
+            model.translate("a")  # weights are laid out when they are first used: let nobody wait for that
+    return failed
 
 
 if __name__ == "__main__":

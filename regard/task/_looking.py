@@ -7,18 +7,24 @@ over the finished text by itself, so it shows the hypothesis that was chosen, wh
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 
 from regard.data.batching import pad
+from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.watching import Step, watching
 from regard.errors import UserError
 from regard.inspection.capture import capture
+from regard.inspection.gradients import Gradients
 from regard.inspection.look import Branch, Candidate, Look, SearchStep
 from regard.inspection.shown import READING, WRITING, Side
 from regard.task import _told as told
-from regard.types import BEGIN, END
+from regard.task._calculation.chosen import follower
+from regard.task._gradients import gradients_of
+from regard.task._stepping import check_given, likeliest
+from regard.types import BEGIN, END, Hypothesis
 
 if TYPE_CHECKING:
     from regard.task.translate import Translator
@@ -34,23 +40,31 @@ def look(
     max_length: int | None = None,
     n_best: int = 1,
     of: int = 0,
+    given: Sequence[int] = (),
 ) -> Look:
     """What the model did to translate one sentence. Who asks has made sure that it is one.
 
-    Of the `n_best` translations that the search is to find, number `of` is looked at, counted from 0.
+    Of the `n_best` translations that the search is to find, number `of` is looked at, counted from 0. The
+    tokens `given` are how it begins.
     """
     settings, tokenizer, model = translator.recipe.decoding, translator.tokenizer, translator.model
     width = settings.beam if beam is None else beam
+    penalty = settings.length_penalty if length_penalty is None else length_penalty
     source = translator.encode(text)
+    check_given(given, model, len(tokenizer))
     steps: list[Step] = []
-    with watching(steps.append):
-        (found,) = translator.search(
-            [source],
-            beam=width,
-            n_best=max(n_best, of + 1),
-            length_penalty=settings.length_penalty if length_penalty is None else length_penalty,
-            max_length=settings.max_length if max_length is None else max_length,
-        )
+    if given and given[-1] == END:
+        found = [Hypothesis(list(given[:-1]), 0.0, 0.0)]
+    else:
+        with watching(steps.append):
+            (found,) = translator.search(
+                [source],
+                beam=width,
+                n_best=max(n_best, of + 1),
+                length_penalty=penalty,
+                max_length=settings.max_length if max_length is None else max_length,
+                prefix=given,
+            )
     if not 0 <= of < len(found):
         raise UserError(f"translation {of}: the search found {len(found)}, counted from 0")
     best = found[of]
@@ -59,14 +73,15 @@ def look(
     ids, mask = (tensor.to(translator.device) for tensor in pad([[*source, END]]))
     with capture(model) as seen:
         logits = model(ids, mask, torch.tensor([fed], device=translator.device))
-    sure = logits[0].float().softmax(-1).gather(1, torch.tensor(written, device=logits.device)[:, None])[:, 0]
+    chances = logits[0].float().softmax(-1)
+    sure = chances.gather(1, torch.tensor(written, device=logits.device)[:, None])[:, 0]
     decoded = tokenizer.decode(best.ids).strip()
     lengths = {READING: len(source) + 1, WRITING: len(fed)}
     modules = dict(model.named_modules())
-    return Look(
+    shown = Look(
         model=name,
-        source=Side(text.strip(), tokenizer.pieces([*source, END]), *_words(translator, text, source)),
-        target=Side(decoded, tokenizer.pieces(written), *_words(translator, decoded, best.ids)),
+        source=Side(text.strip(), tokenizer.pieces([*source, END]), *in_words(tokenizer, text, source)),
+        target=Side(decoded, tokenizer.pieces(written), *in_words(tokenizer, decoded, best.ids)),
         read=tokenizer.pieces(fed),
         probabilities=sure.tolist(),
         log_probability=best.log_probability,
@@ -77,24 +92,48 @@ def look(
         ponder=told.ponder(modules, seen),
         positions=told.positions(modules, max(told.POSITIONS, *lengths.values()), translator.device),
         beam=width,
-        search=_search(steps, best.ids, best.finished, translator),
+        length_penalty=penalty,
+        search=searched(steps, best.ids, best.finished, tokenizer, given),
         candidates=[
             Candidate(tokenizer.decode(one.ids).strip(), one.log_probability, one.score, one.finished) for one in found
         ],
         of=of,
+        ids=written,
+        given=len(given),
+        alternatives=[likeliest(one, tokenizer) for one in chances],
     )
+    shown.calculate = follower(model, lambda: model(ids, mask, torch.tensor([fed], device=translator.device)))
+    shown.follow = partial(_follow, translator, [*source, END], fed, written, shown)
+    return shown
 
 
-def _words(translator: Translator, text: str, ids: list[int]) -> tuple[list[str], list[int]]:
+def _follow(
+    translator: Translator, source: list[int], fed: list[int], written: list[int], shown: Look, position: int
+) -> Gradients:
+    """What one token of the translation came from. What is written after it cannot count, and is not fed."""
+    read = fed[: position + 1]
+
+    def log_probability() -> torch.Tensor:
+        ids, mask = (tensor.to(translator.device) for tensor in pad([source]))
+        logits = translator.model(ids, mask, torch.tensor([read], device=translator.device))
+        return logits[0, -1].float().log_softmax(-1)[written[position]]
+
+    lengths = {READING: len(source), WRITING: len(read)}
+    return gradients_of(translator.model, log_probability, position, shown.target.tokens[position], lengths)
+
+
+def in_words(tokenizer: Tokenizer, text: str, ids: list[int]) -> tuple[list[str], list[int]]:
     """The words as they were typed, where the tokenizer kept as many of them; else as it gives them back."""
-    typed, kept = text.split(), translator.tokenizer.decode(ids).split()
-    return typed if len(typed) == len(kept) else kept, translator.tokenizer.word_index(ids)
+    typed, kept = text.split(), tokenizer.decode(ids).split()
+    return typed if len(typed) == len(kept) else kept, tokenizer.word_index(ids)
 
 
-def _search(steps: Sequence[Step], ids: list[int], finished: bool, translator: Translator) -> list[SearchStep]:
-    """The steps of one sentence's search, without rows that lead nowhere."""
+def searched(
+    steps: Sequence[Step], ids: list[int], finished: bool, tokenizer: Tokenizer, given: Sequence[int] = ()
+) -> list[SearchStep]:
+    """The steps of one sentence's search, without rows that lead nowhere. It begins after the tokens given."""
     found: list[SearchStep] = []
-    before: dict[int, tuple[int, list[int]]] = {0: (0, [])}  # row -> its place in the list, and the tokens so far
+    before: dict[int, tuple[int, list[int]]] = {0: (0, list(given))}  # row -> its place in the list, the tokens so far
     for step in steps:
         parents, tokens, totals, ends, scores, kept = (
             part[0].tolist() for part in (step.parents, step.tokens, step.totals, step.ends, step.scores, step.kept)
@@ -107,12 +146,10 @@ def _search(steps: Sequence[Step], ids: list[int], finished: bool, translator: T
             place, past = before[parent]
             so_far = [*past, token]
             after[row] = (len(still), so_far)
-            shown = translator.tokenizer.pieces([token])[0]
+            shown = tokenizer.pieces([token])[0]
             still.append(Branch(place, shown, total, so_far == ids[: len(so_far)]))
         ended = [
-            Branch(
-                before[row][0], translator.tokenizer.pieces([END])[0], end, finished and before[row][1] == ids, score
-            )
+            Branch(before[row][0], tokenizer.pieces([END])[0], end, finished and before[row][1] == ids, score)
             for row, (end, score, stays) in enumerate(zip(ends, scores, kept))
             if stays and row in before
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from jaxtyping import Int
@@ -25,6 +25,9 @@ from regard.layers.embedding import TokenEmbedding
 from regard.task._base import ExampleTask, Progress
 from regard.types import BEGIN, END, Hypothesis, Memory, Steps
 
+if TYPE_CHECKING:
+    from regard.inspection.vision import CaptionLook
+
 
 @torch.inference_mode()
 def search(
@@ -35,14 +38,23 @@ def search(
     width: int,
     n_best: int,
     length_penalty: float,
+    prefix: Int[Tensor, "B P"] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The best texts, at most `limits` tokens long, in which nothing is said more than `loops` times in a row."""
+    """The best texts, at most `limits` tokens long, in which nothing is said more than `loops` times in a row. A prefix
+    is how each of them begins, whatever the model thinks of it."""
     rows = 1 if width == 1 and n_best == 1 else max(width, n_best)
     rules: list[Rule] = [Forbid(), NoLoops(loops, rows)]
     if rows == 1:
-        return [[h] for h in greedy(decoder, memory, max_lengths=limits, rules=rules)]
+        return [[h] for h in greedy(decoder, memory, max_lengths=limits, rules=rules, prefix=prefix)]
     return beam_search(
-        decoder, memory, max_lengths=limits, width=rows, n_best=n_best, length_penalty=length_penalty, rules=rules
+        decoder,
+        memory,
+        max_lengths=limits,
+        width=rows,
+        n_best=n_best,
+        length_penalty=length_penalty,
+        rules=rules,
+        prefix=prefix,
     )
 
 
@@ -145,6 +157,21 @@ class Writer(ExampleTask):
             for state, ids in zip(hidden.unbind(1), wanted.unbind(1))
         ]
         return [row[: len(ids)] for row, ids in zip(torch.stack(columns, 1).tolist(), texts)]
+
+    def inspect(
+        self,
+        given: Any,
+        *,
+        name: str = "",
+        beam: int | None = None,
+        length_penalty: float | None = None,
+        max_length: int | None = None,
+        n_best: int = 1,
+    ) -> CaptionLook:
+        """What the model did to write about one input: a file by its name or its bytes, or what was read of it."""
+        from regard.task._looking_at_pictures import look_while_writing
+
+        return look_while_writing(self, given, name, beam, length_penalty, max_length, n_best)
 
     @torch.inference_mode()
     def attention(self, raw: Raw, ids: Sequence[int]) -> Tensor:

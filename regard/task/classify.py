@@ -12,8 +12,11 @@ from regard.data.codec import Pair
 from regard.data.format._base import Example
 from regard.data.input._base import Raw
 from regard.data.target.label import Label
+from regard.errors import UserError
 from regard.evaluation.labels import accuracy, macro_f1
+from regard.inspection.shown import Shown
 from regard.task._base import ExampleTask, Progress
+from regard.task._looking_at_text import look_at_class
 from regard.types import Validation
 
 __all__ = ["Classifier"]
@@ -57,6 +60,17 @@ class Classifier(ExampleTask):
                 ranked = sorted(zip(self.labels.names, row), key=lambda pair: -pair[1])
                 found[index] = Classification(*ranked[0], dict(ranked))
         return [found[i] for i in range(len(raws))]
+
+    def inspect(self, given: Any, *, name: str = "") -> Shown:
+        """What the model did with one input: a text, or a picture's file, bytes or pixels; `name` is the model's."""
+        kind = self.pair.input.kind
+        if kind == "image":
+            from regard.task._looking_at_pictures import look_at_picture
+
+            return look_at_picture(self, given, name)
+        if kind == "text":
+            return look_at_class(self, given, name)
+        raise UserError(f"this model reads {kind}, and there are no pictures of what it does with that yet")
 
     def judge(self, valid: Sequence[Example]) -> Validation:
         found = self.classify([example.input for example in valid])

@@ -18,7 +18,9 @@ from regard.data.input.text import Text
 from regard.data.target.hidden import Hidden
 from regard.data.tokenizer._base import Tokenizer
 from regard.errors import UserError
+from regard.inspection.language import TextLook
 from regard.task._base import ExampleTask
+from regard.task._looking_at_text import look_at_blanks
 from regard.types import END, UNKNOWN, Validation
 
 __all__ = ["Filler"]
@@ -76,6 +78,10 @@ class Filler(ExampleTask):
             blanks = [self._candidates(row, self._opens(text, blank), top) for row, blank in zip(logits, _blanks(text))]
             result.append(Filled(_filled(text, blanks), blanks))
         return result
+
+    def inspect(self, text: str, *, name: str = "") -> TextLook:
+        """What the model did to fill the blanks of one text."""
+        return look_at_blanks(self, text, name)
 
     def hidden(self, text: str) -> tuple[list[int], list[int]]:
         """The ids of a text with its blanks hidden, and where these are."""

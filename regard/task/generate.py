@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.config import Recipe
@@ -31,8 +31,10 @@ from regard.decoding.rules import Forbid, MinLength, Rule
 from regard.decoding.sampling import check_sampling, distribution
 from regard.decoding.stream import stream
 from regard.errors import UserError
+from regard.inspection.language import LanguageLook
 from regard.model.language_model import LanguageModel
 from regard.task._base import Note, Prepared, Task
+from regard.task._looking_at_text import look_at_language
 from regard.task._writing import longest_text
 from regard.types import BEGIN, END, PAD, UNKNOWN, Validation, nothing
 
@@ -215,11 +217,11 @@ class Generator(Task):
         ids = self.encode(text)
         if not ids:
             return Score([], [])
-        (costs,) = self.surprise([np.array(ids)], self.window // 2, 0 if self._forgets else len(ids) + 1)
+        (costs,) = self.surprise([np.array(ids)], self.window // 2, 0 if self.forgets else len(ids) + 1)
         return Score(self.tokenizer.pieces(ids), (-costs).tolist())
 
     @cached_property
-    def _forgets(self) -> bool:
+    def forgets(self) -> bool:
         """Whether the model keeps its past in slots, which are full at some time, or carries a state for ever."""
         return bool(self.model.decoder.start(nothing(1, self.device), 1, 1).slots)
 
@@ -317,11 +319,8 @@ class Generator(Task):
     ) -> list[Next]:
         """The `count` likeliest tokens after a text, with the probabilities that `stream` draws them with."""
         check_sampling(temperature, top_k, top_p)
-        ids = self.encode(prompt)
-        kept = ids if not self._forgets or len(ids) < self.window else ids[-(self.window // 2) :]
-        fed = first_ids(1, torch.tensor([kept], dtype=torch.long), self.device)
-        log_probs = next_log_probs(self.model(fed), fed[:, 1:], self.rules)
-        probabilities, tokens = distribution(log_probs, temperature, top_k, top_p)
+        _, log_probs = self.outlook(self.encode(prompt))
+        probabilities, tokens = distribution(log_probs[None], temperature, top_k, top_p)
         likeliest = probabilities[0].topk(min(count, probabilities.shape[1]))
         found = []
         for probability, place in zip(likeliest.values.tolist(), likeliest.indices.tolist()):
@@ -330,6 +329,20 @@ class Generator(Task):
                 (piece,), (text,) = self.tokenizer.pieces([token]), self.tokenizer.surfaces([token])
                 found.append(Next(piece, text, probability))
         return found
+
+    @torch.inference_mode()
+    def outlook(self, ids: list[int]) -> tuple[Tensor, Tensor]:
+        """The logits of the token after these, and its log-probabilities, -inf where it is never written: (V,) each."""
+        kept = ids if not self.forgets or len(ids) < self.window else ids[-(self.window // 2) :]
+        fed = first_ids(1, torch.tensor([kept], dtype=torch.long), self.device)
+        logits = self.model(fed)
+        return logits[0, -1], next_log_probs(logits, fed[:, 1:], self.rules)[0]
+
+    def inspect(
+        self, text: str, *, name: str = "", temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0
+    ) -> LanguageLook:
+        """How sure the model is of each token of a text, what may come next, and what it did to know."""
+        return look_at_language(self, text, name, temperature, top_k, top_p)
 
 
 class Spelling:

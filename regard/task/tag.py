@@ -17,7 +17,9 @@ from regard.data.target.tags import Tags
 from regard.data.words import words_of
 from regard.evaluation.entities import entities, entity_scores
 from regard.evaluation.labels import accuracy
+from regard.inspection.language import TextLook
 from regard.task._base import ExampleTask, Progress
+from regard.task._looking_at_text import look_at_tags
 from regard.types import Validation
 
 __all__ = ["Tagger"]
@@ -79,6 +81,10 @@ class Tagger(ExampleTask):
         cut = [self._words(raw) for raw in raws]
         found = self._tagged([words for _, words, _ in cut], progress)
         return [_tagging(*parts, *tags) for parts, tags in zip(cut, found)]
+
+    def inspect(self, text: str, *, name: str = "") -> TextLook:
+        """What the model did to tag one text."""
+        return look_at_tags(self, text, name)
 
     def judge(self, valid: Sequence[Example]) -> Validation:
         target = self.pair.target

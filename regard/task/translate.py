@@ -195,13 +195,15 @@ class Translator(Task):
         batch_tokens: int = 4096,
         progress: Progress | None = None,
         gone: Gone | None = None,
+        prefix: Sequence[int] = (),
     ) -> list[list[Hypothesis]]:
-        """The best hypotheses for each source, best first; batched by length, answered in order."""
+        """The best hypotheses for each source, best first; batched by length, answered in order. All begin with the
+        prefix, which is given: what the model thinks of it does not count."""
         found: list[list[Hypothesis]] = [[] for _ in sources]
         for indexes in sorted_batches([[*ids, END] for ids in sources], batch_tokens):
             chosen = [[*sources[i], END] for i in indexes]
             with abandoning(gone and partial(_places, gone, indexes)):
-                results = self._search_batch(chosen, beam, n_best, length_penalty, max_length)
+                results = self._search_batch(chosen, beam, n_best, length_penalty, max_length, prefix)
             for index, hypotheses in zip(indexes, results, strict=True):
                 found[index] = hypotheses
             if progress:
@@ -210,7 +212,13 @@ class Translator(Task):
 
     @torch.inference_mode()
     def _search_batch(
-        self, sources: list[list[int]], width: int, n_best: int, length_penalty: float, max_length: int
+        self,
+        sources: list[list[int]],
+        width: int,
+        n_best: int,
+        length_penalty: float,
+        max_length: int,
+        prefix: Sequence[int] = (),
     ) -> list[list[Hypothesis]]:
         settings = self.recipe.decoding
         known = longest_text(self.model)
@@ -219,7 +227,9 @@ class Translator(Task):
         longest = min(max_length, known or max_length)
         limits = (mask.sum(1) * settings.length_factor + settings.length_extra).long().clamp(max=longest)
         memory = self._encode(ids, mask)
-        return search(self.model.decoder, memory, limits, loops_allowed(ids, mask), width, n_best, length_penalty)
+        given = torch.tensor([list(prefix)] * len(ids), device=self.device) if prefix else None
+        loops = loops_allowed(ids, mask)
+        return search(self.model.decoder, memory, limits, loops, width, n_best, length_penalty, given)
 
     def _encode(self, ids: Tensor, mask: Tensor) -> Memory:
         """The memory of sentences that come longest first. On a CPU padding costs as much as words, so each group of
@@ -279,10 +289,18 @@ class Translator(Task):
         beam: int | None = None,
         length_penalty: float | None = None,
         max_length: int | None = None,
+        n_best: int = 1,
+        of: int = 0,
+        given: Sequence[int] = (),
     ) -> Look:
-        """What the model did to translate one sentence; `name` is what pictures of it call the model."""
-        self._check(self.recipe.decoding.beam if beam is None else beam, 1, length_penalty, max_length, None)
-        return look(self, one_sentence(self, text), name, beam, length_penalty, max_length)
+        """What the model did to translate one sentence; `name` is what pictures of it call the model.
+
+        The search finds `n_best` translations, and number `of` of them is looked at, counted from 0. They begin with
+        the tokens `given` by their numbers; where the last of these is END, there is nothing left to search.
+        """
+        width = self.recipe.decoding.beam if beam is None else beam
+        self._check(width, max(n_best, of + 1), length_penalty, max_length, None)
+        return look(self, one_sentence(self, text), name, beam, length_penalty, max_length, n_best, of, given)
 
     def parts(self, text: str, number: int = 1, warn: Warn | None = None) -> list[str]:
         """What is translated by itself: the whole text, its sentences if they are many, or less where that is long."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,6 +135,9 @@ class Lock:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             file = hold(path)
+            if file is None:  # perhaps by one who only looked whether it is
+                time.sleep(0.05)
+                file = hold(path)
         except OSError as error:
             raise UserError(f"cannot write in {run}: {error.strerror or error}; choose another folder") from None
         if file is None:

@@ -34,6 +34,7 @@ from regard.training.checkpoints import Checkpoints, Lock, average
 from regard.training.distributed import Ranks
 from regard.training.gradient_sum import GradientSum
 from regard.training.interruption import Interrupted, Interruption
+from regard.training.layer_norms import by_layer, gradient_norms
 from regard.training.progress import Listener, Log, Quiet
 from regard.training.recorded import Recorder
 from regard.training.sharding import SHARD, Sharded, local, put, read_shares, share_files, whole, write_shares
@@ -401,8 +402,9 @@ class Trainer:
             total, units, fits = self._gradients(parts, cursor)
             gradients = [local(p.grad) for p in self.trained.values() if p.grad is not None]
             numbers = self._summed(total, nn.utils.get_total_norm(gradients), units, fits)
+            norms = self._norms()
             if self._reads_late:
-                return self._take(gradients, numbers, units, cursor, kept, stream)
+                return self._take(gradients, numbers, norms, units, cursor, kept, stream)
             following = following or self._draw(stream)  # copied while the device still works
             found = self._read(numbers, units)  # the one place that waits for it
             if not found.again:
@@ -422,13 +424,14 @@ class Trainer:
         self._book(found.loss, found.norm, found.units, ledger.step, cursor)
         self._clear_gradients()
         if self._every(self.settings.log_every):
-            self._log(rate, found.norm / max(1, found.units))
+            self._log(rate, found.norm, norms, found.units)
         return following
 
     def _take(
         self,
         gradients: list[Tensor],
         numbers: Tensor,
+        norms: Tensor | None,
         units: int,
         cursor: dict[str, int],
         kept: list[Tensor],
@@ -454,8 +457,8 @@ class Trainer:
         self._settle()
         self._unread = taken
         if self._every(self.settings.log_every):
-            norm = self._settle()
-            self._log(rate, norm / max(1, units))
+            norm = self._settle()  # after which the norms have arrived, too
+            self._log(rate, norm, norms, units)
         return following
 
     def _settle(self) -> float:
@@ -600,6 +603,16 @@ class Trainer:
         square = norm.to(own).square() if counted else own.new_zeros(())
         return self.ranks.sum(torch.cat([torch.stack([total.to(own), square]), own]))
 
+    def _norms(self) -> Tensor | None:
+        """The norm of each parameter's gradient, on its way to the host, where the step is to be logged."""
+        every = self.settings.log_every
+        if every <= 0 or (self.ledger.step + 1) % every or not (self.sharded or self.ranks.is_first):
+            return None
+        norms = gradient_norms(self.trained.values())
+        if self.sharded:  # whose ranks each have the norm of a share
+            norms = self.ranks.sum(norms.square()).sqrt()
+        return norms.to("cpu", non_blocking=True)
+
     def _read(self, numbers: Tensor, units: int) -> Sums:
         if self.ranks.size == 1:
             loss, norm = numbers.tolist()
@@ -630,14 +643,17 @@ class Trainer:
                 smooth, trained = (list(map(local, some.values())) for some in (self.smooth, self.trained))
                 torch._foreach_lerp_(smooth, trained, 1 - decay)
 
-    def _log(self, rate: float, norm: float) -> None:
+    def _log(self, rate: float, norm: float, norms: Tensor | None, units: int) -> None:
+        """`norm`, and the `norms` of its parts, are of a loss summed over so many `units`."""
         ledger, now = self.ledger, time.monotonic()
         speed = (ledger.units - self._units_at_log) / max(1e-9, now - self._logged_at)
         self._logged_at, self._units_at_log = now, ledger.units
         loss = ledger.window_loss / ledger.window_units if ledger.window_units else math.nan
         ledger.window_loss, ledger.window_units = 0.0, 0
         epoch = ledger.cursor.get("epoch", 0)
-        self.report.log(Log(ledger.step, epoch, loss, rate, norm, ledger.units, speed))
+        units = max(1, units)
+        layers = by_layer(self.trained, (norms / units).tolist()) if norms is not None else {}
+        self.report.log(Log(ledger.step, epoch, loss, rate, norm / units, ledger.units, speed, layers))
 
     # ---------------------------------------------------------------------------------------------------- validation
 

@@ -1,7 +1,7 @@
 """What a person sees of a run, and the files that remember it. Nothing here changes what is trained.
 
 A terminal gets a live display, anything else plain lines; both go to stderr. RUN/metrics.jsonl has a line for every log
-and every validation, RUN/tensorboard the same numbers.
+and every validation, which the studio draws while the run goes on; RUN/tensorboard the same numbers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import math
 import re
 import sys
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, runtime_checkable
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Controls, line breaks, changes of writing direction and halves of characters."""
+LONGEST = 2000
+"""Characters of a sample that are kept."""
 
 
 @dataclass
@@ -41,6 +44,8 @@ class Log:
     units: int
     """Since the start of the run."""
     units_per_second: float
+    layers: dict[str, float] = field(default_factory=dict)
+    """The norm's parts, by layer: the root of the sum of their squares is the norm."""
 
 
 @runtime_checkable
@@ -112,11 +117,15 @@ class Reporter:
 
     def log(self, log: Log) -> None:
         values = asdict(log)
-        self._record(values.pop("step"), values, "train")
+        layers = {name: float(f"{norm:.6g}") for name, norm in values.pop("layers").items()}
+        self._record(values.pop("step"), values, "train", layers=layers)
         self.display.log(log)
 
     def validated(self, step: int, validation: Validation) -> None:
-        self._record(step, {f"valid_{name}": value for name, value in validation.scores.items()}, "valid")
+        scores = {f"valid_{name}": value for name, value in validation.scores.items()}
+        samples = [[text[:LONGEST] for text in sample] for sample in validation.samples]
+        named = [dict(zip(("source", "output", "reference"), sample, strict=True)) for sample in samples]
+        self._record(step, scores, "valid", samples=named)
         self.display.validated(step, validation)
 
     def note(self, text: str) -> None:
@@ -129,14 +138,22 @@ class Reporter:
                 file.close()
         self._metrics = self._events = None
 
-    def _record(self, step: int, values: dict[str, Any], group: str) -> None:
+    def _record(
+        self,
+        step: int,
+        values: dict[str, Any],
+        group: str,
+        layers: Mapping[str, float] | None = None,
+        samples: list[dict[str, str]] | None = None,
+    ) -> None:
         if self._metrics and self._events:
-            finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
-            self._metrics.write(json.dumps({"step": step, "time": round(time.time(), 3), **finite}) + "\n")
+            line: dict[str, Any] = {"step": step, "time": round(time.time(), 3), **_finite(values)}
+            line |= {"layers": _finite(layers)} if layers else {}
+            line |= {"samples": samples} if samples else {}
+            self._metrics.write(json.dumps(line) + "\n")
             self._metrics.flush()
-            self._events.scalars(
-                step, {f"{group}/{name.removeprefix('valid_')}": float(value) for name, value in values.items()}
-            )
+            shown = {f"{group}/{name.removeprefix('valid_')}": float(value) for name, value in values.items()}
+            self._events.scalars(step, shown | {f"gradient/{name}": value for name, value in (layers or {}).items()})
 
 
 class Lines:
@@ -282,6 +299,11 @@ def visible(text: str) -> str:
 
 def scores_line(scores: dict[str, float]) -> str:
     return "  ".join(f"{name} {value:.4g}" for name, value in scores.items())
+
+
+def _finite(values: Mapping[str, float]) -> dict[str, float | None]:
+    """JSON has no numbers for the others."""
+    return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
 def _forget_after(path: Path, step: int) -> None:

@@ -15,11 +15,14 @@ import numpy as np
 import pytest
 
 from regard.errors import UserError
+from regard.inspection.gradients import Gradients, Track
 from regard.inspection.grid import coarse
 from regard.inspection.look import Branch, Look, SearchStep
+from regard.inspection.numbers import Calculation, Row, Stage
 from regard.inspection.page import embedded
 from regard.inspection.positions import spread
 from regard.inspection.shown import CROSS, READING, WRITING, Attention, Gates, Ponder, Positions, Side, number, plain
+from regard.inspection.steps import Next
 from regard.inspection.views import VIEWS
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -43,6 +46,19 @@ def weights(*shape: int, seed: int = 5) -> np.ndarray:
     return (values / values.sum(-1, keepdims=True)).astype(np.float32)
 
 
+def followed(words: list[str]) -> Calculation:
+    """A calculation of three stages: a vector for each word, what is hidden, and a weight."""
+    vectors = [Row(word, weights(70, seed=j) - 0.01, "k", key=j, how=[f"{word}!"] * 70) for j, word in enumerate(words)]
+    looked = weights(len(words))
+    shares = [Row(word, looked[j : j + 1], "α", key=j) for j, word in enumerate(words)]
+    hidden = [Row(word, np.array([-np.inf], np.float32), "score", "masked", key=j) for j, word in enumerate(words)]
+    said = "What each of them offers."
+    stages = [Stage("keys", f"k = {words[0]}", said, vectors), Stage("mask", "-∞", said, hidden)]
+    return Calculation(
+        "m.cross.0", CROSS, 0, 1, 2, 0, words[0], words, looked, [*stages, Stage("softmax", "α", said, shares)], 1e-7
+    )
+
+
 def made(words: list[str] = WORLD, model: str = "some model") -> Look:
     """A translation of words into themselves, backwards: one token a word, and END."""
     source = Side(" ".join(words), [*words, "</s>"], words, list(range(len(words))))
@@ -50,7 +66,7 @@ def made(words: list[str] = WORLD, model: str = "some model") -> Look:
     target = Side(" ".join(back), [*back, "</s>"], back, list(range(len(words))))
     size = len(words) + 1
     open = [Branch(0, word, -0.5 * i, i == 0) for i, word in enumerate(words[:3])]
-    return Look(
+    look = Look(
         model=model,
         source=source,
         target=target,
@@ -69,7 +85,12 @@ def made(words: list[str] = WORLD, model: str = "some model") -> Look:
         positions=[Positions(["stem.position", words[0]], "sinusoidal", weights(64, 20) - 0.5)],
         beam=3,
         search=[SearchStep(open, []), SearchStep([], [Branch(1, "</s>", -1.25, True, -0.1)])],
+        gradients=[Gradients(size - 1, words[0], -0.5, [Track("m", "vector", READING, weights(size))])],
+        ids=list(range(4, 4 + size)),
+        alternatives=[[Next(9, word, 0.25) for word in words]] * size,
     )
+    look.calculate = lambda seen, choice: followed([*words, "</s>"])
+    return look
 
 
 class Elements(HTMLParser):

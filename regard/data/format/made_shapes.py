@@ -1,8 +1,8 @@
-"""Made here: small pictures of a circle, a square, a triangle or a cross, anywhere and in any colour, on noise."""
+"""Made here: small pictures of circles, squares, triangles and crosses, anywhere and in any colour, on noise."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -38,17 +38,31 @@ PLACES = {
     "at the bottom": (0, 1),
     "in the middle": (0, 0),
 }
+RELATIONS = {
+    "left of": ("right of", (-1, 0)),
+    "right of": ("left of", (1, 0)),
+    "above": ("below", (0, -1)),
+    "below": ("above", (0, 1)),
+}
+"""How the first of two shapes lies to the second, how the second then lies to the first, and where the first is."""
 
 
 class MadeShapes(Format):
     """A picture and the name of its shape, or sentences such as "a red circle on the left".
 
-    Each part has `count` pictures, drawn by a seed of its own. Of sentences there are two ways to say it: to train on,
-    one of them; else both.
+    With `shapes` = 2 there are two in every picture, and sentences such as "a red circle left of a blue square". Each
+    part has `count` pictures, drawn by a seed of its own. Of sentences there are two ways to say it: to train on, one
+    of them; else both.
     """
 
     def __init__(
-        self, count: int = 10000, seed: int = 1, size: int = 16, colour: bool = False, captions: bool = False
+        self,
+        count: int = 10000,
+        seed: int = 1,
+        size: int = 16,
+        colour: bool = False,
+        captions: bool = False,
+        shapes: int = 1,
     ) -> None:
         if not 12 <= size <= 512:
             raise UserError(f"data.format.size: wants 12 to 512 pixels, not {size}")
@@ -56,32 +70,68 @@ class MadeShapes(Format):
             raise UserError(f"data.format.count: {count} pictures are none, or more than memory holds; use fewer")
         if seed < 0:
             raise UserError(f"data.format.seed: wants 0 or more, not {seed}")
+        if shapes not in (1, 2):
+            raise UserError(f"data.format.shapes: wants 1 or 2 in a picture, not {shapes}")
+        if shapes == 2 and not captions:
+            raise UserError("data.format.shapes: two shapes have no one name; set captions = true, or shapes = 1")
         self.count, self.seed, self.size, self.colour, self.captions = count, seed, size, colour, captions
+        self.shapes = shapes
 
     def read(self, files: Sequence[Path], part: str) -> list[Example]:
         random = np.random.default_rng([self.seed, *part.encode()])
-        return [self._example(random, part == "train") for _ in range(self.count)]
+        make = self._example if self.shapes == 1 else self._pair
+        return [make(random, part == "train") for _ in range(self.count)]
 
     def _example(self, random: np.random.Generator, training: bool) -> Example:
-        shape, colour, place = (list(names)[random.integers(len(names))] for names in (SHAPES, COLOURS, PLACES))
-        pixels = self._draw(random, SHAPES[shape], COLOURS[colour], PLACES[place])
+        shape, colour, place = (one_of(random, names) for names in (SHAPES, COLOURS, PLACES))
+        radius = self.size * random.uniform(0.16, 0.26)
+        # Off the middle by about a quarter of the picture.
+        offset = 0.25 * np.array(PLACES[place]) + random.uniform(-0.06, 0.06, 2)
+        pixels = self._picture(random, [(SHAPES[shape], COLOURS[colour], radius, offset)])
         if not self.captions:
             return Example(pixels, shape)
-        words = f"a {colour} {shape} {place}" if self.colour else f"a {shape} {place}"
-        ways = [words, f"there is {words}"]
-        return Example(pixels, ways[random.integers(2)] if training else ways)
+        words = f"{self._called(shape, colour)} {place}"
+        return self._said(random, pixels, [words, f"there is {words}"], training)
 
-    def _draw(
-        self, random: np.random.Generator, inside: Inside, colour: Sequence[int], place: Sequence[int]
+    def _pair(self, random: np.random.Generator, training: bool) -> Example:
+        """Two shapes that differ in form or colour and do not touch, one beside or above the other."""
+        relation = one_of(random, RELATIONS)
+        back, side = RELATIONS[relation]
+        while True:
+            first, second = [(one_of(random, SHAPES), one_of(random, COLOURS)) for _ in range(2)]
+            if first != second if self.colour else first[0] != second[0]:
+                break
+        # Their middles are at least 0.42 of the picture apart on one axis, and at most 0.12 on the other.
+        along, across = random.uniform(-0.04, 0.04, (2, 2)), random.uniform(-0.06, 0.06, (2, 2))
+        jitter = np.where(np.array(side) != 0, along, across)
+        offsets = 0.25 * np.array([side, np.negative(side)]) + jitter
+        radii = self.size * random.uniform(0.13, 0.2, 2)
+        drawn = [(SHAPES[s], COLOURS[c], r, o) for (s, c), r, o in zip((first, second), radii, offsets)]
+        pixels = self._picture(random, drawn)
+        one, other = self._called(*first), self._called(*second)
+        return self._said(random, pixels, [f"{one} {relation} {other}", f"{other} {back} {one}"], training)
+
+    def _called(self, shape: str, colour: str) -> str:
+        return f"a {colour} {shape}" if self.colour else f"a {shape}"
+
+    def _said(self, random: np.random.Generator, pixels: np.ndarray, ways: list[str], training: bool) -> Example:
+        return Example(pixels, ways[random.integers(len(ways))] if training else ways)
+
+    def _picture(
+        self, random: np.random.Generator, drawn: Sequence[tuple[Inside, Sequence[int], float, np.ndarray]]
     ) -> np.ndarray:
+        """Each shape with its colour, its radius in pixels, and its way from the middle in parts of the picture."""
         size = self.size
-        radius = size * random.uniform(0.16, 0.26)
-        # Off the middle by about a quarter of the picture, and never out of it.
-        middle = size * (0.5 + 0.25 * np.array(place) + random.uniform(-0.06, 0.06, 2)) - 0.5
-        x, y = middle.clip(radius - 0.5, size - 0.5 - radius)
         across = np.arange(size)
-        where = inside((across[None, :] - x) / radius, (across[:, None] - y) / radius)
-        light = np.array(colour if self.colour else [random.integers(160, 256)])
-        pixels = random.integers(0, 110, (size, size, len(light)))
-        pixels[where] = light + random.integers(-20, 21, pixels[where].shape)
+        lights = [np.array(colour if self.colour else [random.integers(160, 256)]) for _, colour, _, _ in drawn]
+        pixels = random.integers(0, 110, (size, size, len(lights[0])))
+        for (inside, _, radius, offset), light in zip(drawn, lights):
+            middle = size * (0.5 + offset) - 0.5
+            x, y = middle.clip(radius - 0.5, size - 0.5 - radius)  # never out of the picture
+            where = inside((across[None, :] - x) / radius, (across[:, None] - y) / radius)
+            pixels[where] = light + random.integers(-20, 21, pixels[where].shape)
         return pixels.clip(0, 255).astype(np.uint8)
+
+
+def one_of(random: np.random.Generator, names: Mapping[str, object]) -> str:
+    return list(names)[random.integers(len(names))]

@@ -96,8 +96,12 @@ class Image(Input):
         """The same of a file's bytes, as somebody sent them; one that moves is refused."""
         return _noted(decode_picture(content, name, note=note, still=True), name, note)
 
+    def shaped(self, raw: Any) -> UInt8[np.ndarray, "S S C"]:
+        """What a model is given of it, before it becomes numbers."""
+        return _shaped(checked(raw), self.size, self.channels)
+
     def encode(self, raw: Any) -> Float32[np.ndarray, "C S S"]:
-        pixels = _shaped(checked(raw), self.size, self.channels)
+        pixels = self.shaped(raw)
         encoded = np.empty((self.channels, self.size, self.size), np.float32)
         for channel, values in enumerate(self._values):
             encoded[channel] = values[pixels[..., channel]]

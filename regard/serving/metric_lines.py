@@ -1,0 +1,156 @@
+"""The numbers of a training run, read from a file that another process writes at this moment. What is in it is data.
+
+A line is believed only as far as it has the numbers and texts that a line may have; what has not is left out. Knows
+nothing of folders, and nobody needs torch to read it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+AT_ONCE = 2**24
+"""Bytes of the file that are looked at for one answer."""
+MOST_BYTES, MOST_LINES = 2**19, 2000
+"""Of logs, and of validations, that are read and told in one answer; of more, every second or third is."""
+NUMBERS = ("time", "epoch", "loss", "learning_rate", "norm", "units", "units_per_second")
+MOST_LAYERS, MOST_SCORES, MOST_SAMPLES, LONGEST_NAME, LONGEST_TEXT = 256, 32, 32, 100, 4000
+MARKED = 4096
+"""Bytes before the place where one stopped by which the file is known again. A line's time is among them."""
+
+
+@dataclass
+class Part:
+    """What a file has from some place on."""
+
+    logs: list[dict[str, Any]]
+    validations: list[dict[str, Any]]
+    at: int
+    """Where to go on."""
+    mark: str
+    """By which to tell that the file is still the one that was read so far."""
+    anew: bool
+    """This is from the beginning, whatever was asked for: a run that was resumed writes its file anew."""
+    more: bool
+    every: int = 1
+    """Of so many logs one is told. Whoever asks for the rest of a long file with the same gets it all alike."""
+
+
+def open_plain(path: Path) -> int | None:
+    """A file of its own, opened; None for what is not there, is a link or is something else."""
+    try:
+        flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        file = os.open(path, os.O_RDONLY | flags)
+    except (OSError, ValueError):
+        return None
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        return None
+    return file
+
+
+def read_plain(path: Path, most: int, last: bool = False) -> bytes:
+    """The first or the last bytes of a file; none of what is no file."""
+    file = open_plain(path)
+    if file is None:
+        return b""
+    with open(file, "rb") as opened:
+        if last:
+            opened.seek(max(0, os.fstat(opened.fileno()).st_size - most))
+        return opened.read(most)
+
+
+def read_on(path: Path, since: int = 0, mark: str = "", every: int = 1) -> Part:
+    """What was written after `since`. A last line that is not whole yet is left for next time."""
+    file = open_plain(path)
+    if file is None:
+        return Part([], [], 0, "", anew=since > 0, more=False)
+    with open(file, "rb") as opened:
+        anew = since > os.fstat(file).st_size or bool(mark and since and mark != _mark(opened, since))
+        begin = 0 if anew else since
+        opened.seek(begin)
+        read = opened.read(AT_ONCE)
+        whole = read.rfind(b"\n") + 1
+        if not whole and len(read) == AT_ONCE:  # no line of ours is so long: step over it
+            whole = len(read)
+        mark = _mark(opened, begin + whole)
+    told: tuple[list[bytes], list[bytes]] = ([], [])
+    for line in read[:whole].split(b"\n"):
+        if line and len(line) <= MOST_BYTES:
+            told[b'"valid_' in line].append(line)
+    every = max(every, too_many(told[0]))
+    kept = [*thinned(told[0], every), *thinned(told[1], too_many(told[1]))]
+    found = [one for line in kept if (one := checked(line))]
+    logs, validations = ([one for one in found if ("scores" in one) is scored] for scored in (False, True))
+    return Part(logs, validations, begin + whole, mark, anew, len(read) == AT_ONCE, every)
+
+
+def _mark(file: BinaryIO, at: int) -> str:
+    file.seek(max(0, at - MARKED))
+    return f"{os.fstat(file.fileno()).st_ino:x}-{zlib.crc32(file.read(min(at, MARKED))):08x}"
+
+
+def too_many(lines: list[bytes]) -> int:
+    """How many times more than an answer takes."""
+    return max(1, -(-len(lines) // MOST_LINES), -(-sum(map(len, lines)) // MOST_BYTES))
+
+
+def thinned(lines: list[bytes], every: int) -> list[bytes]:
+    """Evenly, with the last of them kept."""
+    return lines[::-1][::every][::-1]
+
+
+def lines_backwards(text: bytes) -> Iterator[dict[str, Any]]:
+    return (found for line in reversed(text.split(b"\n")) if (found := checked(line)))
+
+
+def checked(line: bytes) -> dict[str, Any] | None:
+    """What a line says that it may say; None when it says nothing. A validation has `scores`."""
+    try:
+        read = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(read, dict) or not _is_count(read.get("step")):
+        return None
+    found: dict[str, Any] = {"step": read["step"], "time": _number(read.get("time"))}
+    scores = {name.removeprefix("valid_"): value for name, value in read.items() if name.startswith("valid_")}
+    if scores:
+        samples = read.get("samples")
+        listed = samples[:MOST_SAMPLES] if isinstance(samples, list) else []
+        texts = [_texts(sample) for sample in listed if isinstance(sample, dict)]
+        return {**found, "scores": _numbers(scores, MOST_SCORES), "samples": texts}
+    found |= {name: _number(read[name]) for name in NUMBERS if name in read}
+    if isinstance(read.get("layers"), dict):
+        found["layers"] = _numbers(read["layers"], MOST_LAYERS)
+    return found
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
+
+
+def _number(value: Any) -> float | int | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > 1e300 or math.isnan(value):
+        return None
+    return value
+
+
+def _numbers(values: dict[str, Any], most: int) -> dict[str, float | int | None]:
+    return {_text(name, LONGEST_NAME): _number(value) for name, value in list(values.items())[:most]}
+
+
+def _texts(sample: dict[str, Any]) -> dict[str, str]:
+    said = {name: sample.get(name) for name in ("source", "output", "reference")}
+    return {name: _text(text, LONGEST_TEXT) if isinstance(text, str) else "" for name, text in said.items()}
+
+
+def _text(text: str, longest: int) -> str:
+    """As an answer can hold it: no halves of characters."""
+    return text[:longest].encode("utf-8", "replace").decode()

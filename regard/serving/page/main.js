@@ -1,0 +1,204 @@
+// The page's frame: which views there are, which model is looked at, and one view at a time.
+import { ask, get, latest, Trouble } from "./ask.js";
+import { trouble, waiting } from "./messages.js";
+import { fill, make, select } from "./parts.js";
+import { picture } from "./picture.js";
+import { change, link, listen, read } from "./state.js";
+import { views as names } from "./views/index.js";
+
+const place = (id) => document.getElementById(id);
+const views = new Map(); // by name, in the order of the tabs
+let known = { ready: false, models: [], failed: [], views: [], styles: [] };
+let open = null; // {name, update, leave} of the view that is shown
+
+/** What a view is given: `state` and `model` are always the present ones. */
+const studio = {
+  ask,
+  get,
+  latest,
+  picture,
+  change,
+  say,
+  link,
+  get state() {
+    return read();
+  },
+  get models() {
+    return known.models;
+  },
+  get model() {
+    return modelFor(viewName());
+  },
+};
+
+/** Tells those who hear the page what has changed in it. */
+function say(words) {
+  place("said").textContent = words;
+}
+
+function viewName() {
+  const wanted = read().view;
+  return views.has(wanted) ? wanted : (views.keys().next().value ?? "");
+}
+
+function suited(name) {
+  const view = views.get(name);
+  return view?.suits ? known.models.filter(view.suits) : [];
+}
+
+/** The model that is chosen, if the view can show it, else the first that it can. */
+function modelFor(name) {
+  const fitting = suited(name);
+  return fitting.find((model) => model.name === read().model) ?? fitting[0];
+}
+
+function drawTabs() {
+  const now = viewName();
+  const tabs = [...views].map(([name, view]) => {
+    const values = { view: name, model: modelFor(name)?.name ?? read().model, picture: null };
+    return make(
+      "a",
+      {
+        href: link(values),
+        "aria-current": name === now ? "page" : null,
+        onclick: (event) => {
+          if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+          event.preventDefault();
+          change(values);
+        },
+      },
+      view.title,
+    );
+  });
+  const focused = [...place("views").children].indexOf(document.activeElement);
+  fill(place("views"), tabs);
+  if (focused >= 0) tabs[focused]?.focus();
+}
+
+function drawModels() {
+  const name = viewName();
+  const options = suited(name).map((model) => [model.name, `${model.name}: ${model.title}`]);
+  const key = JSON.stringify([options, modelFor(name)?.name]);
+  if (place("models").dataset.shown === key) return;
+  place("models").dataset.shown = key;
+  const held = place("models").contains(document.activeElement);
+  const choice = options.length
+    ? select("Model", options, modelFor(name).name, (chosen) => change({ model: chosen }))
+    : null;
+  const failed = known.failed.length
+    ? make(
+        "details",
+        { class: "failed" },
+        make("summary", {}, `${known.failed.length} cannot be shown`),
+        known.failed.map((one) => make("p", {}, `${one.name}: ${one.why}`)),
+      )
+    : null;
+  fill(place("models"), choice, failed);
+  if (held) choice?.querySelector("select").focus();
+}
+
+/** `regard/layers/attend.py:attend` -> the page that shows this function. */
+function codeLink(code) {
+  const [file, name] = code.split(":");
+  return make("a", { href: `code/${file}${name ? `#${name}` : ""}`, title: file }, name ?? file.split("/").at(-1));
+}
+
+function draw() {
+  const name = viewName();
+  drawTabs();
+  drawModels();
+  if (open?.name === name) {
+    open.update();
+    return;
+  }
+  open?.leave?.();
+  open = null;
+  const view = views.get(name);
+  if (!view) return;
+  document.title = `${view.title} · Regard studio`;
+  place("title").textContent = view.title;
+  const codes = [view.code ?? []].flat();
+  fill(
+    place("about"),
+    view.about,
+    codes.length ? [" The code that computes this: ", codes.map((code, at) => [at ? ", " : "", codeLink(code)]), "."] : null,
+  );
+  const own = make("div");
+  fill(place("view"), own);
+  if (view.suits && !modelFor(name)) {
+    fill(own, make("p", {}, "None of the models here can be seen in this view."));
+    return;
+  }
+  try {
+    open = { name, update() {}, ...view.show(own, studio) };
+    open.name = name;
+  } catch (error) {
+    console.error(error);
+    fill(own, trouble(new Trouble(`This view could not be shown: ${error.message}`)));
+  }
+}
+
+async function load() {
+  for (const style of known.styles) document.head.append(make("link", { rel: "stylesheet", href: style }));
+  for (const name of names.filter((one) => known.views.includes(one))) {
+    try {
+      views.set(name, await import(`./views/${name}.js`));
+    } catch (error) {
+      console.error(error); // the other views are still worth seeing
+    }
+  }
+  for (const [name, view] of [...views]) if (view.suits && !suited(name).length) views.delete(name);
+}
+
+/** Waits until the server has its models, saying what it waits for. */
+async function begin() {
+  const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
+  while (!known.ready) {
+    try {
+      known = { ...known, ...(await get("models")) };
+    } catch (error) {
+      fill(place("view"), trouble(error));
+      await pause(1000);
+      continue;
+    }
+    if (known.ready) break;
+    fill(place("view"), waiting(known.loading ? `Loading the model ${known.loading} …` : "Starting …"));
+    await pause(250);
+  }
+  await load();
+  listen(draw);
+  draw();
+  document.documentElement.dataset.ready = "yes";
+}
+
+// Light, dark, or as the system is.
+const THEMES = ["auto", "light", "dark"];
+function theme(chosen) {
+  if (chosen === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = chosen;
+  place("theme").textContent = { auto: "◐ Auto", light: "○ Light", dark: "● Dark" }[chosen];
+  place("theme").title = "Colours: light, dark, or as the system is";
+  place("theme").onclick = () => {
+    const next = THEMES[(THEMES.indexOf(chosen) + 1) % THEMES.length];
+    try {
+      localStorage.setItem("theme", next);
+    } catch {
+      // not remembered, then
+    }
+    theme(next);
+  };
+}
+let remembered = null;
+try {
+  remembered = localStorage.getItem("theme");
+} catch {
+  // a browser that keeps nothing
+}
+theme(THEMES.includes(remembered) ? remembered : "auto");
+
+place("skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address is the state
+  place("content").focus();
+});
+
+begin();

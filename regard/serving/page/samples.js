@@ -1,0 +1,77 @@
+// What a model in training writes of the same few examples, from validation to validation.
+import { changes } from "./changes.js";
+import { fill, make, slider } from "./parts.js";
+import { colour } from "./words.js";
+
+const FRESH = "Marked: what was not there at the validation before. ";
+const SHARED = "Underlined: words that what was written and what was wanted have in common.";
+
+/** `.draw(name, validations)` shows the last one, or the one that the slider was left at. */
+export function samples() {
+  const element = make("section", { class: "written" });
+  const shown = make("div", { class: "samples" });
+  let chosen = null; // the place of a validation; null is the last, whichever that is
+  let run = "";
+  let drawn = "";
+
+  function draw(name, validations) {
+    const told = validations.filter((entry) => entry.samples.length);
+    element.hidden = !told.length;
+    if (name !== run) [run, chosen, drawn] = [name, null, ""];
+    if (!told.length) return;
+    const at = Math.min(chosen ?? Infinity, told.length - 1);
+    const key = JSON.stringify([at, told.length, told[at]]);
+    if (key === drawn) return;
+    drawn = key;
+    drawSlider(told, at);
+    const before = told[at - 1]?.samples;
+    fill(
+      shown,
+      told[at].samples.map((sample, place) => one(sample, before?.[place])),
+      make("p", { class: "faint" }, before ? FRESH : "", SHARED),
+    );
+  }
+
+  function drawSlider(told, at) {
+    const named = (place) => {
+      const last = place === told.length - 1 ? " (last)" : "";
+      return `step ${told[place].step.toLocaleString("en")}${last}`;
+    };
+    let input = element.querySelector("input");
+    if (!input || Number(input.max) !== told.length - 1) {
+      const held = input && input === document.activeElement;
+      const bar = slider("Validation at", { least: 0, most: told.length - 1, value: at, shown: named }, (place) => {
+        chosen = place === told.length - 1 ? null : place;
+        draw(run, told);
+      });
+      fill(element, make("h2", {}, "What it writes"), bar, shown);
+      bar.hidden = told.length < 2;
+      input = bar.querySelector("input");
+      if (held) input.focus();
+    }
+    input.setAttribute("aria-valuetext", named(at));
+  }
+
+  return { element, draw };
+}
+
+function one(sample, before) {
+  const known = before?.source === sample.source ? before.output : null;
+  const row = (name, text, kind) => [make("dt", {}, name), make("dd", { dir: "auto", class: kind }, text || "–")];
+  return make(
+    "dl",
+    {},
+    row("read", sample.source),
+    row("written", words(known, sample.output, sample.reference), "output"),
+    sample.reference ? row("wanted", words(null, sample.reference, sample.output)) : null,
+  );
+}
+
+/** A text whose words have their colour where `other` has them, too; those not in `before` are marked. */
+function words(before, text, other) {
+  const there = new Set(other.split(/\s+/));
+  return changes(before, text).map(({ text: word, fresh }) => {
+    const shared = there.has(word) ? { class: "hued", "data-hue": colour(word) } : null;
+    return fresh ? make("mark", shared ?? {}, word) : shared ? make("span", shared, word) : word;
+  });
+}

@@ -1,0 +1,183 @@
+"""The studio's frame: it opens at once, offers what fits, shows what Python draws, and lets nobody else in."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from serving.running import ROOT, environment
+from studio.browsing import open_view, running_studio, settled, stop, told, until, write_tiny
+
+import regard
+from regard.inspection.capture import capture
+from regard.inspection.paper import DARK, LIGHT
+from regard.serving import exhibits
+from regard.serving.studio import PAGE, code_page, page_files, sources
+
+TEXT = "elle a lu ce livre ."
+
+
+def test_tabs_and_models_are_those_that_fit(page, studio):
+    open_view(page, studio, "heads")
+    assert {"Heads", "Beam", "Positions", "Gates", "Ponder"} <= set(page.locator("nav a").all_inner_texts())
+    assert page.locator("nav a[aria-current]").inner_text() == "Heads"
+    assert page.title() == "Heads · Regard studio"
+    offered = page.locator("#models option").all_inner_texts()
+    assert [one.partition(":")[0] for one in offered] == ["tiny-transformer", "tiny-universal", "tiny-bahdanau"]
+    page.click("nav a:text-is('Gates')")  # a Transformer has none: the first model that has some is shown
+    until(page, "document.querySelector('#models select').value === 'tiny-bahdanau'")
+
+
+def test_V2_numbers_on_the_page_are_those_of_a_forward_pass_of_our_own(page, studio):
+    """Read out of the drawn lines; beside them the text that the page says goes through the model once more."""
+    model = regard.load(studio.folders["tiny-transformer"], device="cpu")
+    open_view(page, studio, "heads", model="tiny-transformer", text=TEXT, attention="cross", layer=1, head=2)
+    until(page, "document.querySelector('.regard-lines') !== null")
+    source = page.eval_on_selector_all("[data-at^='key '] title", "titles => titles.map(one => one.textContent)")
+    target = page.eval_on_selector_all("[data-at^='query '] title", "titles => titles.map(one => one.textContent)")
+    drawn = page.eval_on_selector_all(
+        ".regard-lines line title", "titles => titles.map(one => [one.parentElement.dataset.at, one.textContent])"
+    )
+    pieces = model.tokenizer.pieces(list(range(len(model.tokenizer))))
+    import torch
+
+    ids, written = ([pieces.index(token) for token in side] for side in (source, target))
+    begin = pieces.index("<s>")
+    with torch.no_grad(), capture(model.model) as seen:
+        read = torch.tensor([[begin, *written[:-1]]])
+        model.model(torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.bool), read)
+    weights = seen["decoder.layers.1.cross_attention.weights"][0][0, 2].numpy()
+    assert len(drawn) == int((weights >= 0.004).sum()) > 5
+    for at, words in drawn:
+        query, key = map(int, at.split())
+        assert words.startswith(f"{source[key]} → {target[query]}: ")
+        assert float(words.rpartition(": ")[2]) == pytest.approx(weights[query, key], abs=1e-5)
+
+
+def test_V2_a_click_on_a_small_matrix_opens_its_head_and_a_token_shows_its_own_lines(page, studio):
+    open_view(page, studio, "heads", model="tiny-transformer", text=TEXT)
+    page.wait_for_selector(".regard-grid")
+    page.locator("[data-at='pick source 1 3']").click()
+    until(page, "document.querySelector('figure h2').textContent === 'source to itself, layer 1, head 3'")
+    page.locator("[data-at='query 2']").hover()
+    looked = page.eval_on_selector_all(".looking line.looked", "lines => lines.map(one => one.dataset.at)")
+    assert looked and all(at.startswith("2 ") for at in looked)
+    assert page.locator("figure .value").first.inner_text() == page.locator("[data-at='query 2'] title").text_content()
+
+
+def test_V6_the_beam_is_as_wide_as_the_slider_says(page, studio):
+    open_view(page, studio, "beam", model="tiny-none", text=TEXT)
+    page.locator("input[type=range]").fill("2")
+    until(page, "location.hash.includes('beam=2')")
+    settled(page)
+    look = regard.load(studio.folders["tiny-none"], device="cpu").inspect(TEXT, beam=2)
+    ways = {(step + 1, row): branch for step, one in enumerate(look.search) for row, branch in enumerate(one.open)}
+    drawn = dict(
+        page.eval_on_selector_all(
+            "[data-at] title", "all => all.map(one => [one.parentElement.dataset.at, one.textContent])"
+        )
+    )
+    for (step, row), branch in ways.items():
+        value = float(drawn[f"{step} {row}"].rpartition("log-probability ")[2])
+        assert value == pytest.approx(branch.log_probability, abs=1e-4)
+
+
+def test_V5_and_V9_positions_and_gates_have_the_models_values(page, studio):
+    open_view(page, studio, "positions", model="tiny-transformer")
+    own = regard.load(studio.folders["tiny-transformer"], device="cpu").inspect(TEXT).positions[0].values
+    said = page.locator("svg .ink title, svg .rust title").all_text_contents()
+    for words in said[:50]:
+        row, column, value = re.fullmatch(r"position (\d+), number (\d+): (\S+)", words).groups()
+        assert np.float32(value) == pytest.approx(own[int(row), int(column)], abs=1e-6)
+    open_view(page, studio, "gates", model="tiny-none", text=TEXT)
+    page.locator("#view select").select_option(index=1)
+    until(page, "document.querySelector('figure h2').textContent.includes('of the target')")
+    look = regard.load(studio.folders["tiny-none"], device="cpu").inspect(TEXT)
+    (writing,) = [one for one in look.gates if one.side == "target"]
+    said = [words for words in page.locator("svg title").all_text_contents() if words.startswith("forget, unit 0,")]
+    found = [float(words.rpartition(": ")[2]) for words in said]
+    np.testing.assert_allclose(found, writing.values["forget"][:, 0], atol=1e-5)
+
+
+def test_the_colours_follow_the_switch_and_are_those_of_the_pictures(page, studio):
+    style = (PAGE / "studio.css").read_text(encoding="utf-8")
+    for name in LIGHT:
+        assert style.count(f"--{name}: {LIGHT[name]}") == 1 and style.count(f"--{name}: {DARK[name]}") == 2
+    open_view(page, studio, "beam")
+
+    def colour() -> str:
+        return page.locator("#view svg .ink").first.evaluate("group => getComputedStyle(group).fill")
+
+    def hexadecimal(said: str) -> str:
+        return "#" + "".join(f"{int(part):02x}" for part in re.findall(r"\d+", said)[:3])
+
+    assert hexadecimal(colour()) == LIGHT["ink"]
+    page.click("#theme")
+    page.click("#theme")
+    assert page.locator("#theme").inner_text() == "● Dark" and hexadecimal(colour()) == DARK["ink"]
+    page.reload()
+    page.wait_for_selector("#view svg")
+    assert hexadecimal(colour()) == DARK["ink"]  # remembered
+
+
+def test_the_code_of_every_view_can_be_read(page, studio):
+    named = [
+        found
+        for name, path in page_files().items()
+        if name.startswith("views/")
+        for found in re.findall(r"\"(regard/[\w/]+\.py)(?::([\w.]+))?\"", path.read_text(encoding="utf-8"))
+    ]
+    assert len(named) >= 8
+    for file, name in named:
+        shown = code_page(file, sources()[file].read_text(encoding="utf-8"))
+        assert not name or f'id="{name}"' in shown, f"{file} has no {name}"
+    open_view(page, studio, "heads")
+    page.locator("#about a").first.click()
+    page.wait_for_selector(".line:has(:target)")
+    assert page.locator(".line:has(:target) code").inner_text().startswith("class MultiHead")
+
+
+def test_it_answers_while_models_are_loaded_and_says_which_cannot_be(browser, tmp_path, monkeypatch):
+    """A shipped model that is broken is said on the page; one that was named ends the studio with its reason."""
+    broken = write_tiny(tmp_path / "broken", "tiny-none")
+    weights = broken / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-8])
+    good = write_tiny(tmp_path / "good", "tiny-none")
+    monkeypatch.setattr(exhibits, "shipped_models", lambda: {"broken": broken})
+    monkeypatch.setattr("regard.serving.catalogue.shipped_models", lambda: {"broken": broken})
+    found = exhibits.collect([str(good)])
+    assert [model.optional for model in found.catalogue.models.values()] == [False, True]
+    with running_studio("--only", "--model", str(good), ready=False) as studio:
+        first = told(studio)
+        assert first["ready"] is False and [model["name"] for model in first["models"]] == ["good"]
+        page = browser.new_page()
+        page.goto(f"{studio}/")
+        page.wait_for_selector("#view .waiting")
+        page.wait_for_selector("#view textarea")
+        page.goto(f"{studio}/studio/#view=beam")
+        page.wait_for_selector("#view figure")
+        stop(studio.process)  # the page is still open
+        page.fill("textarea", "oui !")
+        assert "does not answer" in page.wait_for_selector("#view .trouble").inner_text()
+        assert page.input_value("textarea") == "oui !"
+        page.close()
+    end = subprocess.run(
+        [sys.executable, "-m", "regard", "studio", "--only", "--port", "0", "--no-open", "--model", str(broken)],
+        env=environment(),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert end.returncode == 2 and "weights.safetensors" in end.stderr.splitlines()[-1]
+    assert "Traceback" not in end.stderr
+
+
+def test_every_file_of_the_page_is_small():
+    """One view, one file: what is longer wants to be two."""
+    sizes = {name: len(Path(path).read_text(encoding="utf-8").splitlines()) for name, path in page_files().items()}
+    assert max(sizes.values()) < 420, sorted(sizes.items(), key=lambda one: -one[1])[:3]
