@@ -291,16 +291,16 @@ class Translator(Task):
         max_length: int | None = None,
         n_best: int = 1,
         of: int = 0,
-        given: Sequence[int] = (),
+        prefix: Sequence[int] = (),
     ) -> Look:
         """What the model did to translate one sentence; `name` is what pictures of it call the model.
 
         The search finds `n_best` translations, and number `of` of them is looked at, counted from 0. They begin with
-        the tokens `given` by their numbers; where the last of these is END, there is nothing left to search.
+        `prefix`, tokens by their numbers; where the last of these is END, there is nothing left to search.
         """
         width = self.recipe.decoding.beam if beam is None else beam
         self._check(width, max(n_best, of + 1), length_penalty, max_length, None)
-        return look(self, one_sentence(self, text), name, beam, length_penalty, max_length, n_best, of, given)
+        return look(self, one_sentence(self, text), name, beam, length_penalty, max_length, n_best, of, prefix)
 
     def parts(self, text: str, number: int = 1, warn: Warn | None = None) -> list[str]:
         """What is translated by itself: the whole text, its sentences if they are many, or less where that is long."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from studio.browsing import asked, open_view, watched
+from studio.browsing import asked, open_view, until, watched
 from torch.nn import functional as F
 
 import regard
@@ -44,7 +44,7 @@ def shown(page) -> list[tuple[int, float]]:
 
 
 def settled(page) -> None:
-    page.wait_for_function("() => document.querySelector('.steps')?.getAttribute('aria-busy') === 'false'")
+    until(page, "document.querySelector('.steps')?.getAttribute('aria-busy') === 'false'")
 
 
 def written(page) -> list[str]:
@@ -90,7 +90,7 @@ def test_V3_a_choice_and_what_the_model_makes_of_it(page, studio):
     for token, value in shown(page):
         assert value == pytest.approx(float(next_chances(model, [own[0], other])[token]), abs=1e-5)
     page.get_by_role("button", name="Let the model go on").click()
-    page.wait_for_function("() => !document.querySelector('.steps .main')")
+    until(page, "!document.querySelector('.steps .main')")
     (found,) = model.search([model.encode(TEXT)], beam=4, max_length=12, prefix=[own[0], other])[0]
     expected = found.ids + ([END] if found.finished else [])
     assert f"way={'.'.join(f'{t}!' if i == 1 else str(t) for i, t in enumerate(expected))}" in page.url.replace(
@@ -99,11 +99,11 @@ def test_V3_a_choice_and_what_the_model_makes_of_it(page, studio):
     assert len(written(page)) == len(expected) and page.locator(".token.chosen").count() == 1
     page.locator(".token.chosen").click()
     page.get_by_role("button", name="Undo this choice").click()
-    page.wait_for_function("() => !document.querySelector('.token.chosen')")
+    until(page, "!document.querySelector('.token.chosen')")
     page.go_back()  # to the choice
     page.wait_for_selector(".token.chosen")
     page.get_by_role("button", name="The model's own translation").click()
-    page.wait_for_function("() => !document.querySelector('.token.chosen')")
+    until(page, "!document.querySelector('.token.chosen')")
     assert "way=" not in page.url and len(written(page)) == len(own)
 
 
@@ -124,7 +124,7 @@ def test_V3_keys_slider_and_play(page, studio):
     page.wait_for_url(re.compile("step=1"))
     page.get_by_role("button", name="Pause").click()
     page.fill("textarea", "oui")
-    page.wait_for_function("() => document.querySelectorAll('.steps .word').length === 4")  # three letters and the end
+    until(page, "document.querySelectorAll('.steps .word').length === 4")  # three letters and the end
 
 
 def told(page, stage: str) -> dict[str, str]:
@@ -199,11 +199,11 @@ def test_V4_another_token_another_head_and_stage_after_stage(page, studio):
     first = told(page, "query")
     page.locator(".controls").get_by_label("Head").select_option("1")
     page.wait_for_url(re.compile("head=1"))
-    page.wait_for_function("() => document.querySelector('.stages').getAttribute('aria-busy') === 'false'")
+    until(page, "document.querySelector('.stages').getAttribute('aria-busy') === 'false'")
     assert told(page, "query") != first
     page.locator(".looking-tokens .token").nth(1).click()
     page.wait_for_url(re.compile("position=1"))
-    page.wait_for_function("() => document.querySelector('.stages').getAttribute('aria-busy') === 'false'")
+    until(page, "document.querySelector('.stages').getAttribute('aria-busy') === 'false'")
     assert page.locator(".stage.at").get_attribute("data-stage") == "input"
     page.get_by_role("button", name="Next ↓").click()
     page.wait_for_url(re.compile("stage=1"))

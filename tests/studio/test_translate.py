@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from studio.browsing import SHAPES, Studio, asked, open_view, running_studio, watched
+from studio.browsing import SHAPES, Studio, asked, open_view, running_studio, until, watched
 from studio.speaking import HOSTILE, LINES, PERSIAN, SENTENCE, write_speaker
 
 import regard
@@ -282,10 +282,10 @@ def test_how_it_is_searched_can_be_changed(page, studio):
     assert page.locator(".search summary").inner_text() == "Search: beam 4, length penalty 1"
     page.get_by_label("beam width").fill("2")
     page.wait_for_url(re.compile("beam=2"))
-    page.wait_for_function("() => document.querySelectorAll('.found li').length === 2")
+    until(page, "document.querySelectorAll('.found li').length === 2")
     assert page.locator(".search summary").inner_text() == "Search: beam 2, length penalty 1"
     page.get_by_role("button", name="As the model was made").click()
-    page.wait_for_function("() => document.querySelectorAll('.found li').length === 4")
+    until(page, "document.querySelectorAll('.found li').length === 4")
 
 
 def test_R22_trouble_is_said_in_place_and_tried_again(page, studio):

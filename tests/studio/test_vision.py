@@ -11,7 +11,7 @@ from urllib.error import HTTPError
 
 import numpy as np
 import pytest
-from studio.browsing import Studio, asked, open_view, running_studio, watched
+from studio.browsing import Studio, asked, open_view, running_studio, until, watched
 from task.seers import PATCH, by_hand, captioner, classifier, picture, png, saved
 
 VIT, WRITER = "tiny-vit", "tiny-captioner"
@@ -84,7 +84,7 @@ def test_R20_patches_on_the_page_are_weighed_as_the_model_weighs_them(page, seei
     choose(page, "Layer", "0")
     choose(page, "Head", "1")
     page.hover(".samples")
-    page.wait_for_function(f"Math.abs(document.querySelector('.place').dataset.weight - {layers[0][1][0, 1]}) < 1e-5")
+    until(page, f"Math.abs(document.querySelector('.place').dataset.weight - {layers[0][1][0, 1]}) < 1e-5")
     np.testing.assert_allclose(drawn(page)[1], layers[0][1][0, 1:], atol=1e-5)
     page.hover(".place >> nth=5")
     wait_for(page, "r1 c2")
@@ -124,12 +124,10 @@ def test_R20_each_word_of_a_caption_shows_where_the_model_looked(page, seeing):
     np.testing.assert_allclose(least, looks[:, 3] / looks[:, 3].max(), atol=1e-4)
     choose(page, "Layer", "1")
     choose(page, "Head", "0")
-    page.wait_for_function("location.hash.includes('head=0')")
+    until(page, "location.hash.includes('head=0')")
     page.click(".word >> nth=0")
     seen = task.inspect(pixels)
-    page.wait_for_function(
-        f"Math.abs(document.querySelector('.place').dataset.weight - {seen.word_matrix(1, 0)[0, 0]}) < 1e-5"
-    )
+    until(page, f"Math.abs(document.querySelector('.place').dataset.weight - {seen.word_matrix(1, 0)[0, 0]}) < 1e-5")
     choose(page, "Below", "beam")
     page.wait_for_selector("#view .regard-tree, #view figure h2:text('the search')")
 
@@ -141,7 +139,7 @@ def test_a_file_of_ones_own_is_looked_at_and_what_is_none_is_refused(page, seein
     file.write_bytes(png(own))
     open_view(page, seeing, "vision", model=VIT)
     page.set_input_files("input[type=file]", file)
-    page.wait_for_function("location.hash.includes('sample=own')")
+    until(page, "location.hash.includes('sample=own')")
     page.wait_for_selector(f'.label:text-is("{task.classify([own])[0].label}")')
     page.wait_for_selector('.sight[data-name="the picture"]')
     np.testing.assert_allclose(drawn(page)[1], task.inspect(own).attention[2].weights.mean(0)[0, 1:], atol=1e-5)
@@ -181,7 +179,7 @@ def test_R22_it_can_be_used_with_keys_alone_and_on_a_telephone(browser, seeing):
             page.keyboard.press(key)
             wait_for(page, who)
         page.keyboard.press("Enter")
-        page.wait_for_function("location.hash.includes('patch=2')")
+        until(page, "location.hash.includes('patch=2')")
         assert page.evaluate("document.activeElement.dataset.place") == "1"
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()

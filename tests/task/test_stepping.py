@@ -52,7 +52,7 @@ def test_V3_what_is_given_is_how_it_begins(shape: str, beam: int) -> None:
     translator = made(shape)
     own = translator.inspect(LINES[2], beam=beam)
     given = [next(one.id for one in own.alternatives[0] if one.id not in (own.ids[0], END)), 7]
-    look = translator.inspect(LINES[2], beam=beam, given=given)
+    look = translator.inspect(LINES[2], beam=beam, prefix=given)
     assert look.ids[:2] == given and look.given == 2
     assert len(look.ids) == len(look.target.tokens) == len(look.probabilities) == len(look.alternatives)
     assert look.of_kind(CROSS) == [] or look.token_matrix().shape[0] == len(look.ids)
@@ -63,13 +63,13 @@ def test_V3_what_is_given_is_how_it_begins(shape: str, beam: int) -> None:
     assert ways == look.target.tokens[2 : 2 + len(ways)] and ways
     if beam == 1 and len(look.ids) > 2:  # greedy: the likeliest, but for loops, which a rule forbids
         assert look.ids[2] == look.alternatives[2][0].id
-    same = translator.inspect(LINES[2], beam=1, given=translator.inspect(LINES[2], beam=1).ids[:1])
+    same = translator.inspect(LINES[2], beam=1, prefix=translator.inspect(LINES[2], beam=1).ids[:1])
     assert same.ids == translator.inspect(LINES[2], beam=1).ids  # its own beginning leads to its own end
 
 
 def test_a_text_that_has_ended_is_looked_at_as_it_is() -> None:
     translator = made("transformer")
-    look = translator.inspect(LINES[0], given=[7, 8, END])
+    look = translator.inspect(LINES[0], prefix=[7, 8, END])
     assert look.ids == [7, 8, END] and look.finished and look.search == []
     assert look.target.text == translator.tokenizer.decode([7, 8]).strip()
 
@@ -87,7 +87,7 @@ def test_what_nobody_could_have_written_is_refused() -> None:
     translator = made("transformer")
     for given, said in (([PAD], "none that this model writes"), ([10**6], "none that"), ([END, 5], "ends at place 0")):
         with pytest.raises(UserError, match=said):
-            translator.inspect(LINES[0], given=given)
+            translator.inspect(LINES[0], prefix=given)
         with pytest.raises(UserError, match=said):
             next_step(translator, LINES[0], given)
     with pytest.raises(UserError, match="steps 0 to 1"):

@@ -27,7 +27,7 @@ def answer(model: Translator, request: dict[str, Any]) -> dict[str, Any]:
     asked = Request.model_validate(request)
     check_size(model, asked.text)
     how = {"beam": asked.beam, "length_penalty": asked.length_penalty}
-    seen = model.inspect(asked.text.strip(), name=asked.model, given=asked.written, **how)  # type: ignore[arg-type]
+    seen = model.inspect(asked.text.strip(), name=asked.model, prefix=asked.written, **how)  # type: ignore[arg-type]
     found = seen.tree(("ids",))
     kept = ("source", "target", "probabilities", "ids", "given", "finished", "beam")
     return {"end": END} | {name: found[name] for name in kept}
