@@ -14,6 +14,7 @@ run: .venv/installed-run
 	@echo "Try next:"
 	@echo "  $(BIN)/regard translate \"...\"           a sentence of your own; --alignment shows which word came from which"
 	@echo "  $(BIN)/regard translate < fr.txt        a whole file, line by line"
+	@echo "  $(BIN)/regard studio                    a page to look inside: what the model looks at as you type"
 	@echo "  $(BIN)/regard serve                     the same over HTTP, as LibreTranslate's and DeepL's clients want it"
 	@echo "  $(BIN)/regard train --help              a translator of your own from two text files"
 	@echo "  $(BIN)/regard lab                       what lectures claim of these models, and experiments that test it"

@@ -57,7 +57,7 @@ def wait_for(page, who: str) -> None:
 def sample(name: str) -> np.ndarray:
     from PIL import Image
 
-    from regard.serving.looking._samples import samples
+    from regard.data.samples import samples
 
     pixels = np.array(Image.open(io.BytesIO(samples()[name])))
     return pixels if pixels.ndim == 3 else pixels[..., None]

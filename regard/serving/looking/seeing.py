@@ -57,7 +57,7 @@ def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 def _samples(model: Any) -> dict[str, Any]:
     """Those that are like what the model was trained on: in colour, or grey."""
-    from regard.serving.looking._samples import clothes, shapes
+    from regard.data.samples import clothes, shapes
 
     given = shapes() if model.pair.input.channels == 3 else clothes()
     listed = [{"name": name, "png": _address(content)} for name, content in given.items()]
@@ -71,7 +71,7 @@ def _content(asked: Request) -> tuple[bytes, str]:
             return base64.b64decode(asked.picture, validate=True), ""
         except binascii.Error:
             raise UserError("picture: is not base64; send a file's bytes so") from None
-    from regard.serving.looking._samples import samples
+    from regard.data.samples import samples
 
     known = samples()
     if asked.sample not in known:
