@@ -16,8 +16,8 @@ import regard
 from regard.cli import main
 from regard.config import read_recipe, shipped_recipes
 from regard.data.format.made_shapes import COLOURS, RELATIONS, SHAPES, MadeShapes
-from regard.pretrained import CARD, card_of, score_in, shipped_models
 from regard.data.samples import clothes, samples, shapes
+from regard.pretrained import CARD, card_of, score_in, shipped_models
 from regard.storage import read_folder
 
 ROOT = Path(__file__).parents[1]
