@@ -6,11 +6,11 @@ nothing of folders, and nobody needs torch to read it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
 import stat
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,7 +94,7 @@ def read_on(path: Path, since: int = 0, mark: str = "", every: int = 1) -> Part:
 
 def _mark(file: BinaryIO, at: int) -> str:
     file.seek(max(0, at - MARKED))
-    return f"{os.fstat(file.fileno()).st_ino:x}-{zlib.crc32(file.read(min(at, MARKED))):08x}"
+    return f"{os.fstat(file.fileno()).st_ino:x}-{hashlib.sha256(file.read(min(at, MARKED))).hexdigest()[:16]}"
 
 
 def too_many(lines: list[bytes]) -> int:

@@ -17,6 +17,8 @@ RECIPES = [
     *("entities-bilstm", "entities-transformer", "entities-bert"),
     *("splice", "promoters", "splice-mark", "bert-english"),
 ]
+EVERY_TIME = {RECIPES[0], "splice-mark"}
+"""A classifier and a tagger; the others with the slow tests."""
 
 
 def dealt(examples, task):
@@ -34,7 +36,7 @@ def dealt(examples, task):
     return [Example(e.input, items) if part else Example(items, None) for e, items in zip(examples, again, strict=True)]
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", [n if n in EVERY_TIME else pytest.param(n, marks=pytest.mark.slow) for n in RECIPES])
 def test_targets_at_random_teach_nothing(name, tmp_path, monkeypatch):
     recipe = read_recipe(name)
     read = splitting.read_parts

@@ -53,7 +53,7 @@ def test_alone_in_a_batch_and_in_any_order_the_answer_is_the_same(translator):
     assert [t.score for t in shuffled] == pytest.approx([t.score for t in together[-2::-1]], abs=1e-3)
 
 
-@pytest.mark.parametrize("precision", ["int8", "float32"])
+@pytest.mark.parametrize("precision", ["int8", pytest.param("float32", marks=pytest.mark.slow)])
 def test_R16_neighbours_change_nothing_not_even_the_last_bit_of_a_score(precision):
     """Whoever else is being translated for: sentences of many lengths, alone and in batches of chance company."""
     if precision == "int8" and not int8_is_fast():

@@ -90,6 +90,7 @@ def task_data():
     return tiny_form(read_recipe(NAME)).data
 
 
+@pytest.mark.slow  # that of captions runs every time
 def test_with_tracks_shuffled_it_does_not_reach_what_must_be_beaten(tmp_path, monkeypatch):
     """Targets of other clips of one length: only as long as its frames is a track a target at all."""
     shuffle_targets(monkeypatch)

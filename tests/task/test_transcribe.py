@@ -77,6 +77,7 @@ def test_the_same_word_may_come_often_but_not_for_ever(run, monkeypatch):
     assert ids[:20] == [4] * 20 and ids[20] != 4
 
 
+@pytest.mark.slow  # that of captions runs every time
 def test_with_transcripts_shuffled_it_does_not_reach_what_must_be_beaten(tmp_path, monkeypatch):
     shuffle_targets(monkeypatch)
     run = tiny(NAME, folder=tmp_path / "run")
