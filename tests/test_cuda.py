@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import math
+
 import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
@@ -130,3 +133,18 @@ def test_recorded_steps_leave_the_gradients_that_others_leave():
         for one, other in zip(*results, strict=True):
             torch.testing.assert_close(one, other, rtol=2e-2, atol=2e-2)
     assert not notes and len(recorder._recordings) == 1
+
+
+def test_the_norms_of_layers_make_up_the_norm_of_the_gradient(tmp_path):
+    """Also where steps are recorded and their numbers are read late."""
+    words = [f"{a} {b} {c}" for a in "abcdefg" for b in "hijklmn" for c in "opqrstu"]
+    for side in ("source", "target"):
+        (tmp_path / side).write_text("\n".join(words if side == "source" else [w[::-1] for w in words]) + "\n")
+    values = "tokenizer.kind=character data.hold_out_valid=20 model.preset=tiny model.dropout=0.0 training.warmup=5 "
+    values += "training.steps=40 training.batch_tokens=500 training.log_every=1 training.validate_every=40"
+    regard.train(None, *values.split(), source=tmp_path / "source", target=tmp_path / "target", folder=tmp_path / "run")
+    logs = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    logs = [log for log in logs if "norm" in log]
+    assert len(logs) == 40
+    for log in logs:
+        assert math.hypot(*log["layers"].values()) == pytest.approx(log["norm"], rel=1e-3), log["step"]
