@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.error import HTTPError
@@ -130,6 +131,18 @@ def test_R20_each_word_of_a_caption_shows_where_the_model_looked(page, seeing):
     until(page, f"Math.abs(document.querySelector('.place').dataset.weight - {seen.word_matrix(1, 0)[0, 0]}) < 1e-5")
     choose(page, "Below", "beam")
     page.wait_for_selector("#view .regard-tree, #view figure h2:text('the search')")
+
+
+def test_V4_numbers_of_the_place_that_was_pressed(page, seeing):
+    task = classifier()
+    layers, _ = by_hand(task, task.pair.input.shaped(sample("boot")))
+    open_view(page, seeing, "vision", model=VIT, sample="boot", layer=1, head=1, patch=4, seeing="numbers")
+    page.wait_for_selector("figure h2:text-is('r1 c0: source to itself, layer 1, head 1')")
+    drawing = page.locator("figure .drawing").text_content()
+    for weight in layers[1][1][4]:
+        assert re.search(rf"= {re.escape(f'{weight:.4f}'[:-1])}", drawing), weight
+    choose(page, "Below", "positions")
+    page.wait_for_selector("figure h2:has-text('positions')")
 
 
 def test_a_file_of_ones_own_is_looked_at_and_what_is_none_is_refused(page, seeing, tmp_path):

@@ -131,13 +131,12 @@ def _told(seen: PictureLook | CaptionLook, asked: Request) -> dict[str, Any]:
 
 
 def _views(seen: PictureLook | CaptionLook) -> list[str]:
-    """Those for which this model has something; numbers have a page of their own and take a pass."""
+    """Those for which this model has something."""
     found = []
     for name in seen.views():
-        if name == "numbers":
-            continue
         try:
-            seen.view(name)
+            if name != "numbers" or not seen.attention:  # these take a pass: not before somebody wants them
+                seen.view(name)
         except UserError:
             continue
         found.append(name)

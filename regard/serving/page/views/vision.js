@@ -139,8 +139,9 @@ export function show(place, studio) {
     const view = told.views.includes(seeing) ? seeing : told.views[0];
     const asking = { model: wanted.model, sample: wanted.sample, picture: wanted.picture, view };
     if (told.target) Object.assign(asking, { layer: wanted.layer, head: wanted.head });
-    else if (view === "patches") Object.assign(asking, { only: 0, position: position(studio, told) });
-    else if (view === "heads") Object.assign(asking, { layer: told.layer, head: head(studio, told) });
+    if (view === "numbers") Object.assign(asking, followed(studio, told));
+    else if (!told.target && view === "patches") Object.assign(asking, { only: 0, position: position(studio, told) });
+    else if (!told.target && view === "heads") Object.assign(asking, { layer: told.layer, head: head(studio, told) });
     const key = JSON.stringify(asking);
     if (key === drawnFor) return;
     drawnFor = key;
@@ -218,6 +219,12 @@ function position(studio, told) {
   return chosen ? number : undefined;
 }
 
+/** Whose calculation is shown: the place or word that was pressed, in the head that is looked at. */
+function followed(studio, told) {
+  if (!told.target) return { layer: told.layer, head: head(studio, told), position: position(studio, told) ?? 0 };
+  return { position: Math.max(0, told.target.word_of.indexOf(Number(studio.state.word ?? 0))) };
+}
+
 /** Puts controls in place of others, and the focus where it was. */
 function keep(place, controls) {
   const held = [...place.querySelectorAll("select")].indexOf(document.activeElement);
@@ -254,6 +261,7 @@ function choices(studio, told) {
 const NAMES = {
   patches: "all pictures side by side",
   heads: "heads as matrices and lines",
+  numbers: "one head's calculation",
   beam: "the search",
   ponder: "how long it thought",
 };
