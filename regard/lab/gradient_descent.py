@@ -61,9 +61,7 @@ class GradientDescent(Experiment):
                     "arrived": next((step for step, way in enumerate(far) if way <= ARRIVED), None),
                     "nearest": min(far),
                     "farthest": max(far),
-                    "autograd_differs": max(
-                        abs(a - b) / max(1.0, abs(a)) for a, b in zip(points, by_autograd)
-                    ),
+                    "autograd_differs": max(abs(a - b) / max(1.0, abs(a)) for a, b in zip(points, by_autograd)),
                 }
             )
             setting.progress(done, len(RATES), "descending")
@@ -111,7 +109,8 @@ class GradientDescent(Experiment):
         labels = []
         for run, colour in zip(numbers["runs"], [*PALETTE, "#7a7490", "#9b2f6f"]):
             far = [max(abs(point - MINIMUM), 1e-6) for point in run["points"][:51]]
-            ways.plot(range(len(far)), far, color=colour, linewidth=1.6)
+            style = "--" if 1 - 2 * run["rate"] < 0 else "-"  # 0.9 lies on 0.1: as near, but from the other side
+            ways.plot(range(len(far)), far, style, color=colour, linewidth=1.6)
             labels.append((min(far[-1], 1e4), f"{run['rate']:g} {_kind(run).partition(',')[0]}", colour))
         label_ends(ways, labels)
         return figure

@@ -80,9 +80,7 @@ class SoftmaxAndSigmoid(Experiment):
             "curves": {
                 "z": _list(grid),
                 "sigmoid": _list(sigmoid(grid)),
-                "sigmoid_slope": _list(sigmoid_slope(grid)),
-                "tanh": _list(grid.tanh()),
-                "tanh_slope": _list(1 - grid.tanh() ** 2),
+                "slope": _list(sigmoid_slope(grid)),
             },
         }
 
@@ -118,17 +116,11 @@ class SoftmaxAndSigmoid(Experiment):
     def figure(self, numbers: Numbers) -> Figure:
         figure, (curves, bars, grid) = panels(columns=3, width=4.2, height=3.6)
         known = numbers["curves"]
-        labels = []
-        for name, colour in (("sigmoid", PALETTE[0]), ("tanh", PALETTE[2])):
-            curves.plot(known["z"], known[name], color=colour, linewidth=1.2, alpha=0.6)
-            curves.plot(known["z"], known[f"{name}_slope"], color=colour, linestyle="--")
-            labels.append((known[name][-1], name, colour))
-        at_zero = known["z"].index(0.0) if 0.0 in known["z"] else len(known["z"]) // 2
-        for name, colour in (("sigmoid", PALETTE[0]), ("tanh", PALETTE[2])):
-            slope = known[f"{name}_slope"][at_zero]
-            curves.annotate(f"{name}' {slope:.2f}", (0.4, slope), color=colour, va="bottom")
-        curves.set(title="Functions, and slopes (dashed)", xlabel="z")
-        label_ends(curves, [(labels[0][0], "both: 1", PALETTE[0])])
+        curves.plot(known["z"], known["sigmoid"], color=PALETTE[0])
+        curves.plot(known["z"], known["slope"], color=PALETTE[1])
+        curves.set(title="Sigmoid, and its slope", xlabel="z", ylim=(0, 1.05))
+        curves.annotate("s (1 - s), at most 1/4", (0.4, max(known["slope"])), color=PALETTE[1], va="bottom")
+        label_ends(curves, [(1.0, "s", PALETTE[0]), (0.0, "s'", PALETTE[1])])
         seen = numbers["seen"]
         places = range(len(seen["logits"]))
         bars.bar(places, seen["softmax"], color=PALETTE[0], width=0.6)
