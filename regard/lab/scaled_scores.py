@@ -37,7 +37,7 @@ class Recipe:
 SIZES = {
     "tiny": Recipe(widths=(4, 64, 4096), queries=100, seeds=2),
     "small": Recipe(widths=(4, 16, 64, 256, 1024, 4096), queries=300, seeds=5),
-    "full": Recipe(widths=(4, 16, 64, 256, 1024, 4096), queries=1000, seeds=20),
+    "full": Recipe(widths=(4, 16, 64, 256, 1024, 4096), queries=1000, seeds=10),
 }
 WAYS = ("scaled", "not scaled")
 TITLES = {

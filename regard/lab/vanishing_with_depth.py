@@ -45,7 +45,7 @@ class Recipe:
 SIZES = {
     "tiny": Recipe(depths=(2, 8, 20), width=48, seeds=2, rows=64),
     "small": Recipe(depths=(2, 4, 8, 12, 20), width=128, seeds=10),
-    "full": Recipe(depths=(2, 4, 8, 12, 20, 30, 50), width=512, seeds=20),
+    "full": Recipe(depths=(2, 4, 8, 12, 20, 30, 50), width=256, seeds=10),
 }
 
 

@@ -73,6 +73,8 @@ SHOWN = {
     False: ("queen", "goat", "paris", "violin"),
     True: ("france", "monday", "five", "mother", "green", "parliament"),
 }
+OFTEN = 10.0
+"""The least count of a pair whose mutual information is more than chance."""
 TOGETHER, BY_CHANCE = 0.8, 0.4
 ANALOGIES, NO_ANALOGIES = 0.2, 0.05
 
@@ -229,10 +231,10 @@ def measured(
 def agreement(counts: CoOccurrence, vectors: Vectors) -> float:
     """The correlation of cosines with pointwise mutual information, log X_ij X / (X_i X_j), of pairs that met often."""
     sums = np.bincount(counts.rows, counts.values, minlength=len(counts.words))
-    often = (counts.values >= min(10.0, float(np.median(counts.values)))) & (counts.rows < counts.columns)
+    often = (counts.values >= OFTEN) & (counts.rows < counts.columns)
+    if often.sum() < 1000:  # of a small text all
+        often = counts.rows < counts.columns
     rows, columns, values = (side[often][:200_000] for side in (counts.rows, counts.columns, counts.values))
-    if len(rows) < 3:
-        return 0.0
     information = np.log(values * sums.sum() / (sums[rows] * sums[columns]))
     found = np.einsum("nd,nd->n", vectors.directions[rows], vectors.directions[columns])
     return float(np.corrcoef(information, found)[0, 1])
