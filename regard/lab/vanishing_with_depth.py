@@ -158,7 +158,7 @@ class VanishingWithDepth(Experiment):
         return (
             f"Cross-entropy helps where the gradient begins, not on its way: through {deep} sigmoid layers the same "
             f"share is left with either loss ({shown(squared)} and {shown(entropy)}). Tanh, whose slope reaches 1, "
-            f"keeps {shown(tanh)}."
+            f"does not vanish: with its usual spread the gradient is multiplied by {shown(tanh)}."
         )
 
     def figure(self, numbers: Numbers) -> Figure:
