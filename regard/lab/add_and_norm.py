@@ -48,8 +48,8 @@ class Recipe:
 
 SIZES = {
     "tiny": Recipe(depths=(1, 6), width=16, length=5, steps=260, rates=(5e-3,), seeds=1, letters=4, every=10),
-    "small": Recipe(depths=(1, 3, 6), width=32, length=8, steps=500, rates=(1e-3, 3e-3), seeds=1),
-    "full": Recipe(depths=(1, 2, 4, 8, 12), width=64, length=12, steps=1500, rates=(5e-4, 2e-3), seeds=3),
+    "small": Recipe(depths=(1, 2, 6), width=32, length=8, steps=800, rates=(1e-3, 3e-3), seeds=1),
+    "full": Recipe(depths=(1, 2, 4, 8), width=32, length=10, steps=1000, rates=(1e-3, 3e-3), seeds=3),
 }
 POST, PRE, ADD, NORM, NEITHER = "Add & Norm, post", "Add & Norm, pre", "only add", "only norm", "neither"
 WAYS = (POST, PRE, ADD, NORM, NEITHER)
@@ -132,6 +132,7 @@ class AddAndNorm(Experiment):
         figure, axes = panels(columns=3, width=4.6, height=3.6)
         for panel, depth in zip(axes, _ends(numbers)):
             panel.set(title=f"{depth} layer{'s' if depth > 1 else ''}", xlabel="step", ylabel="letters right, %")
+            panel.set(ylim=(0, 115), yticks=range(0, 101, 20))
             panel.axhline(100 * LEARNT, color=FAINT, linewidth=1)
             labels = []
             for way in WAYS:
@@ -143,13 +144,16 @@ class AddAndNorm(Experiment):
                 labels.append((median([line[-1] for line in lines]), way, COLOURS[way]))
             label_ends(panel, labels)
         steps = axes[2]
-        steps.set(title="Steps to 90 %", xlabel="layers", yscale="log")
+        steps.set(title="Steps to 90 %", xlabel="layers", ylim=(0, 1.4 * numbers["steps"]))
         labels = []
         for way in WAYS:
-            counts = [min(needed(numbers, way, depth), 1.3 * numbers["steps"]) for depth in numbers["depths"]]
+            counts = [min(needed(numbers, way, depth), 1.2 * numbers["steps"]) for depth in numbers["depths"]]
             steps.plot(numbers["depths"], counts, "o-", color=COLOURS[way], markersize=3)
             labels.append((counts[-1], way, COLOURS[way]))
         steps.axhline(numbers["steps"], color=FAINT, linewidth=1)
+        steps.text(
+            numbers["depths"][0], 1.03 * numbers["steps"], "above: not within all steps", color=FAINT, fontsize=8
+        )
         steps.set_xticks(numbers["depths"], [str(depth) for depth in numbers["depths"]])
         label_ends(steps, labels)
         return figure

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.data.format.idx import Idx
-from regard.lab._drawing import FAINT, PALETTE, panels
+from regard.lab._drawing import PALETTE, panels
 from regard.lab._experiment import Experiment, Numbers, Setting, Verdict, one_thread
 from regard.lab._learning import counter, learn
 from regard.lab._numbers import rounded
@@ -55,8 +55,8 @@ class Recipe:
 
 SIZES = {
     "tiny": Recipe(200, 20_000, 250, ((1, 64), (2, 64)), 2, rate=3e-3, tests=1000),
-    "small": Recipe(300, 100_000, 1000, ((1, 128), (2, 128), (3, 128), (2, 256), (3, 256)), 3),
-    "full": Recipe(2000, 60_000, 1875, ((2, 256), (3, 256), (2, 512), (3, 512), (4, 512)), 3, tests=10_000, real=True),
+    "small": Recipe(300, 100_000, 1000, ((1, 128), (2, 128), (3, 128), (2, 256), (3, 256)), 2),
+    "full": Recipe(2000, 60_000, 1875, ((2, 256), (3, 256), (2, 512), (3, 512)), 2, tests=10_000, real=True),
 }
 KEPT = 0.8
 """The lecture's probability; torch's `p` is that of the others, 0.2."""
@@ -157,6 +157,7 @@ class Dropout(Experiment):
             thin.plot(numbers["thinned"], errors, "o-", color=colour, markersize=3, label=_titled(architecture))
             thin.axhline(_mean([a["scaled"] for a in found]), color=colour, linestyle="--", linewidth=1)
         thin.set_xticks(numbers["thinned"], map(str, numbers["thinned"]))
+        thin.minorticks_off()
         thin.legend(title="dashed: the scaled one", fontsize=8, title_fontsize=8)
         return figure
 
@@ -317,5 +318,5 @@ def _draw_errors(axes: Axes, numbers: Numbers, amount: str) -> None:
         for place, architecture in zip(places, architectures(numbers)):
             each = _errors(numbers, architecture, amount, kept, "test")
             axes.plot([place] * len(each), each, "o", color=colour, alpha=0.3, markersize=3)
-    axes.set_xticks(list(places), [_titled(a) for a in architectures(numbers)], color=FAINT)
+    axes.set_xticks(list(places), [_titled(a) for a in architectures(numbers)])
     axes.legend(fontsize=8)

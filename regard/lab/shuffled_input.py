@@ -51,8 +51,8 @@ class Recipe:
 
 SIZES = {
     "tiny": Recipe(length=6, width=16, layers=1, steps=250, seeds=1, rate=5e-3, tests=200, shuffles=5),
-    "small": Recipe(length=12, width=32, layers=2, steps=600, seeds=3),
-    "full": Recipe(length=24, width=64, layers=3, steps=2500, seeds=5, rate=1e-3, tests=2000),
+    "small": Recipe(length=12, width=32, layers=2, steps=400, seeds=2),
+    "full": Recipe(length=20, width=48, layers=3, steps=1000, seeds=3, rate=1e-3, tests=1000),
 }
 MODELS = ("attention, no positions", "attention, learned positions", "attention, sinusoidal positions", "recurrent")
 WITHOUT, *WITH = MODELS
