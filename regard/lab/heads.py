@@ -11,7 +11,6 @@ trained on. What a head is worth is always measured on other sentences than thos
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -200,10 +199,14 @@ def sentences(recipe: Recipe, setting: Setting) -> tuple[list[Pair], list[Pair]]
 
 
 def by_worth(worth: dict[str, list[float]]) -> list[Head]:
-    """All heads, the least important first. Importances of an attention are divided by their norm, as in the paper."""
-    norms = {name: math.hypot(*values) or 1.0 for name, values in worth.items()}
-    ranked = [(value / norms[name], name, head) for name, values in worth.items() for head, value in enumerate(values)]
-    return [(name, head) for _, name, head in sorted(ranked)]
+    """All heads, the least important first.
+
+    The paper divides importances by the norm of their layer's. That hides that one layer's heads may matter more than
+    all of another's: here those that look across, of which a decoder of two layers has few.
+    """
+    return [
+        head for _, head in sorted((value, (name, i)) for name, all_ in worth.items() for i, value in enumerate(all_))
+    ]
 
 
 def shuffled(heads: list[Head], seed: int) -> list[Head]:
