@@ -169,8 +169,8 @@ class Backwards(nn.Module):
         self.head = nn.Linear(wanted.width, LETTERS)
         if residual == WITHOUT:
             for layer in self.encoder.layers:
-                layer.around_attention = WithoutResidual(layer.around_attention)
-                layer.around_feed_forward = WithoutResidual(layer.around_feed_forward)
+                for around in ("around_attention", "around_feed_forward"):
+                    setattr(layer, around, WithoutResidual(getattr(layer, around)))
 
     def layers(self, ids: Int[Tensor, "B T"]) -> list[Float[Tensor, "B T D"]]:
         """The embedding, and what each layer makes of it."""
