@@ -131,7 +131,7 @@ class Dropout(Experiment):
             min(shares) >= LOWER and _mean(plenty) < LITTLE * _mean(few) and many >= CLOSE and many > one,
             f"from {numbers['examples']['few']:,} examples dropout lowers the test error of {sum(g > 0 for g in few)} "
             f"of {count} architectures, by {100 * min(shares):.0f} to {100 * max(shares):.0f} % of it (by "
-            f"{_mean(few):.1f} points on average); from {numbers['examples']['plenty']:,} it is {_mean(plenty):+.1f} "
+            f"{_mean(few):.1f} points on average); from {numbers['examples']['plenty']:,} it gains {_mean(plenty):.1f} "
             f"points; {numbers['thinned'][-1]} thinned networks together answer as the scaled one in {100 * many:.1f} "
             f"% of the tests, a single one in {100 * one:.1f} %",
         )
