@@ -6,6 +6,7 @@ The constructors' signatures are the schema: a key that no part takes is refused
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,9 +16,13 @@ from torch.overrides import TorchFunctionMode
 
 from regard import registry
 from regard.config import PRESETS, Recipe, recipe_from_toml, to_toml
-from regard.data.codec import Codec
+from regard.data.codec import Codec, Pair
+from regard.data.tokenizer._base import Tokenizer
+from regard.data.vectors.file import width_of
+from regard.data.vectors.matching import match
 from regard.device import pick_device
 from regard.errors import UserError, suggestion
+from regard.layers.embedding import TokenEmbedding
 from regard.layers.fast_linear import ready_for_use
 from regard.pretrained import shipped_models
 from regard.storage import Folder, read_folder, save_weights, write_folder
@@ -27,6 +32,9 @@ PARTS = {"stem": "tokens", "encoder": "transformer", "decoder": "transformer"}
 """The parts a model may be made of, each a family folder, and the kind taken when a recipe names none."""
 GIVEN = ("vocabulary", "channels", "size", "rate", "features", "labels", "inputs", "memory_width")
 """What a part is told of the data and of the part before it; a recipe does not state it."""
+VECTORS = "vectors"
+"""A key of every part that embeds tokens: a file of vectors that its table begins with. No constructor is told of it:
+they are copied into the weights when training begins (`begin_with_vectors`), and a saved model names no file."""
 EXAMPLE_SIZES = {"vocabulary": 8, "channels": 3, "size": 32, "rate": 8000, "features": 2, "labels": 2}
 """What parts are told where the data are not known yet, only to see whether they fit together."""
 
@@ -57,6 +65,10 @@ def resolve_model(tree: dict[str, Any]) -> dict[str, Any]:
         values |= {name: value for name, value in {**PRESETS[preset], **stated}.items() if name in known}
         values |= spec
         _check_types(values, known, f"model.{part}")
+        if isinstance(values.get(VECTORS), dict):
+            raise UserError(f"model.{part}.{VECTORS}: wants the name of a file")
+        if not values.get(VECTORS):
+            values.pop(VECTORS, None)
         resolved[part] = {"kind": part_kind, **values}
         taken |= set(known)
     for name in own.keys() - PARTS.keys() - {*GIVEN, "label_smoothing"}:
@@ -71,7 +83,10 @@ def resolve_model(tree: dict[str, Any]) -> dict[str, Any]:
 def _settings(part: str, kind: str) -> dict[str, inspect.Parameter]:
     """What a recipe may say of a part."""
     known = registry.keywords(registry.factory(part, kind, f"model.{part}.kind"))
-    return {name: parameter for name, parameter in known.items() if name not in GIVEN}
+    settings = {name: parameter for name, parameter in known.items() if name not in GIVEN}
+    if "vocabulary" in known:
+        settings[VECTORS] = inspect.Parameter(VECTORS, inspect.Parameter.KEYWORD_ONLY, default="")
+    return settings
 
 
 def _reads_in_order(encoder: str | dict[str, Any]) -> bool:
@@ -135,12 +150,62 @@ def build_model(
         given |= tells(resolved)
     made: dict[str, Any] = {}
     for name in [part for part in PARTS if part in resolved]:
-        made[name] = registry.build(name, resolved.pop(name), f"model.{name}", **given)
+        spec = {key: value for key, value in resolved.pop(name).items() if key != VECTORS}
+        made[name] = registry.build(name, spec, f"model.{name}", **given)
         if name in ("stem", "encoder"):
             given["inputs" if name == "stem" else "memory_width"] = made[name].width
     told = {"label_smoothing": label_smoothing, **sizes}
     made |= {name: value for name, value in told.items() if name in known}
     return registry.create("model", kind, "model", **made, **resolved)
+
+
+def vectors_of(model: dict[str, Any]) -> dict[str, str]:
+    """The parts of a resolved `model` section whose embeddings begin with vectors, and the files of these."""
+    return {part: model[part][VECTORS] for part in PARTS if model.get(part, {}).get(VECTORS)}
+
+
+def check_vectors(model: nn.Module, files: dict[str, str]) -> None:
+    """Refuses a file that is not there or has vectors of another width, by its beginning alone."""
+    for part, file in files.items():
+        width, own = width_of(Path(file)), _table(model, part).shape[1]
+        if width != own:
+            raise UserError(
+                f"model.{part}.{VECTORS}: {file} has vectors of {width} numbers, but the embedding is {own} wide; "
+                f"set its width to {width} or learn vectors of {own}"
+            )
+
+
+def begin_with_vectors(model: nn.Module, files: dict[str, str], codec: Codec, note: Callable[[str], None]) -> None:
+    """Copies vectors into the embeddings of the parts that they are for; tokens without one stay as they were drawn.
+
+    All are made longer or shorter by one factor, so that together they are as large as what they replace: which word is
+    near which does not change, and the layers above get numbers of the size that they expect.
+    """
+    check_vectors(model, files)
+    for part, file in files.items():
+        table, found = _table(model, part), match(Path(file), _tokenizer(codec, part))
+        if not len(found.ids):
+            raise UserError(f"model.{part}.{VECTORS}: none of the {found.words:,} words of the vocabulary is in {file}")
+        with torch.no_grad():
+            values = torch.from_numpy(found.values).to(table)
+            spread = values.square().mean().sqrt()
+            table[torch.from_numpy(found.ids)] = values * (table.square().mean().sqrt() / spread.clamp(min=1e-12))
+        share = len(found.ids) / found.words
+        note(f"model.{part}: {len(found.ids):,} of {found.words:,} words ({share:.0%}) have a vector in {file}")
+
+
+def _tokenizer(codec: Codec, part: str) -> Tokenizer:
+    """What gives the tokens that a part embeds: one for both sides, or that of what is read or of what is written."""
+    if isinstance(codec, Pair):
+        return (codec.input if part == "stem" else codec.target).tokenizer  # type: ignore[union-attr]
+    return cast(Tokenizer, codec)
+
+
+def _table(model: nn.Module, part: str) -> Tensor:
+    embedding = getattr(getattr(model, part), "embedding", None)
+    if not isinstance(embedding, TokenEmbedding):
+        raise UserError(f"model.{part}.{VECTORS}: there is no table of tokens in this part")
+    return embedding.table.weight
 
 
 def model_files(recipe: Recipe, codec: Codec, weights: dict[str, Tensor], precision: str) -> dict[str, Any]:

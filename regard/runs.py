@@ -20,15 +20,19 @@ from torch import nn
 from regard.assemble import (
     CODEC_FILES,
     EXAMPLE_SIZES,
+    VECTORS,
     Uninitialised,
     assign_weights,
+    begin_with_vectors,
     build_model,
+    check_vectors,
     find_model,
     load,
     model_files,
     resolve_model,
     take_over,
     task_of,
+    vectors_of,
 )
 from regard.config import Recipe, Training, apply_overrides, read_recipe, recipe_from_toml, to_toml
 from regard.data import tokenizer as tokenizers
@@ -137,6 +141,7 @@ def _joined(ranks: Ranks, recipe: str, place: str, files: list[Any]) -> tuple[Re
 def _files(recipe: Recipe) -> list[Any]:
     """The files of a recipe, with size and time: by these a corpus is known to be the one that was prepared."""
     paths = [Path(path.rpartition("#")[0] or path) for name in PATHS for path in getattr(recipe.data, name)]
+    paths += map(Path, vectors_of(recipe.model).values())
     status = [(path, path.stat() if path.exists() else None) for path in paths]
     return [[str(path), s.st_size, s.st_mtime_ns] if s else [str(path), -1, -1] for path, s in status]
 
@@ -164,12 +169,23 @@ def settle(
         torch.device("meta"),
         Uninitialised(),
     ):  # parts that do not fit together are refused here, before anything is written
-        build_model(recipe.model, **EXAMPLE_SIZES)
+        model = build_model(recipe.model, **EXAMPLE_SIZES)
+    recipe = _with_vectors_found(recipe)
+    check_vectors(model, vectors_of(recipe.model))
     return task.settle(recipe)
+
+
+def _with_vectors_found(recipe: Recipe) -> Recipe:
+    """Files of vectors are looked for where data are."""
+    found = {part: _found(file, recipe.data.root) for part, file in vectors_of(recipe.model).items()}
+    return replace(recipe, model={**recipe.model, **{p: recipe.model[p] | {VECTORS: f} for p, f in found.items()}})
 
 
 def _continued(recipe: Recipe) -> Recipe:
     """What `training.from` brings along: all of a model for the same task, of another only what reads."""
+    for stated in (recipe.model, *recipe.model.values()):
+        if isinstance(stated, dict) and VECTORS in stated:
+            raise UserError(f"model.{VECTORS}: training.from brings its own embeddings; leave out one of the two")
     origin = find_model(recipe.training.start_from)
     old = recipe_from_toml(read_folder(origin).read("recipe.toml").decode(), where=f"{origin}/recipe.toml")
     model = old.model
@@ -237,6 +253,8 @@ def _fit(recipe: Recipe, prepared: Prepared, place: Path, report: Listener, resu
             f"model.position: {positions} positions are too few for data.max_length={recipe.data.max_length}; "
             f"set its length to {recipe.data.max_length + 2} or more, or max_length lower"
         )
+    if (vectors := vectors_of(recipe.model)) and not (resume and any((place / "checkpoints").glob("step-*"))):
+        begin_with_vectors(model, vectors, prepared.codec, report.note if ranks.is_first else Quiet().note)
     if settings.start_from:  # also when resuming: the run may have been killed before its first checkpoint
         origin = read_folder(Path(settings.start_from))
         old = recipe_from_toml(origin.read("recipe.toml").decode())
@@ -361,5 +379,11 @@ def _without_paths(recipe: Recipe) -> Recipe:
         recipe,
         data=replace(recipe.data, root="data", **empty),
         tokenizer={name: value for name, value in recipe.tokenizer.items() if name != "path"},
+        model={name: _plain_part(value) for name, value in recipe.model.items()},
         training=replace(recipe.training, start_from=""),
     )
+
+
+def _plain_part(value: Any) -> Any:
+    """A part of a model without the file its embedding began with: that is in its weights now."""
+    return {key: inner for key, inner in value.items() if key != VECTORS} if isinstance(value, dict) else value

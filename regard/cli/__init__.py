@@ -25,6 +25,7 @@ from regard.cli.serve import Grouped, serve
 from regard.cli.studio import studio
 from regard.cli.terminal import say
 from regard.cli.train import train
+from regard.cli.vectors import vectors
 from regard.errors import UserError
 
 app = typer.Typer(
@@ -41,6 +42,7 @@ for name in registry.kinds("task"):
 for command in (train, evaluate, inspect, studio, export, lab, bench, recipes, data, models, doctor):
     app.command()(command)
 app.command(cls=Grouped)(serve)
+app.add_typer(vectors, name="vectors")
 
 
 def _version(wanted: bool) -> bool:
@@ -61,17 +63,19 @@ def _options(
 
 def main() -> None:
     """Runs the command line: a user's mistake is one line on stderr and exit code 2, a bug is a traceback."""
-    every = app.registered_commands
-    named = [known for known in every if known.callback and known.callback.__name__ == "".join(sys.argv[1:2])]
+    every, groups, name = app.registered_commands, app.registered_groups, "".join(sys.argv[1:2])
+    named = [known for known in every if known.callback and known.callback.__name__ == name]
+    grouped = [known for known in groups if known.name == name]
     try:
-        app.registered_commands = named or every  # to prepare them all takes a tenth of a second
+        if named or grouped:  # to prepare them all takes a tenth of a second
+            app.registered_commands, app.registered_groups = named, grouped
         app(prog_name="regard")
     except UserError as error:
         if _is_first_to_fail(str(error)):
             say(str(error))
         sys.exit(2)
     finally:
-        app.registered_commands = every
+        app.registered_commands, app.registered_groups = every, groups
 
 
 def _is_first_to_fail(message: str) -> bool:

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from regard.inspection.following import following, through_time
 from regard.lab._drawing import PALETTE, TILE, label_ends, panels
 from regard.lab._experiment import Experiment, Numbers, Setting, Verdict, one_thread
+from regard.lab._numbers import median, number, ranged, rounded, shown
 from regard.layers.cell._base import Cell
 from regard.layers.cell.gru import GRU
 from regard.layers.cell.lstm import LSTM
@@ -108,17 +109,17 @@ class GradientsThroughTime(Experiment):
         rows = []
         for name, trained, state in _lines(numbers):
             found = _select(numbers, name, trained, state)
-            firsts, halves = _firsts(found), [_number(c["ratios"][numbers["length"] // 2]) for c in found]
-            reached = _shown(min(_number(curve["explained"]) for curve in found)) if trained else "-"
+            firsts, halves = _firsts(found), [number(c["ratios"][numbers["length"] // 2]) for c in found]
+            reached = shown(min(number(curve["explained"]) for curve in found)) if trained else "-"
             title = f"{_titled(name, trained)}, {'trained' if trained else 'untrained'}"
-            rows.append([title, state, *map(_shown, (min(firsts), max(firsts), _median(halves))), reached, "-", "-"])
+            rows.append([title, state, *map(shown, (min(firsts), max(firsts), median(halves))), reached, "-", "-"])
         for clip in {descent["clip"]: None for descent in numbers["descents"]}:
             found = [descent for descent in numbers["descents"] if descent["clip"] == clip]
             title = f"RNN, radius {LARGE_RADIUS:g}, " + (f"clipped at {clip:g}" if clip else "not clipped")
-            before, after = (max(_number(d[key]) for d in found) for key in ("largest", "largest_taken"))
+            before, after = (max(number(d[key]) for d in found) for key in ("largest", "largest_taken"))
             failed = any(descent["explained"] is None for descent in found)
-            reached = "diverged" if failed else _shown(min(descent["explained"] for descent in found))
-            rows.append([title, "weights", "-", "-", "-", reached, _shown(before), _shown(after)])
+            reached = "diverged" if failed else shown(min(descent["explained"] for descent in found))
+            rows.append([title, "weights", "-", "-", "-", reached, shown(before), shown(after)])
         return [head, *rows]
 
     def verdict(self, numbers: Numbers) -> Verdict:
@@ -132,10 +133,10 @@ class GradientsThroughTime(Experiment):
         keeps = all(1 / KEPT <= ratio <= KEPT for ratio in cell + gru)
         return Verdict(
             vanishes and explodes and keeps,
-            f"over {numbers['length'] - 1} steps the RNN's gradient is multiplied by {_range(small)} at radius "
-            f"{SMALL_RADIUS:g}, by {_range(large)} at radius {LARGE_RADIUS:g} and by {_range(plain)} after training; "
-            f"the trained LSTM's by {_range(cell)} and the trained GRU's by {_range(gru)}, which they learn: before "
-            f"training it is {_range(firsts('LSTM', False, 'c'))} and {_range(firsts('GRU', False))}",
+            f"over {numbers['length'] - 1} steps the RNN's gradient is multiplied by {ranged(small)} at radius "
+            f"{SMALL_RADIUS:g}, by {ranged(large)} at radius {LARGE_RADIUS:g} and by {ranged(plain)} after training; "
+            f"the trained LSTM's by {ranged(cell)} and the trained GRU's by {ranged(gru)}, which they learn: before "
+            f"training it is {ranged(firsts('LSTM', False, 'c'))} and {ranged(firsts('GRU', False))}",
         )
 
     def figure(self, numbers: Numbers) -> Figure:
@@ -213,16 +214,16 @@ class Network(nn.Module):
         whole = slice(failed[0] if failed else None)
         return {
             "failed_at": failed[0] + 1 if failed else None,
-            "largest": _rounded(norms[whole].max().item()),
-            "largest_taken": _rounded(taken[whole].max().item()),
-            "norms": [_rounded(norm) for norm in norms.tolist()],
+            "largest": rounded(norms[whole].max().item()),
+            "largest_taken": rounded(taken[whole].max().item()),
+            "norms": [rounded(norm) for norm in norms.tolist()],
         }
 
     @torch.no_grad()
     def explained(self) -> float | None:
         """The share of the answers' variance that is predicted: 1 is perfect, 0 no better than their mean."""
         x, answers = self.held_out
-        return _rounded((1 - (self(x) - answers).square().mean() / answers.var(correction=0)).item())
+        return rounded((1 - (self(x) - answers).square().mean() / answers.var(correction=0)).item())
 
     def curves(self, name: str, trained: bool) -> Iterator[Numbers]:
         """How long the gradient is at every step against the last one, the median over sequences, in float64."""
@@ -239,7 +240,7 @@ class Network(nn.Module):
                 "trained": trained,
                 "state": {"hidden": "h", "cell": "c"}[part],
                 "explained": self.explained(),
-                "ratios": [_rounded(ratio) for ratio in ratios],
+                "ratios": [rounded(ratio) for ratio in ratios],
             }
 
 
@@ -253,11 +254,6 @@ def _counter(setting: Setting, total: int) -> Callable[[], None]:
             setting.progress(done, total, "training")
 
     return advance
-
-
-def _rounded(value: float) -> float | None:
-    """Four digits are more than seeds agree on; JSON has no infinity."""
-    return float(f"{value:.4g}") if math.isfinite(value) else None
 
 
 # --------------------------------------------------------------------------------------------------------- showing
@@ -280,7 +276,7 @@ def _select(numbers: Numbers, name: str, trained: bool, state: str) -> list[Numb
 
 def _firsts(curves: list[Numbers]) -> list[float]:
     """What the gradient is multiplied by on the whole way back, for each seed."""
-    return [_number(curve["ratios"][0]) for curve in curves]
+    return [number(curve["ratios"][0]) for curve in curves]
 
 
 def _titled(name: str, trained: bool) -> str:
@@ -295,15 +291,15 @@ def _draw_curves(axes: Axes, numbers: Numbers, trained: bool, title: str) -> Non
     axes.set(xlabel="steps back from the last", ylabel="gradient there / gradient at the last step")
     labels = []
     for name, _, state in (line for line in _lines(numbers) if line[1] == trained):
-        each = [[_number(r) for r in reversed(c["ratios"])] for c in _select(numbers, name, trained, state)]
-        middle = [_median(list(step)) for step in zip(*each)]
+        each = [[number(r) for r in reversed(c["ratios"])] for c in _select(numbers, name, trained, state)]
+        middle = [median(list(step)) for step in zip(*each)]
         colour = COLOURS[name.partition(",")[0]]
         style = "--" if "radius" in name or (name, state) == ("LSTM", "h") else "-"
         for ratios in each:
             axes.plot(backwards, ratios, style, color=colour, linewidth=0.8, alpha=0.35)
         axes.plot(backwards, middle, style, color=colour)
         label = f"{name} {state}" if name == "LSTM" else _titled(name, trained)
-        labels.append((min(max(middle[-1], FLOOR), CEILING), f"{label}: {_shown(middle[-1])}", colour))
+        labels.append((min(max(middle[-1], FLOOR), CEILING), f"{label}: {shown(middle[-1])}", colour))
     label_ends(axes, labels)
 
 
@@ -324,23 +320,3 @@ def _draw_descents(axes: Axes, numbers: Numbers) -> None:
             heights["after clipping", colour] = descent["clip"]
         heights[label, colour] = max(highest[-1], heights.get((label, colour), 0))
     label_ends(axes, [(height, label, colour) for (label, colour), height in heights.items()])
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value
-
-
-def _median(values: list[float]) -> float:
-    return sorted(values)[len(values) // 2]
-
-
-def _shown(value: float) -> str:
-    if not math.isfinite(value):
-        return "not finite"
-    plain = value == 0 or 0.01 <= abs(value) < 100
-    return f"{value:.2f}" if plain else f"{value:.1e}".replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")
-
-
-def _range(values: list[float]) -> str:
-    low, high = _shown(min(values)), _shown(max(values))
-    return low if low == high else f"{low} to {high}"

@@ -7,38 +7,38 @@ each at the learning rate that suits it best. The full size reads Europarl; the 
 from __future__ import annotations
 
 import bisect
-import os
 import random
-import shutil
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from regard.assemble import build_model, load, resolve_model
-from regard.config import Data, Decoding, Recipe, Training, read_recipe, to_toml
+from regard.config import Recipe, read_recipe
 from regard.data.corpus import read_pairs
 from regard.errors import UserError
 from regard.evaluation.translation import corpus_scores
 from regard.lab._drawing import PALETTE, label_ends, panels
 from regard.lab._experiment import Experiment, Numbers, Setting, Verdict, one_thread
-from regard.runs import train
-from regard.training.progress import Quiet
+from regard.lab._translators import (
+    Attempt,
+    Corpus,
+    Pair,
+    by_length,
+    length_ranges,
+    made_up,
+    recipe_for,
+    train_all,
+    written,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["Length"]
-
-Pair = tuple[str, str]
 
 MODELS = {
     "no attention": "road-none",
@@ -106,30 +106,30 @@ class Length(Experiment):
             corpus = Corpus(*(_europarl if size == "full" else _made_up)(wanted, setting))
             corpus.write(place)
             recipes = {name: _recipe(name, wanted, place, setting) for name in MODELS}
-            tries = [(name, rate, wanted.tuning) for name in MODELS for rate in wanted.rates]
-            tuned = _train_all(tries, recipes, corpus, place, setting)
-            losses = {
-                name: {rate: tuned[name, rate, wanted.tuning]["loss"] for rate in wanted.rates} for name in MODELS
-            }
-            best = {
-                name: (name, min(losses[name], key=lambda rate: losses[name][rate]), wanted.steps) for name in MODELS
-            }
-            done = _train_all(list(best.values()), recipes, corpus, place, setting)
+            tries = [Attempt(name, recipes[name], wanted.tuning, rate) for name in MODELS for rate in wanted.rates]
+            losses: dict[str, dict[float, float]] = {name: {} for name in MODELS}
+            for tried, found in zip(tries, train_all(tries, corpus, place, setting)):
+                losses[tried.name][tried.rate] = found["loss"]
+            best = [
+                Attempt(name, recipes[name], wanted.steps, min(losses[name], key=lambda rate: losses[name][rate]))
+                for name in MODELS
+            ]
+            done = train_all(best, corpus, place, setting)
             models = {}
-            for number, (name, which) in enumerate(best.items()):
+            for number, (which, result) in enumerate(zip(best, done)):
                 setting.progress(number, len(best), "translating the test sentences")
-                models[name] = {
-                    "recipe": MODELS[name],
-                    "learning_rate": which[1],
-                    "validation_losses": {f"{rate:g}": loss for rate, loss in losses[name].items()},
-                    **done[which],
-                    **_scores(_folder(place, which), corpus.test, wanted, setting),
+                models[which.name] = {
+                    "recipe": MODELS[which.name],
+                    "learning_rate": which.rate,
+                    "validation_losses": {f"{rate:g}": loss for rate, loss in losses[which.name].items()},
+                    **result,
+                    **_scores(which.folder(place), corpus.test, wanted, setting),
                 }
             setting.progress(len(best), len(best), "translating the test sentences")
         return {"size": asdict(wanted) | {"lengths": list(wanted.lengths)}, "corpus": corpus.name, "models": models}
 
     def table(self, numbers: Numbers) -> list[list[str]]:
-        ranges = _ranges(numbers["size"]["lengths"])
+        ranges = length_ranges(numbers["size"]["lengths"])
         head = ["", "parameters", "learning rate", *(f"{low}-{high} words" for low, high in ranges), "all", "lost"]
         rows = [
             [
@@ -148,7 +148,7 @@ class Length(Experiment):
         lost = {name: _lost(found) for name, found in numbers["models"].items()}
         others = {name: share for name, share in lost.items() if name != WITHOUT}
         said = ", ".join(f"{name} {share:.0%}" for name, share in others.items())
-        ranges = _ranges(numbers["size"]["lengths"])
+        ranges = length_ranges(numbers["size"]["lengths"])
         held = lost[WITHOUT] >= LEAST_LOST and all(share <= MOST_LOST for share in others.values())
         from_to = f"from {ranges[1][0]}-{ranges[1][1]} to {ranges[-1][0]}-{ranges[-1][1]} words"
         return Verdict(held, f"{from_to} the model without attention loses {lost[WITHOUT]:.0%} of its BLEU, {said}")
@@ -163,7 +163,7 @@ class Length(Experiment):
 
     def figure(self, numbers: Numbers) -> Figure:
         figure, (axes,) = panels(width=6.4, height=4.0)
-        ranges = _ranges(numbers["size"]["lengths"])
+        ranges = length_ranges(numbers["size"]["lengths"])
         labels = []
         for (name, found), colour in zip(numbers["models"].items(), (PALETTE[1], *PALETTE[2:4], PALETTE[0])):
             axes.plot(range(len(ranges)), found["bleu"], marker="o", color=colour)
@@ -182,26 +182,7 @@ def _lost(found: dict[str, Any]) -> float:
     return 1 - last / first if first else 0.0
 
 
-def _ranges(lengths: Sequence[int]) -> list[tuple[int, int]]:
-    return [(low + 1, high) for low, high in zip([0, *lengths], lengths)]
-
-
 # The text.
-
-
-@dataclass
-class Corpus:
-    name: str
-    train: list[Pair]
-    valid: list[Pair]
-    test: list[list[Pair]]
-    """By range of length."""
-
-    def write(self, place: Path) -> None:
-        for name, pairs in (("train", self.train), ("valid", self.valid)):
-            for side, ending in enumerate(("source", "target")):
-                text = "".join(f"{pair[side]}\n" for pair in pairs)
-                (place / f"{name}.{ending}").write_text(text, encoding="utf-8")
 
 
 def _europarl(wanted: Size, setting: Setting) -> tuple[str, list[Pair], list[Pair], list[list[Pair]]]:
@@ -212,45 +193,18 @@ def _europarl(wanted: Size, setting: Setting) -> tuple[str, list[Pair], list[Pai
     setting.note("reading Europarl")
     lines = list(read_pairs([str(folder / "train.fr.xz")], [str(folder / "train.en.xz")]))
     valid = list(read_pairs([str(folder / "valid.fr.gz")], [str(folder / "valid.en.gz")]))
-    test = _by_length(lines[wanted.pairs :][::-1], wanted)
+    test = by_length(lines[wanted.pairs :][::-1], wanted.lengths, wanted.tests)
     return "Europarl, French to English", lines[: wanted.pairs], valid[:500], test
 
 
-def _by_length(pairs: Sequence[Pair], wanted: Size) -> list[list[Pair]]:
-    found: list[list[Pair]] = []
-    for low, high in _ranges(wanted.lengths):
-        found.append([pair for pair in pairs if low <= len(pair[0].split()) <= high][: wanted.tests])
-        if len(found[-1]) < wanted.tests:
-            raise UserError(
-                f"only {len(found[-1])} sentences of {low} to {high} words to test on, {wanted.tests} wanted"
-            )
-    return found
-
-
 def _made_up(wanted: Size, setting: Setting) -> tuple[str, list[Pair], list[Pair], list[list[Pair]]]:
-    """A language of things and their qualities: word for word, but a quality comes after its thing, not before."""
     chance = random.Random(setting.seed)
-    words = (wanted.vocabulary - 4) // 4  # two kinds of words in two languages, after the four marks of a tokenizer
-    things = {f"ka{i}": f"do{i}" for i in range(words)}
-    qualities = {f"ri{i}": f"ma{i}" for i in range(words)}
-
-    def pair(length: int) -> Pair:
-        source: list[str] = []
-        target: list[str] = []
-        while len(source) < length:
-            thing = chance.choice(list(things))
-            if length - len(source) > 1 and chance.random() < 0.5:
-                quality = chance.choice(list(qualities))
-                source += [thing, quality]
-                target += [qualities[quality], things[thing]]
-            else:
-                source.append(thing)
-                target.append(things[thing])
-        return " ".join(source), " ".join(target)
-
+    pair = made_up(wanted.vocabulary, chance)
     longest = wanted.lengths[-1]
     made = [pair(chance.randint(1, longest)) for _ in range(wanted.pairs + 50)]
-    test = [[pair(chance.randint(low, high)) for _ in range(wanted.tests)] for low, high in _ranges(wanted.lengths)]
+    test = [
+        [pair(chance.randint(low, high)) for _ in range(wanted.tests)] for low, high in length_ranges(wanted.lengths)
+    ]
     return "a made-up language", made[50:], made[:50], test
 
 
@@ -258,29 +212,15 @@ def _made_up(wanted: Size, setting: Setting) -> tuple[str, list[Pair], list[Pair
 
 
 def _recipe(name: str, wanted: Size, place: Path, setting: Setting) -> Recipe:
-    given = read_recipe(MODELS[name])
-    tree = resolve_model({**given.model, "dropout": wanted.dropout})
-    return Recipe(
-        seed=setting.seed,
-        data=Data(
-            source=[str(place / "train.source")],
-            target=[str(place / "train.target")],
-            valid_source=[str(place / "valid.source")],
-            valid_target=[str(place / "valid.target")],
-            drop_duplicates=False,
-            drop_wrong_script=False,
-        ),
-        tokenizer={"kind": "subword", "size": wanted.vocabulary} if wanted.vocabulary > 500 else {"kind": "word"},
-        model=_sized(tree, wanted),
-        training=Training(
-            batch_tokens=wanted.batch_tokens,
-            schedule="cosine",
-            metric="loss",
-            average=1,
-            keep=1,
-            device=str(setting.device),
-        ),
-        decoding=Decoding(beam=wanted.beam, max_length=2 * wanted.lengths[-1] + 20),
+    tree = resolve_model({**read_recipe(MODELS[name]).model, "dropout": wanted.dropout})
+    return recipe_for(
+        _sized(tree, wanted),
+        place,
+        setting,
+        vocabulary=wanted.vocabulary,
+        batch_tokens=wanted.batch_tokens,
+        beam=wanted.beam,
+        longest=2 * wanted.lengths[-1] + 20,
     )
 
 
@@ -310,95 +250,16 @@ def _parameters(tree: dict[str, Any], vocabulary: int) -> int:
         return sum(parameter.numel() for parameter in build_model(tree, vocabulary).parameters())
 
 
-# Training: in this process, or several `regard train` at once.
-
-Try = tuple[str, float, int]
-"""A model's name, a learning rate and a number of steps."""
-
-
-def _folder(place: Path, which: Try) -> Path:
-    name, rate, steps = which
-    return place / f"{MODELS[name]}-{steps}-{rate:g}"
-
-
-def _train_all(
-    tries: list[Try], recipes: dict[str, Recipe], corpus: Corpus, place: Path, setting: Setting
-) -> dict[Try, dict[str, float]]:
-    """The validation loss that each run reached, and how long it took."""
-
-    def one(which: Try) -> dict[str, float]:
-        started = time.monotonic()
-        _train(which, recipes[which[0]], place, setting)
-        seconds = time.monotonic() - started
-        loss = load(_folder(place, which), device=str(setting.device)).loss(corpus.valid)
-        name, rate, steps = which
-        setting.note(f"{name}, learning rate {rate:g}, {steps} steps: validation loss {loss:.3f}, {seconds:.0f} s")
-        return {"loss": loss, "seconds": seconds}
-
-    def several(rest: list[Try]) -> Iterator[tuple[Try, dict[str, float]]]:
-        with ThreadPoolExecutor(setting.jobs) as pool:
-            for number, result in enumerate(zip(rest, pool.map(one, rest)), 1):
-                if setting.jobs > 1:  # one at a time, each shows its own steps
-                    setting.progress(number, len(rest), f"{len(rest)} runs, {setting.jobs} at once")
-                yield result
-
-    tokenizer = place / "tokenizer"
-    found = {}
-    if not tokenizer.exists():  # the first run learns it, the others take it over
-        found[tries[0]] = one(tries[0])
-        shutil.copytree(_folder(place, tries[0]) / "codec", tokenizer)
-    rest = [which for which in tries if which not in found]
-    return found | dict(several(rest))
-
-
-def _train(which: Try, recipe: Recipe, place: Path, setting: Setting) -> None:
-    name, rate, steps = which
-    training = replace(recipe.training, steps=steps, learning_rate=rate, warmup=max(1, steps // 10))
-    settled = replace(recipe, training=replace(training, validate_every=steps, save_every=steps))
-    if (place / "tokenizer").exists():
-        settled.tokenizer = {"kind": recipe.tokenizer["kind"], "path": str(place / "tokenizer")}
-    folder = _folder(place, which)
-    if setting.jobs == 1:
-        train(settled, folder=folder, report=_Progress(setting, f"{name}, learning rate {rate:g}"))
-        return
-    file = place / f"{folder.name}.toml"
-    file.write_text(to_toml(settled), encoding="utf-8")
-    command = [sys.executable, "-m", "regard", "train", str(file), "--out", str(folder), "--quiet"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    if done.returncode:
-        raise UserError(f"training {name} failed: {done.stderr.strip()[-500:]}")
-
-
-class _Progress(Quiet):
-    """Passes a run's steps on to whoever waits for the experiment."""
-
-    def __init__(self, setting: Setting, what: str):
-        self.setting, self.what, self.steps = setting, what, 0
-
-    def start(self, step: int, steps: int) -> None:
-        self.steps = steps
-
-    def advance(self, step: int) -> None:
-        self.setting.progress(step, self.steps, self.what)
-
-
 def _scores(folder: Path, test: list[list[Pair]], wanted: Size, setting: Setting) -> dict[str, Any]:
-    """BLEU in each range of lengths and over all. Long sentences are translated whole, however the model was meant."""
+    """BLEU in each range of lengths and over all."""
     translator = load(folder, device=str(setting.device))
-    parameters = sum(parameter.numel() for parameter in translator.model.parameters())
-    flat = [pair for pairs in test for pair in pairs]
-    ids = [translator.encode(source) for source, _ in flat]
-    longest = translator.recipe.decoding.max_length
-    found = translator.search(ids, beam=wanted.beam, length_penalty=wanted.length_penalty, max_length=longest)
-    outputs = iter([translator.tokenizer.decode(hypotheses[0].ids).strip() for hypotheses in found])
-    written = [[next(outputs) for _ in pairs] for pairs in test]
+    outputs = written(translator, test, wanted.length_penalty)
     references = [[target for _, target in pairs] for pairs in test]
     return {
-        "parameters": parameters,
-        "bleu": [corpus_scores(*pair).bleu for pair in zip(written, references)],
-        "length_ratio": [_words(a) / _words(b) for a, b in zip(written, references)],
-        "bleu_all": corpus_scores(sum(written, []), sum(references, [])).bleu,
+        "parameters": sum(parameter.numel() for parameter in translator.model.parameters()),
+        "bleu": [corpus_scores(*pair).bleu for pair in zip(outputs, references)],
+        "length_ratio": [_words(a) / _words(b) for a, b in zip(outputs, references)],
+        "bleu_all": corpus_scores(sum(outputs, []), sum(references, [])).bleu,
     }
 
 

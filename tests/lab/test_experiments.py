@@ -67,6 +67,15 @@ def test_a_tiny_run_takes_seconds(kind):
     assert tiny(kind)[1] < 60
 
 
+@pytest.mark.slow
+def test_a_small_run_takes_minutes_and_can_be_judged(kind, tmp_path):
+    begin = time.process_time()
+    record = measure(experiment_of(kind), shown(kind), "small", Setting())
+    assert time.process_time() - begin < 600
+    assert write(experiment_of(kind), record, tmp_path)
+    assert experiment_of(kind).verdict(record.numbers).sentence
+
+
 def test_numbers_survive_json(kind, tmp_path):
     record, _ = tiny(kind)
     assert json.loads(record.json())["numbers"] == record.numbers

@@ -9,6 +9,7 @@ import pytest
 from regard.errors import UserError
 from regard.lab import length
 from regard.lab._experiment import Setting
+from regard.lab._translators import by_length, length_ranges
 from regard.lab.length import MODELS, SIZES, Length
 
 NUMBERS = {
@@ -64,7 +65,7 @@ def test_the_made_up_language_is_translated_word_by_word_with_some_neighbours_sw
     name, train, valid, test = length._made_up(SIZES["small"], Setting(seed=3))
     assert len(train) == SIZES["small"].pairs and len(valid) == 50
     assert [len(pairs) for pairs in test] == [SIZES["small"].tests] * 5
-    for (low, high), pairs in zip(length._ranges(SIZES["small"].lengths), test):
+    for (low, high), pairs in zip(length_ranges(SIZES["small"].lengths), test):
         assert all(low <= len(source.split()) <= high for source, _ in pairs)
     swapped = 0
     for source, target in train[:200]:
@@ -89,7 +90,7 @@ def test_the_full_size_wants_its_data_and_says_where_to_put_it(tmp_path):
 
 def test_ranges_that_the_text_cannot_fill_are_refused():
     with pytest.raises(UserError, match="only 2 sentences of 1 to 3 words"):
-        length._by_length([("a b", "c"), ("a", "b"), ("a b c d", "e")], SIZES["tiny"])
+        by_length([("a b", "c"), ("a", "b"), ("a b c d", "e")], (3, 6, 9), 20)
 
 
 @pytest.mark.slow

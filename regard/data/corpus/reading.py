@@ -6,7 +6,8 @@ import gzip
 import lzma
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from io import BufferedIOBase
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 
@@ -145,35 +146,46 @@ def _cell(line: str, column: int, file: Path, number: int) -> str:
     return cells[column - 1]
 
 
-def raw_lines(file: Path) -> Iterator[bytes]:
-    """The lines of a file, plain or compressed, as bytes without their `\\n`."""
+def raw_lines(file: Path, longest: int = -1) -> Iterator[bytes]:
+    """The lines of a file, plain or compressed, as bytes without their `\\n`; one of more bytes than `longest` is
+    refused before it is in memory."""
     number = 0
     try:
-        for line in _opened_lines(file):
+        for line in _opened_lines(file, longest):
             number += 1
-            yield line.removesuffix(b"\n")
+            line = line.removesuffix(b"\n")
+            if 0 <= longest < len(line):
+                raise UserError(f"{file}, line {number}: has more than {longest:,} bytes; check the file")
+            yield line
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise UserError(f"{file}, after line {number}: cannot be read ({error}); check the file") from None
 
 
-def _opened_lines(file: Path) -> Iterator[bytes]:
+def _opened_lines(file: Path, longest: int = -1) -> Iterator[bytes]:
+    """Of a line that has more bytes than `longest` at least one more than those."""
     # Binary files split on \n alone; text mode and splitlines() would also split on U+2028 and others.
     if file.suffix == ".gz":
         with gzip.open(file, "rb") as stream:
-            yield from stream
+            yield from _whole(stream, longest)
     elif file.suffix == ".xz":
         with lzma.open(file, "rb") as stream:
-            yield from stream
+            yield from _whole(stream, longest)
     elif file.suffix == ".zst":
         rest = b""
         for block in _zstandard_blocks(file):
             *whole, rest = (rest + block).split(b"\n")
             yield from whole
+            if 0 <= longest < len(rest):
+                break
         if rest:
             yield rest
     else:
         with file.open("rb") as plain_stream:
-            yield from plain_stream
+            yield from _whole(plain_stream, longest)
+
+
+def _whole(stream: BufferedIOBase, longest: int) -> Iterable[bytes]:
+    return stream if longest < 0 else iter(lambda: stream.readline(longest + 1), b"")
 
 
 def _zstandard_blocks(file: Path) -> Iterator[bytes]:

@@ -1,0 +1,132 @@
+"""`regard vectors`: vectors of words, learnt from a text, and what is near what among them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.progress import parts_bar
+from regard.cli.terminal import Format, as_json, harmless, say
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.data.vectors.near import Vectors
+
+vectors = typer.Typer(
+    help="Vectors of words: learn them from a text, and ask what is near what.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+File = Annotated[Path, typer.Option("--vectors", "-v", metavar="FILE", help="The file of vectors.")]
+Count = Annotated[int, typer.Option("--count", "-n", min=1, help="How many words.")]
+As = Annotated[Format, typer.Option(help="Plain text, or one JSON value.")]
+USUAL = Path("vectors.txt")
+
+
+@vectors.command()
+def train(
+    corpus: Annotated[
+        list[str], typer.Argument(metavar="CORPUS...", help="Text, a sentence or paragraph a line; pairs.tsv#2 works.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where the vectors go.")] = USUAL,
+    width: Annotated[int, typer.Option(min=1, help="Numbers of a vector.")] = 100,
+    size: Annotated[int, typer.Option(min=1, help="The most words, the frequent ones first.")] = 50_000,
+    min_count: Annotated[int, typer.Option(min=1, help="How often a word must occur.")] = 5,
+    window: Annotated[int, typer.Option(min=1, help="How many words to each side are near.")] = 10,
+    epochs: Annotated[int, typer.Option(min=1, help="How often all counts are gone through.")] = 15,
+    rate: Annotated[float, typer.Option(min=1e-6, help="The learning rate of AdaGrad.")] = 0.1,
+    x_max: Annotated[float, typer.Option(min=1e-6, help="The count from which on pairs weigh alike.")] = 10.0,
+    cased: Annotated[bool, typer.Option("--cased", help="Keep capitals; else all is made small.")] = False,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same vectors.")] = 1,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar or notes.")] = False,
+) -> None:
+    """Learn vectors from text by GloVe, and write them as text, a word a line."""
+    note = (lambda line: None) if quiet else say
+    if out.is_dir():
+        raise UserError(f"{out} is a folder; name the file that the vectors go to")
+    try:
+        from itertools import chain
+
+        from regard.data.corpus.reading import check_file, read_lines, split_column
+        from regard.data.vectors.counts import co_occurrence, lower_words, numbered, words_and_marks
+        from regard.data.vectors.file import write_vectors
+        from regard.data.vectors.glove import learn
+        from regard.device import pick_device
+
+        for path in corpus:
+            check_file(split_column(path)[0])
+        place = pick_device(device)
+        lines = chain.from_iterable(map(read_lines, corpus))
+        note(f"reading {', '.join(corpus)}")
+        text = numbered(lines, words_and_marks if cased else lower_words, size, min_count)
+        note(f"{len(text.ids):,} words, {len(text.words):,} different ones kept")
+        losses: list[float] = []
+        with parts_bar(wanted=not quiet) as progress:
+            counts = co_occurrence(text, window, progress=progress)
+            made = learn(counts, width, epochs, rate, x_max, seed=seed, device=place, progress=progress, losses=losses)
+        write_vectors(out, made)
+    except KeyboardInterrupt:
+        say("stopped before the end; nothing was written")
+        raise typer.Exit(130) from None
+    note(f"{len(counts):,} pairs of words; the loss fell from {losses[0]:.4f} to {losses[-1]:.4f} a pair")
+    note(f"wrote {out}: {len(made):,} words, {made.width} numbers each; try: regard vectors near WORD -v {out}")
+
+
+@vectors.command()
+def near(
+    word: Annotated[str, typer.Argument(help="Any word of the file.")],
+    file: File = USUAL,
+    count: Count = 10,
+    format: As = Format.text,
+) -> None:
+    """List the words whose vectors point most nearly the same way, with their cosines."""
+    _tell(_read(file).near(word, count), format)
+
+
+@vectors.command()
+def analogy(
+    a: Annotated[str, typer.Argument(help="man is to ...")],
+    b: Annotated[str, typer.Argument(help="... king as ...")],
+    c: Annotated[str, typer.Argument(help="... woman is to: what?")],
+    file: File = USUAL,
+    count: Count = 10,
+    format: As = Format.text,
+) -> None:
+    """List what is to C as B is to A: the words nearest to b - a + c."""
+    _tell(_read(file).analogy(a, b, c, count), format)
+
+
+@vectors.command()
+def compare(
+    one: Annotated[str, typer.Argument(help="A word of the file.")],
+    other: Annotated[str, typer.Argument(help="Another.")],
+    file: File = USUAL,
+    format: As = Format.text,
+) -> None:
+    """Print the dot product and the cosine of two words' vectors."""
+    from regard.data.vectors.near import cosine, dot
+
+    found = _read(file)
+    numbers = {"dot": dot(found[one], found[other]), "cosine": cosine(found[one], found[other])}
+    if format is Format.json:
+        typer.echo(as_json({name: round(value, 6) for name, value in numbers.items()}))
+    else:
+        typer.echo("\n".join(f"{name}\t{value:.4f}" for name, value in numbers.items()))
+
+
+def _read(file: Path) -> Vectors:
+    from regard.data.vectors.file import read_vectors
+
+    if file == USUAL and not file.exists():
+        raise UserError(f"{file} does not exist; name a file with -v, or make it: regard vectors train CORPUS")
+    return read_vectors(file)
+
+
+def _tell(found: list[tuple[str, float]], format: Format) -> None:
+    if format is Format.json:
+        typer.echo(as_json([{"word": word, "cosine": round(cosine, 6)} for word, cosine in found]))
+    else:
+        typer.echo("\n".join(f"{harmless(word)}\t{cosine:.4f}" for word, cosine in found))

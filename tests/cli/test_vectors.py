@@ -1,0 +1,94 @@
+"""`regard vectors` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from regard.cli import app, main
+from regard.data.vectors.file import read_vectors
+
+from .conftest import environment, regard
+
+
+@pytest.fixture
+def said(monkeypatch, capfd):
+    def run(*words: object, code: int = 0) -> tuple[str, str]:
+        monkeypatch.setattr(sys, "argv", ["regard", "vectors", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capfd.readouterr()
+        assert (ended.value.code or 0) == code, err
+        return out, err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("vectors")
+    lines = [f"{a} {h} sun shines by day" for a in ("the", "a") for h in ("hot", "warm")] * 40
+    lines += [f"{a} {c} moon shines by night" for a in ("the", "a") for c in ("cold", "cool")] * 40
+    (folder / "corpus.txt").write_text("\n".join(lines) + "\n")
+    words = ["vectors", "train", "corpus.txt", "-o", "v.txt", "--width", "8", "--epochs", "60", "--device", "cpu"]
+    return folder, regard(*words, text=True, cwd=folder)
+
+
+@pytest.mark.parametrize("words", [["vectors", "--help"], ["vectors", "train", "--help"]], ids=" ".join)
+def test_help_comes_without_torch(words):
+    code = f"import sys; sys.argv = ['regard', *{words!r}]\ntry:\n    import regard.cli; regard.cli.main()\n"
+    code += "except SystemExit:\n    print(sorted({'torch', 'numpy', 'rich'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]" and "train" in done.stdout, done.stderr
+
+
+def test_commands_and_groups_are_all_there_after_a_run(said, trained):
+    before = len(app.registered_commands), len(app.registered_groups)
+    said("near", "hot", "-v", trained[0] / "v.txt")
+    assert (len(app.registered_commands), len(app.registered_groups)) == before
+
+
+def test_vectors_are_learnt_and_told_of(trained):
+    folder, done = trained
+    assert done.returncode == 0 and done.stdout == ""
+    told = done.stderr.splitlines()
+    assert told[1] == "regard: 1,920 words, 12 different ones kept" and "the loss fell from" in told[2]
+    assert told[3].startswith("regard: wrote v.txt: 12 words, 8 numbers each")
+    assert len((folder / "v.txt").read_text().splitlines()) == 12
+    assert sorted(path.name for path in folder.iterdir()) == ["corpus.txt", "v.txt"]
+
+
+def test_near_analogy_and_compare(trained, said):
+    file = trained[0] / "v.txt"
+    out, _ = said("near", "hot", "-v", file, "-n", 2)
+    first, second = (line.split("\t") for line in out.splitlines())
+    assert first[0] == "warm" and 1 >= float(first[1]) >= float(second[1])
+    found = json.loads(said("analogy", "sun", "day", "moon", "-v", file, "--format", "json")[0])
+    assert [one["word"] for one in found] == [word for word, _ in read_vectors(file).analogy("sun", "day", "moon")]
+    numbers = json.loads(said("compare", "hot", "warm", "-v", file, "--format", "json")[0])
+    assert numbers["cosine"] == pytest.approx(float(first[1]), abs=1e-3) and numbers["dot"] > 0
+    assert said("compare", "hot", "hot", "-v", file)[0].splitlines()[1] == "cosine\t1.0000"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["near", "hto", "-v", "v.txt"], "no vector for 'hto' among 12 words; did you mean 'hot'?"),
+        (["near", "hot"], "vectors.txt does not exist; name a file with -v"),
+        (["near", "hot", "-v", "none.txt"], "none.txt does not exist"),
+        (["near", "hot", "-v", "corpus.txt"], "corpus.txt, line 1: a word and 1 to 4,096 numbers are wanted"),
+        (["train", "none.txt"], "none.txt does not exist"),
+        (["train", "corpus.txt", "-o", "."], ". is a folder"),
+        (["train", "corpus.txt", "--min-count", "1000"], "no word that occurs 1000 times"),
+        (["train", "corpus.txt", "--device", "cdua"], "device 'cdua' is not known"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_mistake_is_one_line(words, message, trained, said, monkeypatch):
+    monkeypatch.chdir(trained[0])
+    out, err = said(*words, *(["-q"] if words[0] == "train" else []), code=2)
+    assert out == "" and err.startswith("regard: ") and message in err and err.count("\n") == 1
+    assert sorted(path.name for path in trained[0].iterdir()) == ["corpus.txt", "v.txt"]
