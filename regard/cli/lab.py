@@ -40,13 +40,18 @@ def lab(
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 1,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
-    data: Annotated[Path, typer.Option(metavar="FOLDER", help="Where data sets are.")] = Path("data"),
+    data: Annotated[
+        Path, typer.Option(metavar="FOLDER", envvar="REGARD_DATA", help="Where data sets are; only --size full asks.")
+    ] = Path("data"),
     jobs: Annotated[int, typer.Option(min=1, help="Processes at once.")] = 1,
     from_: Annotated[
         Path | None, typer.Option("--from", metavar="FILE", help="Draw and judge saved numbers again, without running.")
     ] = None,
     page: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Write a page of documentation here instead.")
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Write a page of documentation here instead; without a name, a list of those there."
+        ),
     ] = None,
     format: Annotated[Format, typer.Option(help="Plain text, or one JSON object.")] = Format.text,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar or notes.")] = False,
@@ -57,9 +62,9 @@ def lab(
     A claim that does not hold is a finding, not an error.
     """
     if name is None:
-        if from_ or page or out:
+        if from_ or out:
             raise UserError("name the experiment; `regard lab` lists them")
-        return _list(format)
+        return _index(page) if page else _list(format)
     if out and page:
         raise UserError("--page writes its files into its own folder; leave out --out")
 
@@ -106,6 +111,18 @@ def _list(format: Format) -> None:
     lectures = max((len(entry.lecture) for entry in found), default=0)
     for entry in found:
         typer.echo(harmless(f"{entry.name:{width}}  {entry.lecture:{lectures}}  {entry.claim}"))
+
+
+def _index(folder: Path) -> None:
+    from regard import registry
+    from regard.lab._listing import shown
+    from regard.lab._report import read, write_index
+
+    files = {kind: folder / f"{shown(kind)}.json" for kind in registry.kinds("lab")}
+    found = [(registry.create("lab", kind), read(file, shown(kind))) for kind, file in files.items() if file.is_file()]
+    if not found:
+        raise UserError(f"there are no pages in {folder} to list; `regard lab NAME --page {folder}` writes one")
+    say(f"wrote {write_index(found, folder)}")
 
 
 def _make(folder: Path) -> None:

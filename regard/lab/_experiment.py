@@ -75,6 +75,10 @@ class Experiment(ABC):
     """The rule of the verdict in words, with its numbers, as it was fixed before measuring."""
     code: ClassVar[tuple[str, ...]]
     """Dotted paths of the functions and classes of ours that compute it."""
+    title: ClassVar[str] = ""
+    """The head of its page, where the name on the command line would read badly."""
+    data: ClassVar[tuple[str, ...]] = ()
+    """The data sets that its full size reads, as `regard data get` names them."""
     timed: ClassVar[tuple[str, ...]] = ()
     """Keys of the numbers, at any depth, that hold times: all others are the same whenever the seed is."""
 

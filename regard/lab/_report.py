@@ -1,4 +1,5 @@
-"""What becomes of an experiment's numbers: a record in JSON, a figure, a text for the terminal and a page for docs/lab.
+"""What becomes of an experiment's numbers: a record in JSON, a figure, a text for the terminal, a page for docs/lab and
+the list of all pages.
 
 Everything but the record is a pure function of the record and the experiment, so nothing needs to run twice.
 """
@@ -9,6 +10,7 @@ import dataclasses
 import json
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +46,12 @@ class Record:
 
 def measure(experiment: Experiment, name: str, size: str, setting: Setting) -> Record:
     """Runs an experiment; `name` is the one it has on the command line."""
+    for wanted in experiment.data if size == "full" else ():
+        if not (setting.data / wanted).is_dir():
+            raise UserError(
+                f"the full size reads {setting.data / wanted}, which is not there; `regard data get {wanted}` gets it, "
+                "or say where data sets are with --data FOLDER"
+            )
     begin = time.perf_counter()
     numbers = json.loads(json.dumps(experiment.run(size, setting), allow_nan=False))  # as a file would give them back
     return Record(
@@ -127,22 +135,58 @@ def page(experiment: Experiment, record: Record) -> str:
     head, *rows = experiment.table(record.numbers)
     bar = ["---:" if right else "---" for right in _numeric(rows)]
     places = [place(path) for path in experiment.code]
+    needed = experiment.data if record.size == "full" else ()
     versions = ", ".join(f"{name} {version}" for name, version in record.versions.items())
     parts = [
-        f"# {record.experiment.replace('-', ' ').capitalize()}",
+        f"# {_title(experiment, record.experiment)}",
         f"Lecture {experiment.lecture}: *{experiment.claim}*",
         f"**{'It held' if verdict.held else 'It did not hold'}:** {verdict.sentence}.",
         f'<img src="{record.experiment}.svg" alt="{_attribute(experiment.claim)}">',
         "\n".join(f"| {' | '.join(map(_cell, row))} |" for row in [head, bar, *rows]),
         f"The rule, fixed before this run: {experiment.threshold}",
         *([remark] if (remark := experiment.remark(record.numbers)) else []),
-        f"```console\n$ {record.command}\n```",
+        "\n".join(["```console", *(f"$ regard data get {name}" for name in needed), f"$ {record.command}", "```"]),
         f"Measured on {record.device} in {record.seconds:.0f} s ({versions}); "
         f"[all numbers]({record.experiment}.json). Computed in "
         + ", ".join(f"[`{found.name}`](../../{found.file})" for found in places)
         + ".",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def write_index(found: Sequence[tuple[Experiment, Record]], folder: Path) -> Path:
+    path = folder / "README.md"
+    write_file(path, index(found).encode())
+    return path
+
+
+def index(found: Sequence[tuple[Experiment, Record]]) -> str:
+    """The list of all pages, in the order of the lectures."""
+    rows = [["lecture", "claim", "did it hold?", "experiment", "measured on"]]
+    for experiment, record in sorted(found, key=lambda each: (_first_number(each[0].lecture), each[1].experiment)):
+        held = "yes" if experiment.verdict(record.numbers).held else "**no**"
+        page = f"[{_title(experiment, record.experiment)}]({record.experiment}.md)"
+        rows.append([experiment.lecture, experiment.claim, held, page, f"{record.device}, {record.seconds:,.0f} s"])
+    count = len(found)
+    held_of_all = sum(experiment.verdict(record.numbers).held for experiment, record in found)
+    parts = [
+        "# What lectures claim, and what came of it",
+        f"{held_of_all} of {count} claims held by a rule that was stated before the run. Every page has the rule, the "
+        "numbers, the figure, and the command that measures it again; `regard lab NAME` without more runs a small "
+        "form in at most two minutes on two cores, with no data needed. [How to run them and write your own]"
+        "(../experiments.md).",
+        "\n".join(f"| {' | '.join(map(_cell, row))} |" for row in [rows[0], ["---"] * len(rows[0]), *rows[1:]]),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _title(experiment: Experiment, name: str) -> str:
+    return experiment.title or name.replace("-", " ").capitalize()
+
+
+def _first_number(lecture: str) -> int:
+    found = re.search(r"\d+", lecture)
+    return int(found[0]) if found else 0
 
 
 def _figure(experiment: Experiment, numbers: Numbers) -> dict[str, bytes]:
@@ -166,4 +210,7 @@ def _attribute(text: str) -> str:
 def _device_name(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    return f"{device.type}, {torch.get_num_threads()} threads" if device.type == "cpu" else device.type
+    if device.type != "cpu":
+        return device.type
+    threads = torch.get_num_threads()
+    return f"CPU, {threads} thread{'s' if threads > 1 else ''}"

@@ -59,6 +59,7 @@ FASTER = 2.0
 
 
 class AddAndNorm(Experiment):
+    title = "Add & Norm"
     claim = "Add & Norm speeds up learning."
     lecture = "F17"
     threshold = (

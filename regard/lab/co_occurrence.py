@@ -35,6 +35,7 @@ SLIDE = (
 
 
 class CoOccurrenceMatrix(Experiment):
+    title = "Co-occurrence"
     claim = (
         'The tokens, vocabulary and co-occurrence matrix of "I like deep learning. I like NLP. I enjoy flying." are '
         "those of the lecture."

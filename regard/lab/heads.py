@@ -22,7 +22,6 @@ import torch
 from regard.assemble import build_model, load
 from regard.data.corpus import read_pairs
 from regard.data.corpus.hold_out import choose
-from regard.errors import UserError
 from regard.evaluation.translation import corpus_scores
 from regard.lab._drawing import FAINT, PALETTE, PAPER, label_ends, panels
 from regard.lab._everyday import OTHERS, TESTED, Pair
@@ -82,6 +81,7 @@ class Heads(Experiment):
         "far apart. With a third of all heads taken away, the least important first, at least 80 % of BLEU is left, "
         "the most important first at most 40 %."
     )
+    data = ("tatoeba_en_fr",)
     code = ("regard.lab._heads.seen", "regard.lab._heads.importance", "regard.layers.attend.attention_weights")
 
     def run(self, size: str, setting: Setting) -> Numbers:
@@ -191,8 +191,6 @@ def sentences(recipe: Recipe, setting: Setting) -> tuple[list[Pair], list[Pair]]
     if not recipe.real:
         return list(OTHERS[: recipe.measured]), list(TESTED[: recipe.tested])
     file = setting.data / TATOEBA
-    if not file.is_file():
-        raise UserError(f"the full size reads Tatoeba, but {file} is not there; say where with --data FOLDER")
     setting.note("reading Tatoeba")
     valid, test = choose(read_pairs([f"{file}#2"], [f"{file}#1"]), [1000, 2000])  # as recipes/fr-en.toml held them out
     return valid[: recipe.measured], test[: recipe.tested]

@@ -19,7 +19,6 @@ import torch
 from regard.assemble import build_model, load, resolve_model
 from regard.config import Recipe, read_recipe
 from regard.data.corpus import read_pairs
-from regard.errors import UserError
 from regard.evaluation.translation import corpus_scores
 from regard.lab._drawing import PALETTE, label_ends, panels
 from regard.lab._experiment import Experiment, Numbers, Setting, Verdict, one_thread
@@ -88,6 +87,7 @@ class Length(Experiment):
         "Held if, from the second range of lengths to the last, the model without attention loses at least 40 % of its "
         "BLEU and each model with attention at most 20 %."
     )
+    data = ("europarl_en_de_fr",)
     code = (
         "regard.decoder.recurrent.RecurrentDecoder.advance",
         "regard.decoder.attentional.AttentionalDecoder.advance",
@@ -188,8 +188,6 @@ def _lost(found: dict[str, Any]) -> float:
 def _europarl(wanted: Size, setting: Setting) -> tuple[str, list[Pair], list[Pair], list[list[Pair]]]:
     """The first lines to learn from; the last ones, so many of each length, to test on."""
     folder = setting.data / "europarl_en_de_fr"
-    if not folder.is_dir():
-        raise UserError(f"the full size reads Europarl, but {folder} is not there; say where with --data FOLDER")
     setting.note("reading Europarl")
     lines = list(read_pairs([str(folder / "train.fr.xz")], [str(folder / "train.en.xz")]))
     valid = list(read_pairs([str(folder / "valid.fr.gz")], [str(folder / "valid.en.gz")]))

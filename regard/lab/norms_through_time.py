@@ -122,14 +122,16 @@ class NormsThroughTime(Experiment):
         control = within(numbers, OWN, CONTROL, large) - within(numbers, SHARED, CONTROL, large)
         better = within(numbers, LAYER, COUNTS, small) - within(numbers, OWN, COUNTS, small)
         more = [lost(numbers, LAYER, task) - lost(numbers, OWN, task) for task in (COUNTS, RECALLS)]
+        batch_lost, layer_lost = (
+            " and ".join(_points(lost(numbers, way, task)) for task in (COUNTS, RECALLS)) for way in (OWN, LAYER)
+        )
         return Verdict(
             min(times.values()) >= WORSE and control <= ALIKE and better >= SMALL_BATCH and max(more) <= LOST,
             f"with statistics that all steps share batch norm makes {times[COUNTS]:.1f} times the errors it makes with "
             f"each step's own where letters are counted and {times[RECALLS]:.1f} times where one is recalled, and "
             f"loses {control:.1f} points where nothing is remembered; with batches of {small} layer norm is better by "
-            f"{better:.1f} points; far beyond the trained length batch norm has lost {lost(numbers, OWN, COUNTS):.1f} "
-            f"and {lost(numbers, OWN, RECALLS):.1f} points, layer norm {lost(numbers, LAYER, COUNTS):.1f} and "
-            f"{lost(numbers, LAYER, RECALLS):.1f}",
+            f"{better:.1f} points; far beyond the trained length batch norm has lost {batch_lost} points, layer norm "
+            f"{layer_lost}",
         )
 
     def remark(self, numbers: Numbers) -> str:
@@ -328,6 +330,10 @@ def lost(numbers: Numbers, way: str, task: str) -> float:
     """Points, from the trained steps to the last, with the largest batches."""
     batch = numbers["batches"][-1]
     return within(numbers, way, task, batch) - beyond(numbers, way, task, batch)
+
+
+def _points(value: float) -> str:
+    return f"{round(value, 1) + 0.0:.1f}"  # so that nothing is not written as -0.0
 
 
 def _mean(shares: list[float]) -> float:

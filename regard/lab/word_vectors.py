@@ -87,6 +87,7 @@ class WordVectors(Experiment):
         "the analogies have the right word nearest of the whole vocabulary; learnt from the same words in random order "
         "(the control) at most 40 % and 5 % do."
     )
+    data = ("europarl_en_de_fr", "tatoeba_en_fr")
     code = (
         "regard.data.vectors.counts.co_occurrence",
         "regard.data.vectors.glove.GloVe.step",

@@ -68,6 +68,8 @@ def test_the_list_has_names_lectures_and_claims(said):
         ([NAME, "--out", "a", "--page", "b"], "leave out --out"),
         ([NAME, "--out", "file/under"], "cannot write to file/under"),
         (["--from", "x.json"], "name the experiment"),
+        (["--page", "folder"], "there are no pages in folder to list"),
+        (["heads", "--size", "full"], "data/tatoeba_en_fr, which is not there; `regard data get tatoeba_en_fr` gets"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -126,6 +128,13 @@ def test_a_page_is_written_instead(folder, said, tmp_path, monkeypatch):
     assert {path.name for path in Path("docs").iterdir()} == {f"{NAME}.{kind}" for kind in ("md", "svg", "json")}
     assert Path(f"docs/{NAME}.md").read_text().startswith("# Gradients through time\n")
     assert not Path("lab").exists()
+
+
+def test_pages_are_listed_without_a_name(folder, said, tmp_path):
+    said(NAME, "--from", folder[0] / SAVED, "--page", tmp_path)
+    out, err = said("--page", tmp_path)
+    assert out == "" and err == f"regard: wrote {tmp_path / 'README.md'}\n"
+    assert f"({NAME}.md)" in (tmp_path / "README.md").read_text()
 
 
 def test_numbers_of_another_version_are_refused_in_one_line(folder, said, tmp_path):

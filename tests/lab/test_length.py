@@ -83,11 +83,6 @@ def test_the_made_up_language_is_translated_word_by_word_with_some_neighbours_sw
     assert swapped > 100
 
 
-def test_the_full_size_wants_its_data_and_says_where_to_put_it(tmp_path):
-    with pytest.raises(UserError, match="reads Europarl.*--data"):
-        Length().run("full", Setting(data=tmp_path))
-
-
 def test_ranges_that_the_text_cannot_fill_are_refused():
     with pytest.raises(UserError, match="only 2 sentences of 1 to 3 words"):
         by_length([("a b", "c"), ("a", "b"), ("a b c d", "e")], (3, 6, 9), 20)
@@ -104,10 +99,3 @@ def test_several_processes_give_what_one_gives():
         return json.dumps(numbers)
 
     assert without_times(together) == without_times(alone)
-
-
-@pytest.mark.slow
-def test_the_small_form_shows_what_the_lecture_claims():
-    numbers = Length().run("small", Setting())
-    assert Length().verdict(numbers).held
-    assert all(found["bleu"][0] > 95 for found in numbers["models"].values())  # short sentences are easy for all four

@@ -15,7 +15,7 @@ from regard.errors import UserError
 from regard.lab import _listing
 from regard.lab._drawing import PALETTE, _apart, label_ends, panels, styled
 from regard.lab._experiment import Experiment, Setting, Verdict
-from regard.lab._report import Record, measure, page, read, text, write, write_page
+from regard.lab._report import Record, measure, page, read, text, write, write_index, write_page
 from regard.lab._source import place
 
 
@@ -50,7 +50,7 @@ def record() -> Record:
 def test_a_record_says_how_to_measure_it_again(record):
     assert record.command == "regard lab counting --size tiny --seed 7"
     assert (record.experiment, record.size, record.seed) == ("counting", "tiny", 7)
-    assert record.device.startswith("cpu") and set(record.versions) == {"regard", "torch"} and record.seconds >= 0
+    assert record.device.startswith("CPU") and set(record.versions) == {"regard", "torch"} and record.seconds >= 0
     assert record.numbers["values"] == [1, 2, 3, 10], "a tuple is what JSON makes of it, from the beginning"
     assert record.numbers["5"] == "five"
 
@@ -135,6 +135,33 @@ def test_a_page_has_all_of_it_and_no_line_numbers(record, tmp_path):
     ):
         assert part in written
     assert "**It did not hold:**" in page(Counting(), replace(record, numbers={"values": [1]}))
+
+
+def test_a_page_says_which_data_a_full_run_needs(record):
+    class Reading(Counting):
+        title = "Reading & counting"
+        data = ("one_set", "another")
+
+    written = page(Reading(), replace(record, size="full"))
+    assert "```console\n$ regard data get one_set\n$ regard data get another\n$ regard lab counting" in written
+    assert written.startswith("# Reading & counting\n")
+    assert "data get" not in page(Reading(), record)
+
+
+def test_the_list_of_pages_is_in_the_order_of_the_lectures(record, tmp_path):
+    class Tenth(Counting):
+        lecture = "F10"
+        claim = "This does | not hold."
+
+    class Second(Counting):
+        lecture = "F2, F12"
+
+    wrong = replace(record, experiment="tenth", numbers={"values": [1]})
+    written = write_index([(Tenth(), wrong), (Second(), record)], tmp_path).read_text()
+    second, tenth = (line for line in written.splitlines() if line.startswith("| F"))
+    assert second.startswith("| F2, F12 | Later numbers are larger. | yes | [Counting](counting.md) |")
+    assert tenth.startswith("| F10 | This does \\| not hold. | **no** | [Tenth](tenth.md) |")
+    assert "1 of 2 claims held" in written
 
 
 def test_a_place_is_the_line_of_the_definition():
