@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from regard.assemble import build_model
-from regard.errors import UserError
 from regard.lab._everyday import OTHERS, TESTED
 from regard.lab._experiment import Setting
 from regard.lab._heads import PROFILE, attentions, divergence, gated, importance, looks, seen
@@ -155,8 +154,3 @@ def test_copies_of_one_head_look_alike(numbers):
         if "profile" in found:
             found["profiles_apart"] = [[0.0] * 6] * 6
     assert not EXPERIMENT.verdict(copies).held
-
-
-def test_the_full_size_wants_its_data_and_says_where_to_put_it(tmp_path):
-    with pytest.raises(UserError, match="reads Tatoeba.*--data"):
-        EXPERIMENT.run("full", Setting(data=tmp_path))

@@ -120,5 +120,3 @@ def test_tatoeba_is_parted_by_length_and_nothing_tested_is_learnt(tmp_path):
     learnt = {source.strip() for source, _ in corpus.train}
     assert len(learnt) == 10_000 - 1500
     assert not learnt & {source for source, _ in [*corpus.valid, *inside, *beyond]}
-    with pytest.raises(UserError, match="reads Tatoeba.*--data"):
-        EXPERIMENT.run("full", Setting(data=tmp_path / "nowhere"))
