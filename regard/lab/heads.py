@@ -57,7 +57,7 @@ class Recipe:
 THIRD = 1 / 3
 SIZES = {
     "tiny": Recipe(measured=6, tested=6, shares=(0, THIRD), shuffles=1),
-    "small": Recipe(measured=24, tested=20, shares=(0, 1 / 12, 1 / 6, 1 / 4, THIRD, 1 / 2, 2 / 3), shuffles=3),
+    "small": Recipe(measured=40, tested=60, shares=(0, 1 / 12, 1 / 6, 1 / 4, THIRD, 1 / 2, 2 / 3), shuffles=3),
     "full": Recipe(
         measured=500, tested=1000, shares=(0, 1 / 12, 1 / 6, 1 / 4, THIRD, 1 / 2, 2 / 3), shuffles=5, real=True
     ),
