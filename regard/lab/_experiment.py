@@ -62,6 +62,8 @@ class Verdict:
 
     held: bool
     sentence: str
+    but: str = ""
+    """Where the same numbers say otherwise, in a few words: a claim may hold by its rule and not everywhere."""
 
 
 class Experiment(ABC):

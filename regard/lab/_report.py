@@ -121,6 +121,7 @@ def text(experiment: Experiment, numbers: Numbers) -> str:
             *map(line, rows),
             "",
             f"{'held' if verdict.held else 'did not hold'}: {verdict.sentence}",
+            *([f"but: {verdict.but}"] if verdict.but else []),
             f"rule: {experiment.threshold}",
             *([f"note: {remark}"] if (remark := experiment.remark(numbers)) else []),
             "computed in:",
@@ -140,7 +141,8 @@ def page(experiment: Experiment, record: Record) -> str:
     parts = [
         f"# {_title(experiment, record.experiment)}",
         f"Lecture {experiment.lecture}: *{experiment.claim}*",
-        f"**{'It held' if verdict.held else 'It did not hold'}:** {verdict.sentence}.",
+        f"**{'It held' if verdict.held else 'It did not hold'}:** {verdict.sentence}."
+        + (f" **But:** {verdict.but}." if verdict.but else ""),
         f'<img src="{record.experiment}.svg" alt="{_attribute(experiment.claim)}">',
         "\n".join(f"| {' | '.join(map(_cell, row))} |" for row in [head, bar, *rows]),
         f"The rule, fixed before this run: {experiment.threshold}",
@@ -164,7 +166,8 @@ def index(found: Sequence[tuple[Experiment, Record]]) -> str:
     """The list of all pages, in the order of the lectures."""
     rows = [["lecture", "claim", "did it hold?", "experiment", "measured on"]]
     for experiment, record in sorted(found, key=lambda each: (_first_number(each[0].lecture), each[1].experiment)):
-        held = "yes" if experiment.verdict(record.numbers).held else "**no**"
+        verdict = experiment.verdict(record.numbers)
+        held = ("yes" if verdict.held else "**no**") + (f", but {verdict.but}" if verdict.but else "")
         page = f"[{_title(experiment, record.experiment)}]({record.experiment}.md)"
         rows.append([experiment.lecture, experiment.claim, held, page, f"{record.device}, {record.seconds:,.0f} s"])
     count = len(found)

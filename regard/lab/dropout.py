@@ -136,6 +136,7 @@ class Dropout(Experiment):
             f"{'lowers' if _mean(plenty) > 0 else 'raises'} it by {abs(_mean(plenty)):.1f} points; "
             f"{numbers['thinned'][-1]} thinned networks together answer as the scaled one in {100 * many:.1f} % of the "
             f"tests, a single one in {100 * one:.1f} %",
+            but="where examples are plenty it raises the error" if _mean(plenty) < 0 else "",
         )
 
     def remark(self, numbers: Numbers) -> str:

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from regard.inspection.following import following, through_time
 from regard.lab._drawing import PALETTE, TILE, label_ends, panels
 from regard.lab._experiment import Experiment, Numbers, Setting, Verdict, one_thread
+from regard.lab._learning import counter
 from regard.lab._numbers import median, number, ranged, rounded, shown
 from regard.layers.cell._base import Cell
 from regard.layers.cell.gru import GRU
@@ -84,7 +85,7 @@ class GradientsThroughTime(Experiment):
 
     def _measured(self, recipe: Recipe, setting: Setting) -> Numbers:
         total = recipe.seeds * (len(CELLS) * recipe.steps + 2 * recipe.unclipped_steps)
-        advance = _counter(setting, total)
+        advance = counter(setting, total)
         curves: list[Numbers] = []
         descents: list[Numbers] = []
         for seed in range(setting.seed, setting.seed + recipe.seeds):
@@ -137,6 +138,7 @@ class GradientsThroughTime(Experiment):
             f"{SMALL_RADIUS:g}, by {ranged(large)} at radius {LARGE_RADIUS:g} and by {ranged(plain)} after training; "
             f"the trained LSTM's by {ranged(cell)} and the trained GRU's by {ranged(gru)}, which they learn: before "
             f"training it is {ranged(firsts('LSTM', False, 'c'))} and {ranged(firsts('GRU', False))}",
+            but="they have to learn it: an untrained GRU's vanish too" if max(firsts("GRU", False)) < VANISHED else "",
         )
 
     def figure(self, numbers: Numbers) -> Figure:
@@ -242,18 +244,6 @@ class Network(nn.Module):
                 "explained": self.explained(),
                 "ratios": [rounded(ratio) for ratio in ratios],
             }
-
-
-def _counter(setting: Setting, total: int) -> Callable[[], None]:
-    done = 0
-
-    def advance() -> None:
-        nonlocal done
-        done += 1
-        if done % 10 == 0 or done == total:
-            setting.progress(done, total, "training")
-
-    return advance
 
 
 # --------------------------------------------------------------------------------------------------------- showing

@@ -161,6 +161,9 @@ class Positions(Experiment):
             f"positions, {said['none']} without any (significantly different for {_significant(numbers, INSIDE)} "
             f"seeds); on {names[BEYOND]}, longer than all it learnt from, {beyond['sinusoidal']:.1f}, "
             f"{beyond['learned']:.1f} and {beyond['none']:.1f}",
+            but="not for sentences longer than those learnt from"
+            if abs(beyond["sinusoidal"] - beyond["learned"]) > SAME
+            else "",
         )
 
     def remark(self, numbers: Numbers) -> str:

@@ -149,6 +149,9 @@ class VanishingWithDepth(Experiment):
             f"through {deep} layers sigmoid leaves {ranged(sigmoid)} of the gradient (through {shallow}, "
             f"{ranged(control)}), the three ReLUs {ranged(straight)}; at an output that is wrong by a logit of {SURE} "
             f"cross-entropy's gradient is {sure:.0f} times squared error's, at one of 0 {unsure:.0f} times",
+            but="cross-entropy helps at the output only, not on the way"
+            if all(ratio < VANISHED for ratio in ratios(numbers, "sigmoid", deep, "cross-entropy"))
+            else "",
         )
 
     def remark(self, numbers: Numbers) -> str:

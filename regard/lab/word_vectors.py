@@ -128,6 +128,7 @@ class WordVectors(Experiment):
             f"{text['together']:.0%} of the words have one of their kind as the nearest and {text['analogies']:.0%} of "
             f"{numbers['questions']} analogies are right; with the words in random order {control['together']:.0%} and "
             f"{control['analogies']:.0%}",
+            but=f"{1 - text['analogies']:.0%} of the analogies are answered wrong" if text["analogies"] < 0.5 else "",
         )
 
     def remark(self, numbers: Numbers) -> str:

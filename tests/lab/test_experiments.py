@@ -111,7 +111,7 @@ def test_table_verdict_and_figure_are_made_from_the_numbers_alone(kind, tmp_path
     head, *rows = experiment_of(kind).table(again.numbers)
     assert rows and all(len(row) == len(head) and all(isinstance(cell, str) for cell in row) for row in rows)
     verdict = experiment_of(kind).verdict(again.numbers)
-    assert isinstance(verdict, Verdict) and not verdict.sentence.endswith(".")
+    assert isinstance(verdict, Verdict) and not verdict.sentence.endswith(".") and not verdict.but.endswith(".")
     assert text(experiment_of(kind), again.numbers) == text(experiment_of(kind), record.numbers)
 
 

@@ -15,7 +15,7 @@ from regard.errors import UserError
 from regard.lab import _listing
 from regard.lab._drawing import PALETTE, _apart, label_ends, panels, styled
 from regard.lab._experiment import Experiment, Setting, Verdict
-from regard.lab._report import Record, measure, page, read, text, write, write_index, write_page
+from regard.lab._report import Record, index, measure, page, read, text, write, write_index, write_page
 from regard.lab._source import place
 
 
@@ -162,6 +162,17 @@ def test_the_list_of_pages_is_in_the_order_of_the_lectures(record, tmp_path):
     assert second.startswith("| F2, F12 | Later numbers are larger. | yes | [Counting](counting.md) |")
     assert tenth.startswith("| F10 | This does \\| not hold. | **no** | [Tenth](tenth.md) |")
     assert "1 of 2 claims held" in written
+
+
+def test_what_speaks_against_it_is_said_everywhere(record):
+    class Doubtful(Counting):
+        def verdict(self, numbers):
+            return replace(super().verdict(numbers), but="only on Mondays")
+
+    assert "held: the last number is 10\nbut: only on Mondays\n" in text(Doubtful(), record.numbers)
+    assert "**It held:** the last number is 10. **But:** only on Mondays.\n" in page(Doubtful(), record)
+    assert "| yes, but only on Mondays |" in index([(Doubtful(), record)])
+    assert "but" not in text(Counting(), record.numbers) and "but" not in index([(Counting(), record)])
 
 
 def test_a_place_is_the_line_of_the_definition():
