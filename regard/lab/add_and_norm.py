@@ -47,7 +47,7 @@ class Recipe:
 
 
 SIZES = {
-    "tiny": Recipe(depths=(1, 6), width=16, length=5, steps=260, rates=(5e-3,), seeds=1, letters=4, every=10),
+    "tiny": Recipe(depths=(1, 5), width=16, length=4, steps=200, rates=(8e-3,), seeds=1, letters=3, every=10),
     "small": Recipe(depths=(1, 2, 6), width=32, length=8, steps=800, rates=(1e-3, 3e-3), seeds=1),
     "full": Recipe(depths=(1, 2, 4, 8), width=32, length=10, steps=1000, rates=(1e-3, 3e-3), seeds=3),
 }

@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import nn
 
-from regard.lab._experiment import Setting
 from regard.lab.add_and_norm import (
     ADD,
     NEITHER,
@@ -32,8 +31,8 @@ DEEP = RECIPE.depths[-1]
 
 
 @pytest.fixture(scope="module")
-def numbers():
-    return EXPERIMENT.run("tiny", Setting())
+def numbers(tiny):
+    return tiny("add_and_norm").numbers
 
 
 def changed(numbers, way, depth, right):
@@ -62,7 +61,7 @@ def test_a_layer_is_its_formula(way):
         NORM: lambda x, f: norm(f(x)),
         NEITHER: lambda x, f: f(x),
     }[way]
-    source = torch.randint(4, (3, 5))
+    source = torch.randint(RECIPE.letters, (3, 5))
     with torch.no_grad():
         x, _ = reader.stem(source, torch.ones_like(source, dtype=torch.bool))
         for sublayer in sublayers:

@@ -14,8 +14,8 @@ EXPERIMENT = CosineSimilarity()
 
 
 @pytest.fixture(scope="module")
-def numbers():
-    return EXPERIMENT.run("tiny", Setting())
+def numbers(tiny):
+    return tiny("cosine_similarity").numbers
 
 
 def test_the_least_and_greatest_are_torchs():

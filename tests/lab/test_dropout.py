@@ -35,8 +35,8 @@ LITTLE = Recipe(few=60, plenty=500, steps=20, architectures=((1, 16),), seeds=1,
 
 
 @pytest.fixture(scope="module")
-def numbers():
-    return EXPERIMENT.run("tiny", Setting())
+def numbers(tiny):
+    return tiny("dropout").numbers
 
 
 def test_it_is_torchs_dropout_which_counts_what_is_dropped():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from regard.data.known import known
 from regard.errors import UserError
 from regard.lab._experiment import Experiment, Setting, Verdict
 from regard.lab._listing import entries, shown
-from regard.lab._report import Record, index, measure, page, read, text, write
+from regard.lab._report import index, measure, page, read, text, write
 from regard.lab._source import place
 
 DOCS = Path(__file__).parents[2] / "docs" / "lab"
@@ -22,20 +21,10 @@ CONTRADICTED = {"cosine_similarity"}
 """Of these the small form finds that the lecture is wrong."""
 OF_THE_DEVICE = {"parallel"}
 """Times, of which the verdict is one on the machine: a CPU has little to do at once."""
-RUNS: dict[tuple[str, int], tuple[Record, float]] = {}
 
 
 def experiment_of(kind: str) -> Experiment:
     return registry.create("lab", kind)
-
-
-def tiny(kind: str, again: int = 0) -> tuple[Record, float]:
-    """A tiny run and the processor time it took; each is made once for all tests."""
-    if (kind, again) not in RUNS:
-        begin = time.process_time()
-        record = measure(experiment_of(kind), shown(kind), "tiny", Setting())
-        RUNS[kind, again] = record, time.process_time() - begin
-    return RUNS[kind, again]
 
 
 def plain(value: Any, without: tuple[str, ...]) -> Any:
@@ -69,8 +58,8 @@ def test_it_is_computed_where_it_says(kind):
         assert line.lstrip().startswith(("def ", "class ", "@")), f"{path} is not defined at {found}"
 
 
-def test_a_tiny_run_takes_seconds(kind):
-    assert tiny(kind)[1] < 60
+def test_a_tiny_run_takes_seconds(kind, tiny):
+    assert tiny(kind).seconds < 60
 
 
 @pytest.mark.slow
@@ -93,16 +82,16 @@ def test_the_full_size_wants_its_data_before_anything_else_and_says_where_from(k
             measure(experiment, shown(kind), "full", Setting(data=tmp_path / f"without {wanted}"))
 
 
-def test_numbers_survive_json(kind, tmp_path):
-    record, _ = tiny(kind)
+def test_numbers_survive_json(kind, tiny, tmp_path):
+    record = tiny(kind)
     assert json.loads(record.json())["numbers"] == record.numbers
     path, *pictures = write(experiment_of(kind), record, tmp_path)
     assert read(path, shown(kind)) == record
     assert {picture.suffix for picture in pictures} == {".svg", ".png"}
 
 
-def test_table_verdict_and_figure_are_made_from_the_numbers_alone(kind, tmp_path):
-    record, _ = tiny(kind)
+def test_table_verdict_and_figure_are_made_from_the_numbers_alone(kind, tiny, tmp_path):
+    record = tiny(kind)
     (tmp_path / "one").mkdir()
     first = write(experiment_of(kind), record, tmp_path / "one")
     again = read(first[0], shown(kind))
@@ -115,9 +104,10 @@ def test_table_verdict_and_figure_are_made_from_the_numbers_alone(kind, tmp_path
     assert text(experiment_of(kind), again.numbers) == text(experiment_of(kind), record.numbers)
 
 
-def test_the_same_seed_gives_the_same_numbers(kind):
-    timed = experiment_of(kind).timed
-    first, second = (plain(tiny(kind, again)[0].numbers, timed) for again in (0, 1))
+def test_the_same_seed_gives_the_same_numbers(kind, tiny):
+    experiment = experiment_of(kind)
+    again = measure(experiment, shown(kind), "tiny", Setting())
+    first, second = (plain(record.numbers, experiment.timed) for record in (tiny(kind), again))
     assert first == second
     assert first, "something is not a time"
 

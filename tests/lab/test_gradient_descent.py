@@ -15,8 +15,8 @@ EXPERIMENT = GradientDescent()
 
 
 @pytest.fixture(scope="module")
-def numbers():
-    return EXPERIMENT.run("tiny", Setting())
+def numbers(tiny):
+    return tiny("gradient_descent").numbers
 
 
 def run_of(numbers, rate):

@@ -27,8 +27,8 @@ RECIPE, CPU = SIZES["tiny"], torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
-def numbers():
-    return EXPERIMENT.run("tiny", Setting())
+def numbers(tiny):
+    return tiny("gradients_through_time").numbers
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import torch
 
 from regard.assemble import build_model
 from regard.lab._everyday import OTHERS, TESTED
-from regard.lab._experiment import Setting
 from regard.lab._heads import PROFILE, attentions, divergence, gated, importance, looks, seen
 from regard.lab.heads import LEAST, MOST, RANDOM, Heads, by_worth, shuffled
 from regard.types import BEGIN, END
@@ -28,8 +27,8 @@ def model():
 
 
 @pytest.fixture(scope="module")
-def numbers():
-    return EXPERIMENT.run("tiny", Setting())
+def numbers(tiny):
+    return tiny("heads").numbers
 
 
 def pruned_well(numbers: dict) -> dict:

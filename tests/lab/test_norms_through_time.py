@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import nn
 
-from regard.lab._experiment import Setting
 from regard.lab.norms_through_time import (
     CONTROL,
     COUNTS,
@@ -34,8 +33,8 @@ RECIPE, CPU = SIZES["tiny"], torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
-def numbers():
-    return EXPERIMENT.run("tiny", Setting())
+def numbers(tiny):
+    return tiny("norms_through_time").numbers
 
 
 def test_the_answers_are_right():

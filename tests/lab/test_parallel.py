@@ -29,8 +29,8 @@ EXPERIMENT, CPU, RECIPE = Parallel(), torch.device("cpu"), SIZES["tiny"]
 
 
 @pytest.fixture(scope="module")
-def numbers():
-    return EXPERIMENT.run("tiny", Setting())
+def numbers(tiny):
+    return tiny("parallel").numbers
 
 
 def as_if(numbers, **powers):

@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from regard.lab._experiment import Setting
 from regard.lab.position_readout import (
     GIVEN,
     LETTERS,
@@ -28,8 +27,8 @@ SIZE = SIZES["tiny"]
 
 
 @pytest.fixture(scope="module")
-def numbers():
-    return EXPERIMENT.run("tiny", Setting())
+def numbers(tiny):
+    return tiny("position_readout").numbers
 
 
 def test_what_is_read_is_what_least_squares_gives():

@@ -15,8 +15,8 @@ EXPERIMENT = ScaledScores()
 
 
 @pytest.fixture(scope="module")
-def numbers():
-    return EXPERIMENT.run("tiny", Setting())
+def numbers(tiny):
+    return tiny("scaled_scores").numbers
 
 
 def test_entropy_and_jacobian_are_torchs():

@@ -8,7 +8,6 @@ import math
 import pytest
 import torch
 
-from regard.lab._experiment import Setting
 from regard.lab.shuffled_input import (
     MODELS,
     QUESTIONS,
@@ -32,8 +31,8 @@ RECIPE = SIZES["tiny"]
 
 
 @pytest.fixture(scope="module")
-def numbers():
-    return EXPERIMENT.run("tiny", Setting())
+def numbers(tiny):
+    return tiny("shuffled_input").numbers
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

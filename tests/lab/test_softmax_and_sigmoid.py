@@ -24,8 +24,8 @@ EXPERIMENT = SoftmaxAndSigmoid()
 
 
 @pytest.fixture(scope="module")
-def numbers():
-    return EXPERIMENT.run("tiny", Setting())
+def numbers(tiny):
+    return tiny("softmax_and_sigmoid").numbers
 
 
 def test_the_functions_are_torchs_also_far_out():

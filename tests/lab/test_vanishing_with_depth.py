@@ -8,7 +8,6 @@ import math
 import pytest
 import torch
 
-from regard.lab._experiment import Setting
 from regard.lab.vanishing_with_depth import (
     ACTIVATIONS,
     LOSSES,
@@ -27,8 +26,8 @@ DEEP = RECIPE.depths[-1]
 
 
 @pytest.fixture(scope="module")
-def numbers():
-    return EXPERIMENT.run("tiny", Setting())
+def numbers(tiny):
+    return tiny("vanishing_with_depth").numbers
 
 
 def changed(numbers, name, activation, depth=DEEP, shown_as=DEEP):

@@ -15,8 +15,8 @@ EXPERIMENT = WordVectors()
 
 
 @pytest.fixture(scope="module")
-def numbers():
-    return EXPERIMENT.run("tiny", Setting())
+def numbers(tiny):
+    return tiny("word_vectors").numbers
 
 
 def test_it_holds_and_the_control_has_nothing(numbers):
