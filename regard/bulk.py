@@ -96,6 +96,19 @@ class Shards:
             if not self._go_through(unfinished, answer, progress):
                 progress(self.done())
                 time.sleep(PATIENCE)
+        self._tidy()
+
+    def _claim(self, shard: int) -> Path:
+        return self.folder / f".{self.file(shard).stem}.lock"
+
+    def _tidy(self) -> None:
+        """Takes away the claims of processes that were killed after their shard had arrived."""
+        for claim in filter(Path.exists, map(self._claim, range(self.plan.shards))):
+            with _refusals(self.folder):
+                lock = hold(claim)
+            if lock is not None:
+                with lock:
+                    claim.unlink(missing_ok=True)
 
     def _unfinished(self) -> list[int]:
         there = {path.name for path in self.folder.iterdir()}
@@ -108,8 +121,7 @@ class Shards:
         """Reads the input once and does what nobody else does; False when others hold all of these shards."""
         lines, at, worked = raw_lines(self.source), 0, False
         for shard in shards:
-            file = self.file(shard)
-            claim = file.with_name(f".{file.stem}.lock")
+            file, claim = self.file(shard), self._claim(shard)
             with _refusals(self.folder):
                 lock = hold(claim)
             if lock is None:

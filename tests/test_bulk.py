@@ -135,6 +135,19 @@ def test_each_line_once_after_kills(tmp_path: Path, kills: int) -> None:
     assert not list(out.glob(".0*"))
 
 
+def test_a_claim_whose_process_died_at_the_last_moment_is_taken_away(tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("x\n" * 20)
+    work = Shards(tmp_path / "in", tmp_path / "out", {}, 4)
+    work.answer(shout)
+    for left in (".002-of-004.lock", ".003-of-004.lock"):
+        (tmp_path / "out" / left).write_text("1\n")
+    with hold(tmp_path / "out" / ".003-of-004.lock"):
+        work.answer(shout)
+        assert [path.name for path in (tmp_path / "out").glob(".0*")] == [".003-of-004.lock"]  # somebody holds it
+    work.answer(shout)
+    assert not list((tmp_path / "out").glob(".0*"))
+
+
 def test_two_at_once_share_the_work(tmp_path: Path) -> None:
     lines, source, out, log = corpus(300), tmp_path / "in.txt", tmp_path / "out", tmp_path / "log"
     source.write_text("\n".join(lines) + "\n")

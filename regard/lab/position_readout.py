@@ -46,7 +46,7 @@ class Size:
 
 SIZES = {
     "tiny": Size(length=8, width=24, layers=2, steps=120, seeds=1, sequences=200, rate=3e-3),
-    "small": Size(length=16, width=48, layers=4, steps=500, seeds=3, sequences=400),
+    "small": Size(length=16, width=48, layers=4, steps=500, seeds=2, sequences=400),
     "full": Size(length=32, width=128, layers=6, steps=4000, seeds=5, sequences=1000, rate=5e-4),
 }
 LETTERS = 20

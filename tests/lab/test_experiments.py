@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +68,12 @@ def test_a_tiny_run_takes_seconds(kind, tiny):
 
 @pytest.mark.slow
 def test_a_small_run_takes_two_minutes_at_most_and_says_what_it_should(kind, tmp_path):
-    experiment = experiment_of(kind)
-    record = measure(experiment, shown(kind), "small", Setting())
+    command = [sys.executable, "-m", "regard", "lab", shown(kind), "--device", "cpu", "--out", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True)  # as a user does: here all types are checked, too
+    assert done.returncode == 0, done.stderr
+    experiment, record = experiment_of(kind), read(tmp_path / f"{shown(kind)}.json", shown(kind))
     assert record.seconds < 120
-    assert write(experiment, record, tmp_path)
+    assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".svg", ".png"}
     verdict = experiment.verdict(record.numbers)
     assert kind in OF_THE_DEVICE or verdict.held == (kind not in CONTRADICTED), verdict.sentence
 
