@@ -24,7 +24,8 @@ test: .venv/installed-test
 	$(PYTEST)
 
 test-all: .venv/installed-test
-	$(PYTEST) -m ""
+	$(PYTEST) -m "not alone"
+	$(PYTEST) -n 0 -m alone
 
 check: .venv/installed-dev
 	$(BIN)/ruff check .

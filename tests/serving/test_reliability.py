@@ -157,7 +157,9 @@ print(json.dumps(times))
 """A client of its own, whose clock the load of the others does not hold up."""
 
 
-@pytest.mark.parametrize("seconds, health", [(4.0, 0.5), pytest.param(60.0, 0.1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "seconds, health", [(4.0, 0.5), pytest.param(60.0, 0.1, marks=[pytest.mark.slow, pytest.mark.alone])]
+)
 def test_R13_asked_ten_times_too_much_it_serves_what_it_can_and_refuses_the_rest_at_once(
     seconds: float, health: float
 ) -> None:
