@@ -153,6 +153,7 @@ class Positions(Experiment):
             abs(inside["sinusoidal"] - inside["learned"]) <= SAME
             and min(inside["sinusoidal"], inside["learned"]) - inside["none"] >= WORSE
         )
+        behind = inside["sinusoidal"] - inside["learned"]
         names = _names(numbers)
         said = {kind: f"{value:.1f}" for kind, value in inside.items()}
         return Verdict(
@@ -161,9 +162,11 @@ class Positions(Experiment):
             f"positions, {said['none']} without any (significantly different for {_significant(numbers, INSIDE)} "
             f"seeds); on {names[BEYOND]}, longer than all it learnt from, {beyond['sinusoidal']:.1f}, "
             f"{beyond['learned']:.1f} and {beyond['none']:.1f}",
-            but="not for sentences longer than those learnt from"
-            if abs(beyond["sinusoidal"] - beyond["learned"]) > SAME
-            else "",
+            but=", and ".join(
+                [f"learned ones are {behind:.1f} BLEU behind"] * (SAME / 2 < behind <= SAME)
+                + ["not for sentences longer than those learnt from"]
+                * (abs(beyond["sinusoidal"] - beyond["learned"]) > SAME)
+            ),
         )
 
     def remark(self, numbers: Numbers) -> str:

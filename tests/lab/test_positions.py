@@ -52,6 +52,11 @@ def test_the_verdict_and_what_flips_it():
     assert EXPERIMENT.verdict(changed("none", 38.9)).held
 
 
+def test_a_thin_margin_is_said():
+    assert "BLEU behind" not in EXPERIMENT.verdict(NUMBERS).but
+    assert EXPERIMENT.verdict(changed("learned", 40.2)).but.startswith("learned ones are 0.8 BLEU behind, and not for")
+
+
 def test_what_is_lost_beyond_the_trained_length_is_said():
     assert "not the same: learned positions are 17.0 BLEU behind, significantly for 2 of 2" in EXPERIMENT.remark(
         NUMBERS
