@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # as a script i
 import numpy as np
 import psutil
 
-from regard.bench._alone import environment
+from regard.child_process import child_environment, python_command
 
 WORDS = 50_000
 LETTERS = np.array(list("abcdefghijklmnopqrstuvwxyzé"))
@@ -54,9 +54,9 @@ def measure(folder: Path, overrides: Sequence[str] = ()) -> Measured:
     """Trains three steps on `a` and `b` in a folder; the time is from the shell to the end of the first step."""
     settings = ["training.log_every=1", "model.preset=tiny", *overrides]
     files = ["--source", str(folder / "a"), "--target", str(folder / "b"), "--out", str(folder / "run")]
-    command = [sys.executable, "-m", "regard", "train", *files, *settings]
+    command = python_command("-m", "regard", "train", *files, *settings)
     begin, first, most = time.monotonic(), 0.0, [0, 0]
-    with subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL) as process:
+    with subprocess.Popen(command, env=child_environment(), stdout=subprocess.DEVNULL) as process:
         metrics, steps = folder / "run" / "metrics.jsonl", 0
         while steps < 3 and process.poll() is None:
             time.sleep(0.05)

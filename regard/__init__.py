@@ -5,12 +5,14 @@
 The names below are imported when they are first used, so `import regard` costs nothing and touches nothing.
 """
 
-from __future__ import annotations
-
 import importlib
-from typing import TYPE_CHECKING, Any
 
+# Nothing that is not loaded yet is imported here, not even `typing`: __main__.py comes after this, and until then
+# `python -m regard` would take it from the current folder.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from regard.assemble import load as load
     from regard.inspection.capture import capture as capture
     from regard.looking import inspect as inspect
@@ -29,7 +31,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in _HOMES:
         raise AttributeError(f"module 'regard' has no attribute '{name}'")
     return getattr(importlib.import_module(_HOMES[name]), name)

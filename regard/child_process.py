@@ -5,7 +5,6 @@ executed. With `-P` they do not; but then a package that is not installed is not
 script a child begins with: it imports the package by its location and only then does what `-m` or `-c` says.
 """
 
-# Without `from __future__` and with few imports: __main__.py needs this before it has cleaned its own path.
 import os
 import sys
 
@@ -29,6 +28,12 @@ def child_environment(**more: str) -> dict[str, str]:
     return {**os.environ, **safe, **more}
 
 
+def append_root() -> None:
+    """Keeps a package that is not installed importable by name. It comes last, so that it shadows nothing."""
+    if ROOT not in sys.path:
+        sys.path.append(ROOT)
+
+
 def _run(arguments: list[str]) -> None:
     import runpy
     from importlib.machinery import PathFinder
@@ -38,8 +43,7 @@ def _run(arguments: list[str]) -> None:
     assert spec and spec.loader
     sys.modules["regard"] = module_from_spec(spec)  # this one, even if another is installed
     spec.loader.exec_module(sys.modules["regard"])
-    if ROOT not in sys.path:
-        sys.path.append(ROOT)  # for grandchildren that are given this path; last, so that it shadows nothing
+    append_root()
     kind, what, *rest = arguments
     sys.argv[1:] = rest
     if kind == "-m":

@@ -18,18 +18,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from regard.child_process import child_environment, python_command
+
 Work = Callable[[], object]
-ROOT = Path(__file__).resolve().parents[2]
 TURN = 0.3
 """Seconds that a turn lasts, or one call."""
 PAUSE = 0.25
 """Seconds between two turns: threads of some OpenMP libraries spin for a fifth of a second after their work is done."""
-
-
-def environment() -> dict[str, str]:
-    """That of this process, in which children find this package also where it is not installed."""
-    known = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *([known] if known else [])])}
 
 
 def serve(make: Callable[..., Work]) -> None:
@@ -65,7 +60,7 @@ class Contestant:
     """The parent's side. `code` is a line of Python that calls `serve`, and is followed by what `make` is told."""
 
     def __init__(self, code: str, **told: Any):
-        self._command = [sys.executable, "-c", code, json.dumps(told)]
+        self._command = python_command("-c", code, json.dumps(told))
         self._calls = 1
         self.times: list[float] = []
 
@@ -73,7 +68,7 @@ class Contestant:
         """Starts it and waits until it is ready."""
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(
-            self._command, stdin=pipe, stdout=pipe, text=True, env=environment(), start_new_session=True
+            self._command, stdin=pipe, stdout=pipe, text=True, env=child_environment(), start_new_session=True
         )  # Ctrl-C is for the parent, which ends its contestants
         self._calls = max(1, math.ceil(TURN / float(self._line())))
         return self
@@ -110,7 +105,8 @@ class Contestant:
 def idle_mib(package: str) -> float | None:
     """The memory of a process that imported a package and did nothing."""
     code = f"import {package}\nfrom regard.bench._alone import peak_mib\nprint(peak_mib())"
-    said = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
+    command, environment = python_command("-c", code), child_environment()
+    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     words = said.stdout.split()[-1]
     return None if words == "None" else float(words)
 

@@ -1,6 +1,6 @@
 """The peer: CTranslate2, as somebody uses it who wants it fast. Imports no torch, which its users need not have either.
 
-As a script it translates standard input: `python _ctranslate2.py FOLDER PROCESSES THREADS`, where FOLDER is what
+`python -m regard.bench._ctranslate2 FOLDER PROCESSES THREADS` translates standard input, where FOLDER is what
 `regard export --to ctranslate2` wrote.
 """
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 
-from regard.bench._alone import environment
 from regard.bench._benchmark import Benchmark, Row, Setting
+from regard.child_process import child_environment, python_command
 
 __all__ = ["ColdStart"]
 
@@ -30,8 +29,8 @@ class ColdStart(Benchmark):
         if not setting.wants(name):
             return
         setting.note(f"measuring {name} ...")
-        ours = [sys.executable, "-m", "regard", "translate", "--device", str(setting.device), SENTENCE]
-        theirs = [sys.executable, "-c", "import torch"]
+        ours = python_command("-m", "regard", "translate", "--device", str(setting.device), SENTENCE)
+        theirs = python_command("-c", "import torch")
         times = [(seconds(ours), seconds(theirs)) for _ in range(1 if setting.quick else 8)]
         a, b = map(statistics.median, zip(*times[1:] or times))  # the first round reads the files from the disk
         yield Row(name, a, b, a - b)
@@ -39,5 +38,5 @@ class ColdStart(Benchmark):
 
 def seconds(command: list[str]) -> float:
     start = time.perf_counter()
-    subprocess.run(command, env=environment(), capture_output=True, check=True)
+    subprocess.run(command, env=child_environment(), capture_output=True, check=True)
     return time.perf_counter() - start

@@ -12,7 +12,6 @@ import random
 import re
 import statistics
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,9 +23,10 @@ from typing import Any
 
 from regard.bench import _clients, _plain_server
 from regard.bench import _ctranslate2 as peer
-from regard.bench._alone import Contestant, Work, environment
+from regard.bench._alone import Contestant, Work
 from regard.bench._benchmark import Benchmark, Row, Setting
 from regard.bench.translate_file import LINES, MODEL
+from regard.child_process import child_environment, python_command
 from regard.errors import UserError
 from regard.interchange.ctranslate2 import export
 
@@ -111,7 +111,8 @@ class Load:
 def load(port: int, clients: int, lines: list[str], pieces: Any) -> Load:
     """Each line is asked for once."""
     told = json.dumps({"port": port, "clients": clients, "lines": lines}).encode()
-    done = subprocess.run([sys.executable, _clients.__file__], input=told, stdout=subprocess.PIPE, check=True)
+    command, environment = python_command("-m", _clients.__name__), child_environment()
+    done = subprocess.run(command, env=environment, input=told, stdout=subprocess.PIPE, check=True)
     seen = json.loads(done.stdout)
     tokens = sum(len(found) + 1 for found in pieces.encode(seen["texts"]))  # and the end of each
     return Load(seen["wall"], seen["own"], sorted(seen["latencies"]), tokens)
@@ -163,8 +164,8 @@ def offline(lines: list[str], threads: int) -> Work:
 
 @contextmanager
 def _ours() -> Iterator[int]:
-    command = [sys.executable, "-m", "regard", "serve", "--model", MODEL, "--device", "cpu", "--port", "0", "--quiet"]
-    with _started(command, stderr=subprocess.PIPE) as process:
+    options = ["--model", MODEL, "--device", "cpu", "--port", "0", "--quiet"]
+    with _started(python_command("-m", "regard", "serve", *options), stderr=subprocess.PIPE) as process:
         assert process.stderr
         said = []
         for line in process.stderr:
@@ -178,14 +179,14 @@ def _ours() -> Iterator[int]:
 
 @contextmanager
 def _theirs(folder: Path) -> Iterator[int]:
-    with _started([sys.executable, _plain_server.__file__, str(folder)], stdout=subprocess.PIPE) as process:
+    with _started(python_command("-m", _plain_server.__name__, str(folder)), stdout=subprocess.PIPE) as process:
         assert process.stdout
         yield int(process.stdout.readline())
 
 
 @contextmanager
 def _started(command: list[str], **pipes: Any) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(command, env=environment(), text=True, start_new_session=True, **pipes)
+    process = subprocess.Popen(command, env=child_environment(), text=True, start_new_session=True, **pipes)
     try:
         yield process
     finally:

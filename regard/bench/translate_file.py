@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from regard.bench import _ctranslate2 as peer
-from regard.bench._alone import environment
 from regard.bench._benchmark import Benchmark, Row, Setting
+from regard.child_process import child_environment, python_command
 from regard.errors import UserError
 from regard.interchange.ctranslate2 import export
 
@@ -53,21 +52,10 @@ class TranslateFile(Benchmark):
             if not setting.wants(name):
                 return
             folder = export(MODEL, Path(place, "model"), "int8")
-            ours = [
-                sys.executable,
-                "-m",
-                "regard",
-                "translate",
-                "--model",
-                MODEL,
-                "--beam",
-                "4",
-                "--device",
-                "cpu",
-                "-q",
-            ]
+            options = ["--model", MODEL, "--beam", "4", "--device", "cpu", "-q"]
+            ours = python_command("-m", "regard", "translate", *options)
             theirs = {
-                peer.shown(way): [sys.executable, peer.__file__, str(folder), *map(str, way)]
+                peer.shown(way): python_command("-m", peer.__name__, str(folder), *map(str, way))
                 for way in peer.ways(lines)
             }
             took: dict[str, list[float]] = {way: [] for way in ("ours", *theirs)}
@@ -97,7 +85,7 @@ def _count(path: Path) -> int:
 def _seconds(command: list[str], source: Path, written: Path, lines: int) -> float:
     start = time.perf_counter()
     with source.open("rb") as before, written.open("wb") as after:
-        subprocess.run(command, stdin=before, stdout=after, env=environment(), check=True)
+        subprocess.run(command, stdin=before, stdout=after, env=child_environment(), check=True)
     passed = time.perf_counter() - start
     if (found := _count(written)) != lines:
         raise UserError(f"{source}: {lines} lines went in, but {found} came out of {' '.join(command)}")

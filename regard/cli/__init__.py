@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from regard import __version__, registry
+from regard.child_process import child_environment
 from regard.cli.bench import bench
 from regard.cli.data import data
 from regard.cli.doctor import doctor
@@ -63,6 +64,7 @@ def _options(
 
 def main() -> None:
     """Runs the command line: a user's mistake is one line on stderr and exit code 2, a bug is a traceback."""
+    os.environ.update(child_environment())  # for children that libraries start, such as torch's compilers
     every, groups, name = app.registered_commands, app.registered_groups, "".join(sys.argv[1:2])
     named = [known for known in every if known.callback and known.callback.__name__ == name]
     grouped = [known for known in groups if known.name == name]

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable, Sequence
 from threading import Thread
 
+from regard.child_process import child_environment
+
 WORTH = 300
 """Lines for which starting another process pays."""
 
@@ -38,7 +40,7 @@ class Companions:
                 stdin=pipe,
                 stdout=pipe,
                 stderr=pipe,
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
+                env=child_environment(OMP_NUM_THREADS="1"),
             )
             for _ in range(count)
         ]

@@ -99,7 +99,11 @@ def content(seen: Shown, ending: str, view: str, choice: dict[str, Any]) -> byte
     if ending == ".png":
         import io
 
+        import matplotlib
+
         file = io.BytesIO()
-        seen.figure(view, **choice).savefig(file, format="png", dpi=160, metadata={"Software": None})
+        with matplotlib.rc_context():
+            matplotlib.rcdefaults()  # it has read a `matplotlibrc` in the current folder, which can make it run LaTeX
+            seen.figure(view, **choice).savefig(file, format="png", dpi=160, metadata={"Software": None})
         return file.getvalue()
     return (seen.svg(view, **choice) if ending == ".svg" else seen.html(view, **choice)).encode()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.child_process import python_command
 from regard.cli.companions import Companions, cores_to_share
 from regard.cli.models import model_names
 from regard.cli.pipes import answer_lines, decode_line
@@ -107,7 +108,7 @@ def translate(
         import regard
 
         if shared > 1:  # they begin to load while this process does
-            companions = Companions(shared - 1, [sys.executable, "-m", "regard", *sys.argv[1:]], warn)
+            companions = Companions(shared - 1, python_command("-m", "regard", *sys.argv[1:]), warn)
         try:
             translator = regard.load(model, device=own_device(device), task="translate", precision=precision)
         except BaseException:

@@ -5,11 +5,9 @@ Runs go on in this process, or as several `regard train` at once; either way the
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.assemble import load
+from regard.child_process import child_environment, python_command
 from regard.config import Data, Decoding, Recipe, Training, to_toml
 from regard.errors import UserError
 from regard.lab._experiment import Setting
@@ -182,9 +181,8 @@ def _train(which: Attempt, place: Path, setting: Setting) -> None:
         return
     file = place / f"{folder.name}.toml"
     file.write_text(to_toml(settled), encoding="utf-8")
-    command = [sys.executable, "-m", "regard", "train", str(file), "--out", str(folder), "--quiet"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    command = python_command("-m", "regard", "train", str(file), "--out", str(folder), "--quiet")
+    done = subprocess.run(command, capture_output=True, text=True, env=child_environment(OMP_NUM_THREADS="1"))
     if done.returncode:
         raise UserError(f"training {which.name} failed: {done.stderr.strip()[-500:]}")
 

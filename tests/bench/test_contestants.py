@@ -13,7 +13,8 @@ from regard import registry
 from regard.assemble import build_model
 from regard.bench import _ctranslate2 as peer
 from regard.bench import cpu_decode, growth, translate_file
-from regard.bench._alone import Contestant, environment, idle_mib, peak_mib, take_turns
+from regard.bench._alone import Contestant, idle_mib, peak_mib, take_turns
+from regard.child_process import child_environment, python_command
 from regard.data.tokenizer._base import SPECIALS
 from regard.errors import UserError
 from regard.interchange.ctranslate2 import write
@@ -50,7 +51,7 @@ def test_one_that_fails_is_noticed(capfd):
 
 def test_the_peer_needs_no_torch():
     code = "import sys, regard.bench._alone, regard.bench._ctranslate2; print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
+    done = subprocess.run(python_command("-c", code), env=child_environment(), capture_output=True, text=True)
     assert done.stdout == "False\n", done.stderr
 
 

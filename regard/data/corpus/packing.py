@@ -18,6 +18,7 @@ from concurrent.futures import CancelledError
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from regard.child_process import child_environment, python_command
 from regard.config import Data
 from regard.data import tokenizer as tokenizers
 from regard.data.corpus.filters import Filters
@@ -136,12 +137,11 @@ def _lock(order: Order) -> Path:
 
 
 def _start(order: Order) -> subprocess.Popen[str]:
-    paths = [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")]
     process = subprocess.Popen(
-        [sys.executable, "-m", __name__],
+        python_command("-m", __name__),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        env=child_environment(),
         text=True,
         start_new_session=True,  # Ctrl-C is for who started it, who will stop it
     )
