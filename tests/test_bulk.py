@@ -22,6 +22,7 @@ from regard import bulk
 from regard.bulk import Shards
 from regard.errors import UserError
 from regard.locking import hold, hold_in_turn
+from regard.whole_files import ABANDONED, this_host
 
 ROOT = Path(__file__).parents[1]
 WORKER = """
@@ -44,6 +45,13 @@ bulk.Shards(source, folder, {"voice": "loud"}, shards).answer(answer)
 """
 
 
+UNSHARED = """
+from regard import locking
+
+locking._lock = lambda file, shared=False: None  # every process gets every lock, as on a disk that shares none
+"""
+
+
 def shout(lines: list[bytes], first: int) -> list[str]:
     return [f"{number} {line.decode().upper()}" for number, line in enumerate(lines, first)]
 
@@ -61,9 +69,10 @@ def whole(folder: Path) -> str:
     return "".join(path.read_text() for path in sorted(folder.glob("[!.]*")))
 
 
-def worker(source: Path, out: Path, log: Path, nap: float, shards: int = 9) -> subprocess.Popen:
+def worker(source: Path, out: Path, log: Path, nap: float, shards: int = 9, before: str = "") -> subprocess.Popen:
     arguments = map(str, (source, out, log, nap, shards))
-    return subprocess.Popen([sys.executable, "-c", WORKER, *arguments], env={**os.environ, "PYTHONPATH": str(ROOT)})
+    command = [sys.executable, "-c", before + WORKER, *arguments]
+    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)})
 
 
 @given(st.integers(0, 50), st.integers(1, 60))
@@ -219,14 +228,201 @@ def test_places_that_will_not_do(tmp_path: Path) -> None:
     assert not (tmp_path / "out" / ".plan.json").exists()
 
 
+@pytest.mark.parametrize("text", ["a\nB\nc\nd\n", "a\nb\n", "a\nb\nc\nd\ne\n"], ids=["same size", "shorter", "longer"])
+@pytest.mark.parametrize("renamed", [True, False], ids=["replaced", "in place"])
+def test_no_shard_is_made_of_an_input_that_changed(tmp_path: Path, text: str, renamed: bool) -> None:
+    source, out = tmp_path / "in.txt", tmp_path / "out"
+    source.write_text("a\nb\nc\nd\n")
+    asked: list[int] = []
+
+    def rewriting(lines: list[bytes], first: int) -> list[str]:
+        asked.append(first)
+        if first == 3:  # the second of two shards is being answered
+            new = tmp_path / "new"
+            new.write_text(text)
+            if renamed:
+                new.replace(source)
+            else:
+                source.write_text(text)
+        return shout(lines, first)
+
+    with pytest.raises(UserError, match="was changed while it was read") as caught:
+        Shards(source, out, {}, 2).answer(rewriting)
+    assert "\n" not in str(caught.value) and asked == [1, 3]
+    assert whole(out) == "1 A\n2 B\n" and not list(out.glob(".*.tmp"))
+    source.write_text("a\nb\nc\nd\n")  # as it was, with another date
+    Shards(source, out, {}, 2).answer(shout)
+    assert whole(out) == "1 A\n2 B\n3 C\n4 D\n"
+
+
 def test_an_input_that_loses_lines_on_the_way(tmp_path: Path) -> None:
-    source = tmp_path / "in.txt"
+    source, out = tmp_path / "in.txt", tmp_path / "out"
     source.write_text("a\nb\nc\n")
-    work = Shards(source, tmp_path / "out", {}, 3)
+    work = Shards(source, out, {}, 3)
     source.write_text("a\nb c\n")
-    with pytest.raises(UserError, match="has fewer lines than when"):
+    with pytest.raises(UserError, match="was changed while it was read"):
         work.answer(shout)
-    assert whole(tmp_path / "out") == "1 A\n2 B C\n"  # and no third file that looks finished
+    assert whole(out) == ""  # no file that looks finished
+    source.unlink()
+    with pytest.raises(UserError, match="cannot be read"):
+        work.answer(shout)
+    assert whole(out) == ""
+
+
+def test_an_input_that_is_only_touched_is_read_again(tmp_path: Path) -> None:
+    source, out = tmp_path / "in.txt", tmp_path / "out"
+    source.write_text("a\nb\nc\n")
+    times = iter(range(1, 100))
+
+    def touching(lines: list[bytes], first: int) -> list[str]:
+        if (number := next(times)) <= touches:
+            os.utime(source, ns=(number, number))
+        return shout(lines, first)
+
+    touches = 3
+    Shards(source, out, {}, 3).answer(touching)
+    assert whole(out) == "1 A\n2 B\n3 C\n"
+    touches = 100
+    with pytest.raises(UserError, match="touched again and again"):
+        Shards(source, tmp_path / "never", {}, 3).answer(touching)
+    assert whole(tmp_path / "never") == ""
+
+
+def test_a_change_that_leaves_no_trace_is_found_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, out = tmp_path / "in.txt", tmp_path / "out"
+    source.write_text("a\nb\n")
+    monkeypatch.setattr(bulk, "_stamp", lambda source: (4, 5, 6))  # times as coarse as can be
+
+    def rewriting(lines: list[bytes], first: int) -> list[str]:
+        source.write_text("c\nd\n")
+        return shout(lines, first)
+
+    with pytest.raises(UserError, match=r"was changed while it was read; the shards .* are removed"):
+        Shards(source, out, {}, 2).answer(rewriting)
+    assert whole(out) == ""
+
+
+def test_an_input_that_changes_while_its_lines_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, out = tmp_path / "in.txt", tmp_path / "out"
+    source.write_text("a\nb\n")
+    with pytest.raises(UserError, match="was changed while its lines were counted"):
+        Shards(source, out, {}, note=lambda text: source.write_text("a\nb\nc\n"))  # type: ignore[arg-type, return-value]
+    assert not (out / ".plan.json").exists() and not list(out.glob(".*.tmp"))
+
+
+# ------------------------------------------------------------------------------- where locks keep nobody out
+
+
+@pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.slow)])
+def test_each_line_once_where_locks_are_not_shared(tmp_path: Path, kills: int) -> None:
+    lines, source, out, log = corpus(120), tmp_path / "in.txt", tmp_path / "out", tmp_path / "log"
+    source.write_text("\n".join(lines) + "\n")
+    draw = random.Random(kills)
+
+    def start() -> subprocess.Popen:
+        return worker(source, out, log, draw.uniform(0.005, 0.03), 6, UNSHARED)
+
+    running, killed = [start() for _ in range(3)], 0
+    for _ in range(kills):
+        time.sleep(draw.uniform(0.1, 0.4))
+        victim = running.pop(draw.randrange(3))
+        victim.kill()
+        killed += victim.wait() == -signal.SIGKILL
+        running.append(start())
+    assert [process.wait(60) for process in running] == [0, 0, 0] and killed
+    written = b"".join(path.read_bytes() for path in sorted(out.glob("[!.]*")))
+    assert written.decode() == wanted(lines) and b"\0" not in written
+    assert worker(source, out, log, 0, 6, UNSHARED).wait(60) == 0
+    assert {path.name for path in out.glob(".*")} == {".plan.json", ".plan.lock"}
+
+
+def test_two_that_answer_the_same_shard_do_not_disturb_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other begins after the first has written half, and is done before the first goes on."""
+    monkeypatch.setattr("regard.locking._lock", lambda file, shared=False: None)
+    monkeypatch.setattr(bulk, "CHUNK", 1)  # a line at a time
+    (tmp_path / "in").write_text("a\nb\nc\nd\n")
+    inodes: list[int] = []
+
+    def slow(lines: list[bytes], first: int) -> list[str]:
+        if first == 2:
+            Shards(tmp_path / "in", tmp_path / "out", {}, 1).answer(shout)
+            inodes.append((tmp_path / "out" / "001-of-001.txt").stat().st_ino)
+        return shout(lines, first)
+
+    Shards(tmp_path / "in", tmp_path / "out", {}, 1).answer(slow)
+    assert whole(tmp_path / "out") == "1 A\n2 B\n3 C\n4 D\n"
+    assert inodes == [(tmp_path / "out" / "001-of-001.txt").stat().st_ino], "a finished shard stays as it is"
+    assert not list((tmp_path / "out").glob(".0*"))
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_of_two_plans_made_at_once_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
+    monkeypatch.setattr("regard.locking._lock", lambda file, shared=False: None)
+    if not links:
+
+        def unsupported(*paths: Path) -> None:
+            raise PermissionError(1, "no hard links here")
+
+        monkeypatch.setattr(os, "link", unsupported)
+    (tmp_path / "in").write_text("a\nb\nc\nd\n")
+    made: list[Shards] = []
+
+    def faster(text: str) -> None:  # called when there was no plan and before there is ours
+        made.append(Shards(tmp_path / "in", tmp_path / "out", {"beam": 4}, 2))
+        made[0].answer(shout)
+
+    late = Shards(tmp_path / "in", tmp_path / "out", {"beam": 4}, note=faster)
+    assert late.plan == made[0].plan and late.plan.shards == 2
+    late.answer(shout)
+    assert whole(tmp_path / "out") == "1 A\n2 B\n3 C\n4 D\n"
+
+    def other(text: str) -> None:
+        Shards(tmp_path / "in", tmp_path / "other", {"beam": 4}, 2)
+
+    with pytest.raises(UserError, match="was begun with shards 2, not 3"):
+        Shards(tmp_path / "in", tmp_path / "other", {"beam": 4}, 3, note=other)
+    assert {path.name for path in (tmp_path / "other").iterdir()} == {".plan.json", ".plan.lock"}
+
+
+def test_what_is_not_on_the_disk_as_it_was_written_gets_no_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in").write_text("a\nb\n")
+    work = Shards(tmp_path / "in", tmp_path / "out", {}, 1)
+
+    def disturbed(lines: list[bytes], first: int) -> list[str]:
+        (half,) = (tmp_path / "out").glob(".0*.tmp")
+        half.write_bytes(bytes(100))
+        return shout(lines, first)
+
+    with pytest.raises(UserError, match="does not hold what was written"):
+        work.answer(disturbed)
+    assert whole(tmp_path / "out") == "" and not list((tmp_path / "out").glob(".0*.tmp"))
+
+
+def test_only_what_dead_processes_left_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("a\n")
+    out = tmp_path / "out"
+    work = Shards(tmp_path / "in", out, {}, 1)
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    host = this_host()
+    names = {
+        f".001-of-001.txt.{host}.{ended.pid}.00000000.tmp": 0,
+        f".001-of-001.txt.{host}.{os.getpid()}.00000000.tmp": 0,  # alive
+        f".001-of-001.txt.{host}.{os.getpid()}.00000001.tmp": ABANDONED + 60,  # alive, and slow
+        f".001-of-001.txt.elsewhere.{ended.pid}.00000000.tmp": 0,  # who knows
+        f".001-of-001.txt.elsewhere.{ended.pid}.00000001.tmp": ABANDONED + 60,
+        ".001-of-001.txt.tmp": ABANDONED + 60,  # of an earlier version
+    }
+    for name, age in names.items():
+        (out / name).write_text("half")
+        os.utime(out / name, (time.time() - age,) * 2)
+    work.answer(shout)
+    assert {path.name for path in out.glob(".*.tmp")} == set(list(names)[1:4])
+    assert whole(out) == "1 A\n"
 
 
 def test_a_lost_line_is_a_bug_and_not_a_shift(tmp_path: Path) -> None:
