@@ -1,7 +1,8 @@
 """The model folder: files that arrive whole or not at all, and say so when they were changed.
 
 A folder is written under a temporary name, flushed to the disk and renamed; `manifest.json` holds the format version
-and a hash of every file. Tensors are kept in safetensors, and a header is checked here before that library sees it.
+and a hash of every file. Tensors are kept in safetensors, whose header is checked before that library sees it. A folder
+may come from anybody: only regular files are opened, and only up to the size that its manifest states.
 What the files mean (recipe, tokenizer, optimizer) is not known here.
 """
 
@@ -14,8 +15,8 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,9 @@ import torch
 from torch import Tensor
 
 from regard.errors import UserError
+from regard.harmless import harmless, one_line
+from regard.regular_files import open_regular, read_regular
+from regard.safetensors_header import read_header
 
 FORMAT = 1
 """Raised when a folder written now could not be read by older code."""
@@ -31,10 +35,23 @@ WEIGHTS = "weights.safetensors"
 PRECISIONS = ("float32", "bfloat16", "int8")
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_BYTES = {"BOOL": 1, "U8": 1, "I8": 1, "I16": 2, "I32": 4, "I64": 8, "F16": 2, "BF16": 2, "F32": 4, "F64": 8}
-_MAX_HEADER = 16_000_000
-_MAX_TENSORS = 100_000
-_MAX_RANK = 8
+_TENSORS = ".safetensors"
+_MAX_MANIFEST = 4_000_000
+_MAX_SMALL = 32_000_000
+"""Bytes of all files of a folder that hold no tensors: they are kept in memory."""
+_BLOCK = 1 << 20
+_DTYPES = {
+    "BOOL": torch.bool,
+    "U8": torch.uint8,
+    "I8": torch.int8,
+    "I16": torch.int16,
+    "I32": torch.int32,
+    "I64": torch.int64,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "F32": torch.float32,
+    "F64": torch.float64,
+}
 
 
 # ---------------------------------------------------------------------------------------------------------- folders
@@ -48,15 +65,23 @@ class Folder:
     names: tuple[str, ...]
     hash: str
     """One hash over all files: two folders are the same when theirs are."""
+    small: Mapping[str, bytes] = field(repr=False)
+    """The files that hold no tensors, as they were when their hashes were checked."""
 
     def read(self, name: str) -> bytes:
-        return self._file(name).read_bytes()
+        """A file that holds no tensors."""
+        self._file(name)
+        return self.small[name]
 
     def tensors(self, name: str) -> dict[str, Tensor]:
         return load_tensors(self._file(name))
 
     def weights(self) -> dict[str, Tensor]:
         return load_weights(self._file(WEIGHTS))
+
+    def weights_on_meta(self) -> dict[str, Tensor]:
+        """Names, shapes and types of the weights, from the header alone."""
+        return weights_on_meta(self._file(WEIGHTS))
 
     def _file(self, name: str) -> Path:
         if name not in self.names:
@@ -85,6 +110,7 @@ def write_folder(path: Path, files: Mapping[str, bytes | Callable[[Path], None]]
                 digest = hashlib.sha256(content).hexdigest()  # of what was meant, not of what a bad disk gives back
             _flush(there)
             entries[name] = {"size": there.stat().st_size, "sha256": digest}
+        _check_sizes(path, entries)  # what could not be read again is not written
         (temporary / MANIFEST).write_bytes(_manifest(entries))
         _flush(temporary / MANIFEST)
         _flush(temporary)
@@ -99,12 +125,15 @@ def write_folder(path: Path, files: Mapping[str, bytes | Callable[[Path], None]]
 
 
 def read_folder(path: Path) -> Folder:
-    """Opens a folder after checking the version, the size and the hash of every file in its manifest."""
+    """Opens a folder after checking the version, the size and the hash of every file in its manifest.
+
+    No file is read before all of them are known to be regular and of the size stated.
+    """
     path = Path(path)
     try:
-        raw = (path / MANIFEST).read_bytes()
-    except OSError:
-        raise UserError(f"{path}: no {MANIFEST} can be read here; this is not a model folder") from None
+        raw = read_regular(path / MANIFEST, _MAX_MANIFEST)
+    except OSError as error:
+        raise UserError(f"{path}: no {MANIFEST} can be read here ({_why(error)}); this is not a model folder") from None
     broken = UserError(f"{path}: {MANIFEST} is damaged; take another copy of this folder")
     try:
         manifest = json.loads(raw)
@@ -112,19 +141,27 @@ def read_folder(path: Path) -> Folder:
     except (ValueError, KeyError, TypeError, RecursionError):
         raise broken from None
     if version != FORMAT:
+        shown = harmless(one_line(str(version)[:20]))
         raise UserError(
-            f"{path}: {MANIFEST} says format version {str(version)[:20]}, this version of regard reads {FORMAT}; "
+            f"{path}: {MANIFEST} says format version {shown}, this version of regard reads {FORMAT}; "
             "use the version of regard that wrote it"
         )
     try:
         whole = raw == _manifest(entries)  # any change of the manifest itself shows here
     except (ValueError, TypeError, RecursionError):
         whole = False
-    if not whole or not isinstance(entries, dict) or not all(_PLAIN_NAME.fullmatch(name) for name in entries):
+    if not whole or not isinstance(entries, dict) or not all(map(_PLAIN_NAME.fullmatch, entries)):
         raise broken
+    if not all(isinstance(entry, dict) and type(entry.get("size")) is int for entry in entries.values()):
+        raise broken
+    _check_sizes(path, entries)
     for name, entry in entries.items():
-        _check_file(path / name, entry)
-    return Folder(path, tuple(entries), manifest["hash"])
+        _check_size(path / name, entry["size"])
+    small = {name: _checked(path / name, entry) for name, entry in entries.items() if not name.endswith(_TENSORS)}
+    for name, entry in entries.items():
+        if name.endswith(_TENSORS):
+            _checked(path / name, entry, keep=False)
+    return Folder(path, tuple(entries), manifest["hash"], small)
 
 
 def clean_leftovers(folder: Path) -> None:
@@ -157,16 +194,51 @@ def _manifest(entries: Mapping[str, Any]) -> bytes:
     return (json.dumps({**body, "hash": whole}, indent=1, sort_keys=True) + "\n").encode()
 
 
-def _check_file(path: Path, entry: Any) -> None:
+def _check_sizes(path: Path, entries: Mapping[str, Any]) -> None:
+    small = {name: entry["size"] for name, entry in entries.items() if not name.endswith(_TENSORS)}
+    if sum(small.values()) > _MAX_SMALL:
+        largest = max(small, key=lambda name: small[name])
+        raise UserError(
+            f"{path / largest}: {small[largest]:,} bytes; all files that hold no tensors may have {_MAX_SMALL:,}"
+        )
+
+
+def _check_size(path: Path, stated: int) -> None:
     try:
-        size = path.stat().st_size if path.is_file() else -1
-        fits = size == entry["size"] and _sha256(path) == entry["sha256"]
-    except (OSError, KeyError, TypeError):
-        size, fits = -1, False
-    if size < 0:
-        raise UserError(f"{path}: this file is missing; take another copy of the folder")
-    if not fits:
-        raise UserError(f"{path}: this file is damaged or was changed ({size} bytes); take another copy of the folder")
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
+    except FileNotFoundError:
+        raise UserError(f"{path}: this file is missing; take another copy of the folder") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({_why(error)}); take another copy of the folder") from None
+    if size != stated:
+        raise _changed(path, size)
+
+
+def _checked(path: Path, entry: Mapping[str, Any], keep: bool = True) -> bytes:
+    """The content of a file whose hash is the one stated; with `keep` off it is hashed and not kept in memory."""
+    size, digest = entry["size"], hashlib.sha256()
+    kept, left = [], size
+    try:
+        with open_regular(path) as file:
+            while left > 0 and (block := file.read(min(left, _BLOCK))):
+                digest.update(block)
+                left -= len(block)
+                if keep:
+                    kept.append(block)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({_why(error)}); take another copy of the folder") from None
+    if left or digest.hexdigest() != entry.get("sha256"):
+        raise _changed(path, size)
+    return b"".join(kept)
+
+
+def _changed(path: Path, size: int) -> UserError:
+    return UserError(f"{path}: this file is damaged or was changed ({size} bytes); take another copy of the folder")
+
+
+def _why(error: OSError) -> str:
+    return error.strerror or str(error)
 
 
 def _sha256(path: Path) -> str:
@@ -225,18 +297,37 @@ def save_weights(tensors: Mapping[str, Tensor], precision: str = "float32") -> b
 
 def load_weights(source: bytes | Path) -> dict[str, Tensor]:
     """What `save_weights` kept, in float32 (rounded as it was kept). Integers and booleans stay what they are."""
-    tensors, notes = _load(source)
-    for name in notes.get("scaled", []) if isinstance(notes.get("scaled", []), list) else []:
+    return _widened(*_load(source), _label(source))
+
+
+def weights_on_meta(source: bytes | Path) -> dict[str, Tensor]:
+    """What `load_weights` would give, without values: on the meta device, from the header alone."""
+    header = read_header(source)
+    try:
+        tensors = {
+            name: torch.empty(tensor.shape, dtype=_DTYPES[tensor.dtype], device="meta")
+            for name, tensor in header.tensors.items()
+        }
+    except (RuntimeError, OverflowError):  # no values in it, and yet dimensions that cannot be counted
+        raise UserError(f"{_label(source)}: not a usable weight file: a shape is not possible") from None
+    return _widened(tensors, header.notes, _label(source))
+
+
+def _widened(tensors: dict[str, Tensor], notes: Mapping[str, Any], where: str) -> dict[str, Tensor]:
+    scaled = notes.get("scaled", [])
+    if not isinstance(scaled, list) or not all(isinstance(name, str) for name in scaled):
+        raise UserError(f"{where}: not a usable weight file: its metadata is not valid")
+    for name in scaled:
         weight, scale = tensors.get(name), tensors.pop(f"{name}.scale", None)
         if weight is None or scale is None or weight.dtype != torch.int8 or weight.dim() != 2:
-            raise UserError(f"{_label(source)}: '{str(name)[:80]}' has no usable scale; take another copy of the file")
+            raise UserError(f"{where}: {name[:80]!r} has no usable scale; take another copy of the file")
         if scale.dtype != torch.float32 or scale.shape != weight.shape[:1]:
-            raise UserError(f"{_label(source)}: the scale of '{name[:80]}' has another shape than its rows")
+            raise UserError(f"{where}: the scale of {name[:80]!r} has another shape than its rows")
         tensors[name] = weight.float() * scale[:, None]
-        _refuse_non_finite(name, tensors[name], _label(source))
+        _refuse_non_finite(name, tensors[name], where)
     wide = {name: tensor.float() for name, tensor in tensors.items() if tensor.dtype == torch.float64}
     for name, tensor in wide.items():
-        _refuse_non_finite(name, tensor, _label(source))
+        _refuse_non_finite(name, tensor, where)
     return {name: wide.get(name, t.float() if t.is_floating_point() else t) for name, t in tensors.items()}
 
 
@@ -265,7 +356,7 @@ def _load(source: bytes | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     from safetensors import SafetensorError
     from safetensors.torch import load, load_file
 
-    notes = check_header(source)
+    notes = read_header(source).notes
     try:
         tensors = load(source) if isinstance(source, bytes) else load_file(source)
     except (SafetensorError, OSError, ValueError, RuntimeError, KeyError) as error:
@@ -282,119 +373,11 @@ def _quantise(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _refuse_non_finite(name: str, tensor: Tensor, where: str = "weights") -> None:
-    if tensor.is_floating_point() and tensor.numel():
+    if tensor.is_floating_point() and tensor.numel() and not tensor.is_meta:
         low, high = torch.aminmax(tensor)  # both are NaN when any value is; takes no memory
         if not (math.isfinite(low.item()) and math.isfinite(high.item())):
-            raise UserError(f"{where}: '{name[:80]}' holds values that are not finite numbers")
+            raise UserError(f"{where}: {name[:80]!r} holds values that are not finite numbers")
 
 
 def _label(source: bytes | Path) -> str:
     return "weights" if isinstance(source, bytes) else str(source)
-
-
-# ---------------------------------------------------------------------------------------------------------- headers
-
-
-def check_header(source: bytes | Path) -> dict[str, Any]:
-    """Refuses a safetensors file whose header does not describe exactly the bytes that follow. Returns its notes.
-
-    Time and memory are bounded whatever the header says: it is measured and its brackets counted before it is parsed.
-    """
-
-    def refuse(why: str) -> UserError:
-        return UserError(f"{_label(source)}: not a usable weight file: {why}")
-
-    with _opened(source) as (read, size):
-        if size < 8:
-            raise refuse("it is shorter than a header")
-        length = int.from_bytes(read(8), "little", signed=True)
-        if not 2 <= length <= size - 8:
-            raise refuse("its header is longer than the file")
-        if length > _MAX_HEADER:
-            raise refuse(f"its header is larger than {_MAX_HEADER // 1_000_000} MB")
-        header = read(length)
-    if not header.isascii():
-        raise refuse("its header holds characters outside ASCII")
-    if header.count(b"{") > _MAX_TENSORS + 2 or header.count(b"[") > 2 * _MAX_TENSORS:
-        raise refuse(f"it has more than {_MAX_TENSORS:,} tensors")
-    if header.count(b",") > 10 * _MAX_TENSORS:
-        raise refuse("its header has too many values")
-    try:
-        entries = json.loads(header, object_pairs_hook=_span_or_table)
-    except (ValueError, RecursionError) as error:
-        raise refuse(f"its header is not valid ({str(error)[:80]})") from None
-    if not isinstance(entries, dict):
-        raise refuse("its header is not an object")
-    metadata = entries.pop("__metadata__", {})
-    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise refuse("its metadata is not text")
-    if len(entries) > _MAX_TENSORS:
-        raise refuse(f"it has more than {_MAX_TENSORS:,} tensors")
-
-    for name, span in entries.items():
-        if not isinstance(span, tuple):
-            raise refuse(f"{name[:80]!r} is not described by dtype, shape and data_offsets")
-    position = 0
-    for begin, end in sorted(entries.values()):
-        if begin != position:
-            raise refuse("its tensors overlap or leave a gap")
-        position = end
-    if position != size - 8 - length:
-        raise refuse("its tensors do not fill the file")
-    return _notes(metadata, refuse)
-
-
-def _span_or_table(pairs: list[tuple[str, Any]]) -> tuple[int, int] | dict[str, Any]:
-    """An object of the header as soon as it is parsed: where a tensor's bytes begin and end, or some other table."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name occurs twice")
-    if found.keys() != {"dtype", "shape", "data_offsets"}:
-        return found
-    kind, shape, offsets = found["dtype"], found["shape"], found["data_offsets"]
-    if not isinstance(kind, str) or kind not in _BYTES:
-        raise ValueError("a dtype is not known")
-    if not isinstance(shape, list) or len(shape) > _MAX_RANK or not all(map(_is_count, shape)):
-        raise ValueError("a shape is not possible")
-    if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_count, offsets)):
-        raise ValueError("offsets are not possible")
-    if math.prod(shape) * _BYTES[kind] != offsets[1] - offsets[0]:
-        raise ValueError("a tensor has another size than its shape says")
-    return offsets[0], offsets[1]
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 2**63
-
-
-def _notes(metadata: Mapping[str, str], refuse: Callable[[str], UserError]) -> dict[str, Any]:
-    try:
-        notes = json.loads(metadata.get("regard", "{}"))
-    except (ValueError, RecursionError):
-        notes = None
-    if not isinstance(notes, dict):
-        raise refuse("its metadata is not valid")
-    return notes
-
-
-@contextlib.contextmanager
-def _opened(source: bytes | Path) -> Iterator[tuple[Callable[[int], bytes], int]]:
-    if isinstance(source, bytes):
-        yield _reader(source), len(source)
-        return
-    try:
-        with Path(source).open("rb") as file:
-            yield file.read, os.fstat(file.fileno()).st_size
-    except OSError as error:
-        raise UserError(f"{source}: cannot be read ({error.strerror})") from None
-
-
-def _reader(data: bytes) -> Callable[[int], bytes]:
-    position = 0
-
-    def read(count: int) -> bytes:
-        nonlocal position
-        position += count
-        return data[position - count : position]
-
-    return read

@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from regard.errors import UserError
-from regard.storage import check_header
+from regard.safetensors_header import read_header
 from regard.types import Batch, LossSum
 
 SHARD = "shard-"
@@ -155,7 +155,7 @@ def read_shares(tensors: Mapping[str, Tensor], folder: Path, alone: bool) -> set
 
     reader, _ = _storage()
     for file in sorted(folder.glob("*.safetensors")):
-        check_header(file)
+        read_header(file)
     try:
         names = reader(str(folder)).read_metadata().state_dict_metadata.keys() & tensors.keys()
         with warnings.catch_warnings(action="ignore"):  # that there is one process only, which it was told
