@@ -8,6 +8,7 @@ sentences is not known here (translating.py), nor is HTTP.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 import time
 from collections import OrderedDict, deque
@@ -18,7 +19,9 @@ from typing import Any
 from regard.errors import UserError
 from regard.serving.catalogue import Catalogue
 from regard.serving.hiring import Worker, WorkerLost, cores, on_gpu
+from regard.serving.log import log_error
 from regard.serving.settings import Settings
+from regard.serving.translated import Search, Translated, check_weights, join
 
 QUIET, PATIENCE = 0.004, 0.025
 """Seconds: a batch is begun when for so long nothing more arrived, and its first sentence waits no longer than that."""
@@ -28,6 +31,15 @@ MOST_WORKERS = 4
 """On a CPU, unless more are asked for: each holds all models."""
 TRIES = 2
 """How often a job may bring its worker down. Those that were under way beside it are each tried again alone."""
+LONG = 400
+"""Characters of a text that a worker is asked to cut into parts first: each part then takes its own turn in the queue,
+so that a book does not hold a worker, and what of it nobody waits for any more is dropped there."""
+PING, SILENT, STUCK = 2.0, 10.0, 15.0
+"""Seconds: workers are pinged so often; one that said nothing for so long is killed and replaced, and so is one that
+goes on for so long with a message whose every job was cancelled."""
+ATTEMPTS, LONGEST_BACKOFF = 5, 30.0
+"""A worker is started anew with growing pauses. When so many attempts failed and no other worker lives, the server
+exits, for a supervisor to restart it."""
 
 
 class Busy(Exception):
@@ -44,41 +56,6 @@ class Failed(Exception):
 
 class Refused(Exception):
     """The model cannot do what is asked, and says why in one line."""
-
-
-@dataclass(frozen=True)
-class Search:
-    """How a translation is searched for; None means what the model's recipe says."""
-
-    beam: int | None = None
-    n_best: int = 1
-    length_penalty: float | None = None
-    max_length: int | None = None
-    alignment: bool = False
-    attention: bool = False
-
-
-@dataclass
-class Translated:
-    text: str
-    score: float = 0.0
-    log_probability: float = 0.0
-    tokens: list[str] = field(default_factory=list)
-    finished: bool = True
-    alignment: list[tuple[int, int]] | None = None
-    attention: list[list[float]] | None = None
-    alternatives: list[Translated] = field(default_factory=list)
-
-    @classmethod
-    def from_tree(cls, tree: dict[str, Any]) -> Translated:
-        links = tree["alignment"]
-        return cls(
-            **{
-                **tree,
-                "alignment": None if links is None else [(a, b) for a, b in links],
-                "alternatives": [cls.from_tree(other) for other in tree["alternatives"]],
-            }
-        )
 
 
 @dataclass(eq=False)
@@ -126,7 +103,13 @@ class Engine:
 
     @property
     def ready(self) -> bool:
-        return bool(self._workers) and any(worker.alive for worker in self._workers)
+        """Whether a worker is there and responds."""
+        return any(worker.alive and worker.silent() < SILENT / 2 and not worker.stuck(STUCK / 2) for worker in self._workers)
+
+    @property
+    def stalled(self) -> bool:
+        """Whether there are workers, but none that responds."""
+        return not self.ready and any(worker.alive for worker in self._workers)
 
     @property
     def loading(self) -> str:
@@ -158,10 +141,20 @@ class Engine:
             await asyncio.gather(*(worker.stop() for worker in hired), return_exceptions=True)
             if isinstance(error, WorkerLost):
                 raise UserError(f"a worker ended while it was starting ({error}); is there enough memory?") from None
+            if isinstance(error, OSError):
+                raise UserError(f"a worker process could not be started ({error.strerror or error})") from None
             raise
         self._idle = list(hired)
-        self._tasks = [asyncio.create_task(self._listen(worker)) for worker in hired]
-        self._tasks.append(asyncio.create_task(self._dispatch()))
+        for work in (*map(self._listen, hired), self._dispatch(), self._watch()):
+            task = asyncio.create_task(work)
+            task.add_done_callback(self._ended)
+            self._tasks.append(task)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """None of the engine's tasks may die unnoticed: without it requests would wait for ever."""
+        if not task.cancelled() and (error := task.exception()):
+            log_error("engine", error)
+            self.broken.set()
 
     async def close(self) -> None:
         self._closing = True
@@ -176,16 +169,30 @@ class Engine:
     # What is asked.
 
     async def translate(self, model: str, sentences: Sequence[str], how: Search, owner: str = "") -> list[Translated]:
-        """One result a sentence, in order. `owner` sees only what was kept for the same owner."""
+        """One result a text, in order. `owner` sees only what was kept for the same owner."""
+        parts = await self._parts(model, list(dict.fromkeys(sentences)))
+        found = await self._translate_parts(model, [part for text in sentences for part in parts[text]], how, owner)
+        check_weights(sum(found[part].weights() for text in sentences for part in parts[text]) if how.attention else 0)
+        return [join(parts[text], [found[part] for part in parts[text]], how) for text in sentences]
+
+    async def _parts(self, model: str, texts: list[str]) -> dict[str, list[str]]:
+        """What each text is translated as: itself, or what a worker cuts a long one into."""
+        long = [text for text in texts if len(text) > LONG]
+        cut = await self._done([Job(("cut", model, None), text, self._future(), len(text) // 20) for text in long])
+        return {text: [text] for text in texts} | dict(zip(long, cut, strict=True))
+
+    async def _translate_parts(
+        self, model: str, parts: Sequence[str], how: Search, owner: str
+    ) -> dict[str, Translated]:
+        keys = [(owner, model, how, part) for part in dict.fromkeys(parts)]  # the same part twice is computed once
+        known = {key: kept for key in keys if (kept := self._kept.get(key))}
+        wanted = [key for key in keys if key not in known]
         kind = ("translate", model, how)
-        keys = [(owner, model, how, sentence) for sentence in sentences]
-        known = {key: kept for key in dict.fromkeys(keys) if (kept := self._kept.get(key))}
-        wanted = [key for key in dict.fromkeys(keys) if key not in known]  # the same sentence twice is computed once
-        jobs = [Job(kind, key[-1], self._future(), 20 + len(key[-1])) for key in wanted]
+        jobs = [Job(kind, key[-1], self._future(), int((20 + len(key[-1])) * how.effort())) for key in wanted]
         for key, tree in zip(wanted, await self._done(jobs), strict=True):
             known[key] = tree
             self._kept.put(key, tree)
-        return [Translated.from_tree(known[key]) for key in keys]
+        return {key[-1]: Translated.from_tree(known[key]) for key in keys}
 
     async def ask(self, model: str, task: str, request: dict[str, Any], room: str = "answering") -> dict[str, Any]:
         """`room` is the folder of serving/ whose file of the name `task` answers."""
@@ -283,7 +290,9 @@ class Engine:
             self._waiting_size -= job.size
         do, model, how = chosen[0].kind
         message: dict[str, Any] = {"do": do, "model": model}
-        if do == "translate":
+        if do == "cut":
+            message |= {"texts": [job.content for job in chosen]}
+        elif do == "translate":
             message |= {"texts": [job.content for job in chosen], "how": asdict(how)}
             self.batches, self.batched = self.batches + 1, self.batched + len(chosen)
         else:
@@ -294,7 +303,7 @@ class Engine:
         """The next job and what may go with it, one of each request in turn; of more than fit, those of like length."""
         first = self._next()
         assert first is not None
-        alone = first.kind[0] != "translate" or first.tries > 0
+        alone = first.kind[0] not in ("translate", "cut") or first.tries > 0
         turns: list[tuple[int, Job]] = []
         for depth in range(1 if alone else self._most_sentences):
             row = [
@@ -346,14 +355,33 @@ class Engine:
             self._changed.set()
 
     async def _restarted(self, worker: Worker) -> bool:
-        for attempt in range(5):
+        """Tries until it succeeds. Whatever goes wrong is one more attempt: no process, no file descriptor, no memory,
+        a model that is being copied just now. False when it stays so and there is no other worker."""
+        for attempt in itertools.count():
             try:
                 await worker.start()
                 return True
-            except (UserError, WorkerLost) as error:
-                self.note(f"a worker could not be started: {error}")
-                await asyncio.sleep(2.0**attempt)
-        return False
+            except Exception as error:
+                self.note(f"a worker could not be started ({error or type(error).__name__})")
+                await worker.stop()
+            if attempt + 1 >= ATTEMPTS and not any(other.alive for other in self._workers):
+                return False
+            await asyncio.sleep(min(2.0**attempt, LONGEST_BACKOFF))
+        raise AssertionError("unreachable")
+
+    async def _watch(self) -> None:
+        """Kills workers that hang: whoever listens to them (`_listen`) finds them lost, and replaces them."""
+        while True:
+            await asyncio.sleep(PING)
+            for worker in [worker for worker in self._workers if worker.alive]:
+                if worker.silent() > SILENT:
+                    self.note(f"a worker said nothing for {worker.silent():.0f} s and is killed")
+                    worker.kill()
+                elif worker.stuck(STUCK):
+                    self.note(f"a worker did not stop computing what nobody waits for within {STUCK:.0f} s and is killed")
+                    worker.kill()
+                else:
+                    worker.ping()
 
     def _put_back(self, worker: Worker) -> None:
         """Jobs that a lost worker held wait again, first in line; one that did it twice fails."""
@@ -369,12 +397,15 @@ class Engine:
         worker.held = []
 
     def _received(self, worker: Worker, message: dict[str, Any]) -> None:
+        if "pong" in message:
+            return
         jobs = worker.held
         if "part" in message:
             if (parts := jobs[0].parts) is not None:
                 parts.put_nowait(message["part"])
             return
-        self._pace.saw(sum(job.size for job in jobs), worker.took(), len(self._workers))
+        if jobs[0].kind[0] != "cut":
+            self._pace.saw(sum(job.size for job in jobs), worker.took(), len(self._workers))
         worker.held = []
         self._idle.append(worker)
         self._changed.set()
@@ -398,7 +429,7 @@ def _answers(message: dict[str, Any], count: int) -> list[Any]:
     found = message["answer"]
     if not isinstance(found, list):
         return [found]
-    return [_error(one) if "error" in one else one for one in found]
+    return [_error(one) if isinstance(one, dict) and "error" in one else one for one in found]
 
 
 def _error(tree: dict[str, Any]) -> Exception:

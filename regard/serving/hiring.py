@@ -15,13 +15,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from regard.child_process import child_environment, python_command
 from regard.errors import UserError
 from regard.serving.catalogue import Catalogue
 from regard.serving.settings import Settings
 
-COMMAND = (sys.executable, "-m", "regard.serving.worker")
-LONGEST = 1 << 28
-"""Bytes of one message."""
+COMMAND = tuple(python_command("-m", "regard.serving.worker"))
+LONGEST = 1 << 26
+"""Bytes of one message; a worker answers nothing longer."""
 STOPS = 2.0
 """Seconds that a worker is given to end by itself."""
 
@@ -54,20 +55,23 @@ class Worker:
     """A process and what it is working on: one message at a time."""
 
     def __init__(self, settings: Settings, catalogue: Catalogue, threads: int):
-        self._wanted = {
-            "models": {model.name: str(model.folder) for model in catalogue.models.values()},
+        self._models = {model.name: str(model.folder) for model in catalogue.models.values()}
+        self._wanted: dict[str, Any] = {
             "device": settings.device,
             "precision": settings.precision,
             "memory": settings.worker_memory,
             "warm": settings.warm,
             "optional": [model.name for model in catalogue.models.values() if model.optional],
         }
-        self._threads = threads
+        self._threads, self._load_timeout = threads, settings.load_timeout
+        self._too_slow: dict[str, str] = {}
         self._process: asyncio.subprocess.Process | None = None
         self.held: list[Any] = []
         """The jobs of the message that is being worked on."""
         self.next_id = 1
-        self._given = 0.0
+        self._given = self._heard = 0.0
+        self._cancelled_at: float | None = None
+        """When the last of the jobs it works on was cancelled."""
         self.alive = False
         self.loading = ""
         self.failed: dict[str, str] = {}
@@ -78,23 +82,45 @@ class Worker:
 
     async def start(self) -> None:
         """Returns when the models are loaded. Raises a UserError with what the process says against them."""
-        environment = {**os.environ, "OMP_NUM_THREADS": str(self._threads), "MKL_NUM_THREADS": str(self._threads)}
+        threads = str(self._threads)
         self._process = await asyncio.create_subprocess_exec(
             *COMMAND,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             limit=LONGEST,
-            env=environment,
+            env=child_environment(OMP_NUM_THREADS=threads, MKL_NUM_THREADS=threads),
             start_new_session=True,  # what a terminal or a service manager sends to the server's group is not for it
         )
-        self._send(self._wanted)
-        while "loading" in (said := await self._read()):
-            self.loading = said["loading"]
+        wanted = [name for name in self._models if name not in self._too_slow]
+        self._send({**self._wanted, "models": {name: self._models[name] for name in wanted}})
+        try:
+            said = await self._loaded()
+        except TimeoutError:
+            await self._give_up_loading()
+            return await self.start()
         self.loading = ""
         if "refused" in said:
             raise UserError(said["refused"])
-        self.failed = said.get("failed", {})
-        self.alive = True
+        self.failed = {**self._too_slow, **said.get("failed", {})}
+        self.alive, self._cancelled_at = True, None
+
+    async def _loaded(self) -> dict[str, Any]:
+        """The process's word that it is ready or that it cannot be; each model has a deadline of its own."""
+        while True:
+            async with asyncio.timeout(self._load_timeout):
+                said = await self._read()
+            if "loading" not in said:
+                return said
+            self.loading = said["loading"]
+
+    async def _give_up_loading(self) -> None:
+        """A model whose loading takes too long is done without where that is allowed."""
+        late, self.loading = self.loading, ""
+        await self.stop()
+        why = f"{late or 'a worker'}: was not loaded within {self._load_timeout:g} s; allow more with --load-timeout"
+        if late not in self._wanted["optional"]:
+            raise UserError(why)
+        self._too_slow[late] = why
 
     async def stop(self) -> None:
         self.alive = False
@@ -105,17 +131,37 @@ class Worker:
         try:
             await asyncio.wait_for(self._process.wait(), STOPS)
         except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
+            self.kill()
             await self._process.wait()
 
     def give(self, message: dict[str, Any], jobs: list[Any]) -> None:
-        self.held, self._given = jobs, time.monotonic()
+        self.held, self._given, self._cancelled_at = jobs, time.monotonic(), None
         self._send({"id": self.next_id, **message})
         self.next_id += 1
 
     def cancel(self, batch: int, item: int) -> None:
         self._send({"cancel": batch, "items": [item]})
+
+    def ping(self) -> None:
+        """A worker that lives answers at once, also while it computes."""
+        self._send({"ping": True})
+
+    def silent(self) -> float:
+        """Seconds since it last said anything."""
+        return time.monotonic() - self._heard
+
+    def stuck(self, seconds: float) -> bool:
+        """Whether it has been computing for so long what nobody waits for any more."""
+        if not self.held or not all(job.future.done() for job in self.held):
+            self._cancelled_at = None
+            return False
+        self._cancelled_at = self._cancelled_at or time.monotonic()
+        return time.monotonic() - self._cancelled_at > seconds
+
+    def kill(self) -> None:
+        if self._process:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
 
     def took(self) -> float:
         """Seconds since the last message was given."""
@@ -141,10 +187,12 @@ class Worker:
         assert self._process and self._process.stdout
         try:
             line = await self._process.stdout.readline()
-        except ConnectionError:
-            line = b""
-        if not line.endswith(b"\n"):
-            self.alive = False
-            await self._process.wait()
-            raise WorkerLost(self.fate())
-        return json.loads(line)
+            if line.endswith(b"\n"):
+                self._heard = time.monotonic()
+                return json.loads(line)
+        except (ConnectionError, ValueError):  # ValueError: longer than a message may be, or no JSON
+            pass
+        self.alive = False
+        self.kill()
+        await self._process.wait()
+        raise WorkerLost(self.fate())

@@ -25,8 +25,11 @@ CHOICES = 4
 """Translations among which one is sought that lost nothing."""
 MOST_NAMES = 12
 """More in one sentence are not trusted to a model."""
+MOST_PARTS = 1000
+"""Of a sentence that is cut into more, only the best translation is put together."""
 
 _NAME = re.compile(r"(?<!\w)X[0-9]+(?!\w)")
+_NAMED = re.compile(r"X[0-9]{1,9}")
 _MARKS = re.compile(r"[\s.!?…]*")
 _SPACE = re.compile(r"\s*")
 
@@ -34,9 +37,9 @@ _SPACE = re.compile(r"\s*")
 class Attempt:
     """One way to ask for a sentence."""
 
-    def __init__(self, parts: Iterable[Asked | str]):
+    def __init__(self, parts: Iterable[Asked | Between | str]):
         self._parts = [part for part in parts if part]
-        asked = [part for part in self._parts if isinstance(part, Asked)]
+        asked = [part for part in self._parts if not isinstance(part, str)]
         self.asked = [part.given for part in asked]
         """What is to be translated, in order."""
         self.choices = CHOICES if any(part.watched for part in asked) else 1
@@ -44,6 +47,8 @@ class Attempt:
 
     def answers(self, found: Sequence[Sequence[Said]]) -> list[Said]:
         """Translations of the sentence, best first; none where each lost something."""
+        if len(found) > MOST_PARTS:
+            found = [one[:1] for one in found]
         made = (self._answer(iter(row)) for row in zip(*found)) if self.asked else [self._answer(iter(()))]
         return [answer for answer in made if answer is not None]
 
@@ -76,10 +81,23 @@ def attempts(sentence: str) -> Iterator[Attempt]:
         yield Attempt(_around(sentence, sorted([*things, *numbers])))
 
 
+class Between:
+    """Words between things, given to a model as they are."""
+
+    __slots__ = ("sentence", "given")
+    watched = False
+
+    def __init__(self, words: str):
+        self.sentence = self.given = words
+
+    def restored(self, said: Said) -> Said:
+        return said if said.text else Said(self.given, said.alignment)
+
+
 class Asked:
     """A sentence, or part of one, as a model is given it: names stand for things, and some are left aside."""
 
-    def __init__(self, sentence: str, named: Sequence[Thing], aside: Sequence[Thing] = (), careful: bool = True):
+    def __init__(self, sentence: str, named: Sequence[Thing], aside: Sequence[Thing] = ()):
         self.sentence = sentence
         self._things: dict[str, tuple[Thing, bool, bool]] = {}
         """By name: a thing, and whether it sticks to the word before and after it."""
@@ -87,7 +105,7 @@ class Asked:
         """What goes behind the end of any translation."""
         self._slices: list[tuple[str, str]] = []
         """Of the sentence, and what is given for each."""
-        names = (f"X{number}" for number in count(1) if f"X{number}" not in sentence)
+        names = _unused_names(sentence)
         left_out = {thing.start for thing in aside}
         start = 0
         for thing in sorted([*named, *aside]):
@@ -103,7 +121,7 @@ class Asked:
             start = thing.end
         self._slices.append((sentence[start:], sentence[start:]))
         self.given = "".join(given for _, given in self._slices)
-        self.watched = careful and (bool(self._things) or has_numbers(self.given))
+        self.watched = bool(self._things) or has_numbers(self.given)
 
     def restored(self, said: Said) -> Said | None:
         """With things in the places of their names; None where one, or a number, is lost."""
@@ -141,6 +159,12 @@ class Asked:
         return [(s, t) for s, t in links if t not in known] + [(s, t) for t, s in known.items()]
 
 
+def _unused_names(sentence: str) -> Iterator[str]:
+    """Names that the sentence does not have, nor as the beginning of another: X1 in X12."""
+    used = {name[:end] for name in _NAMED.findall(sentence) for end in range(2, len(name) + 1)}
+    return (name for number in count(1) if (name := f"X{number}") not in used)
+
+
 def _at_the_end(sentence: str, things: Sequence[Thing]) -> list[Thing]:
     """What only adorns the end of a sentence: Bravo 👍 !
 
@@ -161,20 +185,21 @@ def _numbers_between(sentence: str, things: Sequence[Thing]) -> list[Thing]:
     found: list[Thing] = []
     start = 0
     for thing in [*things, Thing(len(sentence), len(sentence))]:
-        numbers = numbers_in(sentence[start : thing.start])
-        found += [Thing(start + number.start, start + number.end) for number in numbers]
+        if start < thing.start:
+            numbers = numbers_in(sentence[start : thing.start])
+            found += [Thing(start + number.start, start + number.end) for number in numbers]
         start = thing.end
     return [number for number in found if has_numbers(sentence[number.start : number.end])]
 
 
-def _around(sentence: str, things: Sequence[Thing]) -> Iterator[Asked | str]:
+def _around(sentence: str, things: Sequence[Thing]) -> Iterator[Between | str]:
     """A sentence cut at things: these are kept, what stands between them is to be translated on its own."""
     done = 0
     for start, end in [*_words_around(sentence, things), (len(sentence), len(sentence))]:
         between = sentence[done:start]
         if has_words(words := between.strip(), []):
             before = between.index(words)
-            yield from (between[:before], Asked(words, [], careful=False), between[before + len(words) :])
+            yield from (between[:before], Between(words), between[before + len(words) :])
         else:
             yield between
         yield sentence[start:end]

@@ -123,7 +123,8 @@ class _Scanner:
         """After the tag that closes an element in which there are no others; -1 without one."""
         if self._closed.get(name, -1) < start:
             return -1
-        found = re.compile(rf"</{name}(?=[\s/>])[^>]*+>", re.IGNORECASE | re.ASCII).search(self.html, start)
+        closing = re.compile(rf"</{name}(?=[\s/>])[^>]*+>", re.IGNORECASE | re.ASCII)
+        found = closing.search(self.html, start, self._last + 1)  # not past the last >: each try would read to the end
         return found.end() if found else -1
 
     def _end_of_kept(self, place: int, name: str) -> int:

@@ -24,6 +24,8 @@ class Settings:
     """Whether a worker tries each translator once before it says that it is ready, so that nobody waits for that."""
     threads: int = 0
     """With which a worker computes; 0 means its share of the cores."""
+    load_timeout: float = 120.0
+    """Seconds that one model may take to load."""
     worker_memory: int = 0
     """Mebibytes of memory that a worker may ask for; 0 means no limit."""
 

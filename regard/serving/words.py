@@ -21,6 +21,9 @@ class Said(NamedTuple):
 Slices = Sequence[tuple[str, str]]
 """A text and what became of it, slice for slice: a slice is the same in both, or was replaced as a whole."""
 
+MOST_LINKED = 8
+"""Words that one word may stand for, as a name does for a placeholder of many; the first and last of them count."""
+
 _WORD = re.compile(r"\S+")
 
 
@@ -56,9 +59,14 @@ def carried(slices: Slices) -> list[list[int]]:
 
 def moved(links: Links, source: Slices, target: Slices) -> Links:
     """Links between two texts as links between what they became. (Those of words that are not there are left out.)"""
-    sources, targets = carried(source), carried(target)
+    sources, targets = ([_few(words) for words in carried(slices)] for slices in (source, target))
     known = ((s, t) for s, t in links if s < len(sources) and t < len(targets))
     return sorted({(s, t) for old, new in known for s in sources[old] for t in targets[new]})
+
+
+def _few(words: list[int]) -> list[int]:
+    """The first and last of many words: linking each of them to each of as many others would have no bound."""
+    return words if len(words) <= MOST_LINKED else words[: MOST_LINKED // 2] + words[-MOST_LINKED // 2 :]
 
 
 def chained(parts: Sequence[tuple[str, str, Links | None]]) -> tuple[str, Links | None]:
@@ -66,19 +74,26 @@ def chained(parts: Sequence[tuple[str, str, Links | None]]) -> tuple[str, Links 
     text = "".join(target for _, target, _ in parts)
     if any(links is None for _, _, links in parts):
         return text, None
-    sources, targets = Words("".join(source for source, _, _ in parts)), Words(text)
     found: set[tuple[int, int]] = set()
-    before = behind = 0
+    sources, targets = _Counted(), _Counted()
     for source, target, links in parts:
-        # Where parts touch without a space between them, the last word of one is part of the first of the next.
-        first, then = Words(source), Words(target)
-        found |= {
-            (
-                sources.within(before + first.starts[s], before + first.ends[s])[0],
-                targets.within(behind + then.starts[t], behind + then.ends[t])[0],
-            )
-            for s, t in links or []
-            if s < len(first) and t < len(then)
-        }
-        before, behind = before + len(source), behind + len(target)
+        first, behind = sources.add(source), targets.add(target)
+        lengths = sources.count - first, targets.count - behind
+        found |= {(first + s, behind + t) for s, t in links or [] if s < lengths[0] and t < lengths[1]}
     return text, sorted(found)
+
+
+class _Counted:
+    """How many words a text has that grows part by part."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._in_word = False
+
+    def add(self, part: str) -> int:
+        """The number of the part's first word: the last one before it, where no space stands between them."""
+        first = self.count - (self._in_word and part[:1].strip() != "")
+        self.count = first + len(part.split())
+        if part:
+            self._in_word = not part[-1].isspace()
+        return first
