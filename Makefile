@@ -20,10 +20,10 @@ run: .venv/installed-run
 	@echo "  $(BIN)/regard lab                       what lectures claim of these models, and experiments that test it"
 	@echo "  make test                              see every test pass"
 
-test: .venv/installed-test
+test: .venv/installed-dev
 	$(PYTEST)
 
-test-all: .venv/installed-test
+test-all: .venv/installed-dev
 	$(PYTEST) -m "not alone"
 	$(PYTEST) -n 0 -m alone
 
@@ -33,11 +33,11 @@ check: .venv/installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: .venv/installed-test
+bench: .venv/installed-dev
 	$(BIN)/regard bench
 
-wheel: .venv/installed-test
-	$(BIN)/python -m build --wheel --outdir dist .
+wheel: .venv/installed-dev
+	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
 
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
@@ -47,10 +47,16 @@ clean:
 	@echo "Making .venv; the first time takes a few minutes, most of them for PyTorch."
 	@$(PYTHON) -m venv .venv
 
-.venv/installed-run: pyproject.toml constraints.txt setup.py | .venv/bin/python
-	@$(BIN)/pip install --quiet $(PIP_ARGS) -c constraints.txt -e .
+# Everything but torch is installed from locked versions whose hashes are checked; torch is the build of your choice.
+LOCKED = pip install --quiet --require-hashes --no-deps
+.venv/installed-run: pyproject.toml constraints.txt requirements/run.txt setup.py | .venv/bin/python
+	@$(BIN)/$(LOCKED) -r requirements/run.txt
+	@$(BIN)/pip install --quiet $(PIP_ARGS) -c constraints.txt torch
+	@$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
+	@$(BIN)/pip check --quiet
 	@touch $@
 
-.venv/installed-%: pyproject.toml constraints.txt setup.py | .venv/bin/python
-	@$(BIN)/pip install --quiet $(PIP_ARGS) -c constraints.txt -e ".[$*]"
-	@touch $@ .venv/installed-run
+.venv/installed-dev: .venv/installed-run requirements/dev.txt
+	@$(BIN)/$(LOCKED) -r requirements/dev.txt
+	@$(BIN)/pip check --quiet
+	@touch $@

@@ -122,8 +122,9 @@ def test_deepl(server: Running) -> None:
 
 # From npm.
 
-GATE = ("translate@3.1.0", "libretranslate-ts@0.5.12")
-MORE = ("libretranslate@1.0.1", "anylang@3.4.0")
+LOCKS = Path(__file__).parent / "npm_clients"
+"""A folder with package.json and package-lock.json (versions and hashes) for each set of clients."""
+GATE, MORE = "gate", "more"
 START = """
 const [url, key, french, station] = process.argv.slice(2);
 const said = {};
@@ -160,23 +161,26 @@ said.several = await client.translateBatch([french, station], "fr", "en");
 """
 
 
-def folder_with(packages: tuple[str, ...], elsewhere: Path) -> Path:
+def folder_with(clients: str, elsewhere: Path) -> Path:
     """Where npm installed them: beside Python's packages, so that once is enough; no script of theirs is run."""
     if not shutil.which("node") or not shutil.which("npm"):
         pytest.skip("node and npm are not on this machine")
-    name = hashlib.sha256(" ".join(packages).encode()).hexdigest()[:12]
-    folder = Path(sys.prefix) / "npm-clients" / name
+    lock = LOCKS / clients / "package-lock.json"
+    folder = Path(sys.prefix) / "npm-clients" / hashlib.sha256(lock.read_bytes()).hexdigest()[:12]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
         folder = elsewhere
     if not (folder / "installed").exists():
-        (folder / "package.json").write_text('{"private": true, "type": "module"}')
-        command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", *packages]
+        for file in lock.parent.iterdir():
+            shutil.copy(file, folder)
+        command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
         try:
             done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
         except subprocess.TimeoutExpired:
             pytest.skip("npm could not install its packages within five minutes")
+        if "EINTEGRITY" in done.stderr:
+            pytest.fail(f"npm found other packages than those that were locked: {done.stderr}")
         if done.returncode:
             pytest.skip(f"npm could not install its packages (exit code {done.returncode}; is there a registry?)")
         (folder / "installed").touch()
@@ -185,8 +189,8 @@ def folder_with(packages: tuple[str, ...], elsewhere: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def in_node(server: Running, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, Any]]:
-    def run(packages: tuple[str, ...], script: str, url: str = server) -> dict[str, Any]:
-        folder = folder_with(packages, tmp_path_factory.mktemp("npm"))
+    def run(clients: str, script: str, url: str = server) -> dict[str, Any]:
+        folder = folder_with(clients, tmp_path_factory.mktemp("npm"))
         imports = [line for line in script.splitlines() if line.startswith("import ")]
         rest = script.replace("\n".join(imports), "")
         file = folder / f"{hashlib.sha256(script.encode()).hexdigest()[:8]}.mjs"
