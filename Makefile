@@ -5,7 +5,7 @@ BIN := .venv/bin
 JOBS ?= 2   # test files that run side by side; each on one thread
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile
 
-.PHONY: run test test-all check bench wheel clean
+.PHONY: run test test-all check bench lock audit wheel clean
 
 run: .venv/installed-run
 	@$(BIN)/regard translate \
@@ -35,6 +35,12 @@ check: .venv/installed-dev
 
 bench: .venv/installed-dev
 	$(BIN)/regard bench
+
+lock: .venv/installed-dev   # after a change of pyproject.toml or constraints.txt; needs pip-tools
+	$(BIN)/python requirements/lock.py
+
+audit: .venv/installed-dev   # asks a public database of vulnerabilities; needs pip-audit
+	$(BIN)/pip-audit --no-deps --disable-pip -r requirements/run.txt -r requirements/dev.txt
 
 wheel: .venv/installed-dev
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist .

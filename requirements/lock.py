@@ -21,13 +21,27 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 OPTIONS = ["--generate-hashes", "--no-annotate", "--no-header", "--strip-extras", "--allow-unsafe", "--quiet"]
 OPTIONS += ["--no-emit-index-url", "--no-emit-find-links", "--no-emit-trusted-host", "--unsafe-package", "torch"]
-HEADER = "# Written by requirements/lock.py from constraints.txt. Installed with: pip install --require-hashes --no-deps\n"
+HEADER = (
+    "# Written by requirements/lock.py from constraints.txt. Installed with: pip install --require-hashes --no-deps\n"
+)
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         compiled = Path(place, "all.txt")
-        command = ["pip-compile", *OPTIONS, "--extra", "dev", "-c", "constraints.txt", "-o", str(compiled)]
+        command = [
+            sys.executable,
+            "-m",
+            "piptools",
+            "compile",
+            *OPTIONS,
+            "--extra",
+            "dev",
+            "-c",
+            "constraints.txt",
+            "-o",
+            str(compiled),
+        ]
         subprocess.run([*command, "pyproject.toml"], cwd=ROOT, check=True)
         found = blocks(compiled.read_text())
     run = closure("regard")
