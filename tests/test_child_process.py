@@ -84,7 +84,7 @@ def _serve(folder: Path, start: list[str], command: str) -> None:
         said = []
         for line in process.stderr:
             said.append(line)
-            if found := re.search(r"(http://[\d.]+:\d+)", line):
+            if re.search(r"http://[\d.]+:\d+", line):
                 break
         else:
             raise AssertionError("".join(said))
