@@ -133,7 +133,7 @@ def test_R13_a_wait_that_would_be_too_long_is_refused() -> None:
             found = await asyncio.gather(*(said(engine, f"wait 0.2{i}") for i in range(40)), return_exceptions=True)
             refused = [one for one in found if isinstance(one, Busy)]
             assert 30 <= len(refused) < 40  # those for whom there was time were let in
-            assert engine.waiting == 0 and engine._waiting_size == 0
+            assert engine.waiting == 0 and not engine._queue
             assert await said(engine, "later") == ["LATER"]
 
     within(20, test)
@@ -151,7 +151,7 @@ def test_R14_what_is_taken_back_is_not_computed_any_more() -> None:
             start = time.monotonic()
             assert json.loads((await said(engine, "noted"))[0]) == [[1, 0]]  # what only waited never reached it
             assert time.monotonic() - start < 1
-            assert engine.waiting == 0 and engine._waiting_size == 0
+            assert engine.waiting == 0 and not engine._queue
 
     within(20, test)
 
