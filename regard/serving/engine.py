@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -96,6 +96,8 @@ class Engine:
         self._most_sentences, self._most_characters = ON_GPU if on_gpu(settings.device) else ON_CPU
         self._window = 4 * self._most_sentences
         """Jobs that one request may have in the queue: a book does not fill it, and others still find room."""
+        self._turn_size = self._most_characters // 4
+        """Characters of one request that go into a batch while others wait."""
         self._pace = Pace()
         self._kept = Kept(settings.translation_cache)
         self._changed = asyncio.Event()
@@ -255,8 +257,8 @@ class Engine:
             raise Busy(min(expected, 600.0))
 
     def _size_of_a_round(self) -> int:
-        """What is computed before a new request has its turn: of each that waits no more than a batch."""
-        return sum(min(sum(job.size for job in jobs), self._most_characters) for jobs in self._queue.values())
+        """What is computed before a new request has its turn."""
+        return sum(min(sum(job.size for job in jobs), self._turn_size) for jobs in self._queue.values())
 
     def _admit(self, jobs: int) -> None:
         limit = self.settings.queue_limit
@@ -336,12 +338,14 @@ class Engine:
             share = 1
         if len(others) + 1 > share:
             others.sort(key=lambda pair: abs(pair[1].size - first.size))
-        chosen, characters = [(owner, first)], first.size
-        for number, job in others[: share - 1]:
-            if characters + job.size > self._most_characters:
+        chosen, sizes = [(owner, first)], Counter({owner: first.size})
+        for number, job in others:
+            if len(chosen) == share or sizes.total() + job.size > self._most_characters:
                 break
+            if len(self._queue) > 1 and sizes[number] + job.size > self._turn_size:
+                continue  # others wait
             chosen.append((number, job))
-            characters += job.size
+            sizes[number] += job.size
         for number, job in chosen:
             self._queue[number].remove(job)
             self._queue.move_to_end(number)  # its turn is over
@@ -425,7 +429,7 @@ class Engine:
             if (parts := jobs[0].parts) is not None:
                 parts.put_nowait(message["part"])
             return
-        if jobs[0].kind[0] != "cut":
+        if jobs[0].kind[0] != "cut" and not any(job.future.done() for job in jobs):  # cancelled ones end early
             self._pace.saw(sum(job.size for job in jobs), worker.took(), len(self._workers))
         worker.held = []
         self._idle.append(worker)
@@ -458,18 +462,18 @@ def _error(tree: dict[str, Any]) -> Exception:
 
 
 class Pace:
-    """How fast jobs are done, of late."""
+    """How fast jobs are done, of late: sizes and seconds are summed, so that a small batch counts for little."""
 
     def __init__(self) -> None:
-        self.rate = 0.0
-        """Sizes a second, of all workers together."""
+        self._size = self._seconds = 0.0
 
     def saw(self, size: int, seconds: float, workers: int) -> None:
-        rate = workers * size / max(seconds, 1e-3)
-        self.rate = rate if not self.rate else 0.8 * self.rate + 0.2 * rate
+        self._size = 0.8 * self._size + size * workers
+        self._seconds = 0.8 * self._seconds + max(seconds, 1e-3)
 
     def seconds(self, size: int) -> float:
-        return size / self.rate if self.rate else 0.0
+        """That all workers together need for so much."""
+        return size * self._seconds / self._size if self._size else 0.0
 
 
 class Kept:

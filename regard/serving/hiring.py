@@ -113,7 +113,8 @@ class Worker:
             said = await self._loaded()
         except LoadTimeout as late:
             await self.stop()
-            why = f"{late.model or 'a worker'}: was not loaded within {self._load_timeout:g} s; see --load-timeout"
+            what = f"{late.model}: was not loaded" if late.model else "a worker did not start"
+            why = f"{what} within {self._load_timeout:g} s; see --load-timeout"
             if late.model not in self._wanted["optional"]:
                 raise UserError(why) from None
             self._too_slow[late.model] = why
