@@ -16,6 +16,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Collection, Iterator
+from io import BufferedIOBase
 from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, Any
@@ -41,7 +42,7 @@ class AnswerTooLong(UserError):
 class Output:
     """Lines of JSON to the server, from any thread."""
 
-    def __init__(self, stream: IO[bytes]):
+    def __init__(self, stream: BufferedIOBase):
         self._stream = stream
         self._lock = threading.Lock()
 

@@ -2,7 +2,7 @@
 
 A text is answered in upper case. `wait 0.5` takes half a second unless it is taken back, `crash` ends the process,
 `memory` and `refuse` fail, `noted` answers what was taken back so far, `pid` who answers. `deaf` computes for ever,
-whoever takes it back; `huge` answers 100 MB. A long text is cut at ` / `. A model called `hangs` is never loaded; with
+whoever takes it back; `huge` answers 100 MB; `matrix 3 4` looks at 4 words for each of 3, in every alternative. A long text is cut at ` / `. A model called `hangs` is never loaded; with
 one called `dies` the process ends as soon as it is ready.
 """
 
@@ -54,7 +54,12 @@ def answer(job: dict, item: int, text: str) -> dict:
     if text == "pid":
         text = str(os.getpid())
     tree = {"text": text.upper(), "score": 0.0, "log_probability": 0.0, "tokens": [], "finished": True}
-    return {**tree, "alignment": None, "attention": None, "alternatives": []}
+    tree |= {"alignment": None, "attention": None, "alternatives": []}
+    if text.startswith("matrix "):
+        rows, columns = map(int, text.split()[1:3])
+        tree["attention"] = [[0.5] * columns] * rows
+        tree["alternatives"] = [tree.copy() for _ in range(job["how"]["n_best"] - 1)]
+    return tree
 
 
 first = json.loads(sys.stdin.buffer.readline())

@@ -34,7 +34,9 @@ def short_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def running(*models: str, optional: bool = False, folder: Path = SCRIPT, **settings: Any) -> AsyncIterator[Engine]:
+async def running(
+    *models: str, optional: bool = False, folder: Path = SCRIPT, **settings: Any
+) -> AsyncIterator[Engine]:
     served = [Served(name, folder, "translate", optional=optional) for name in models or ("m",)]
     said: list[str] = []
     engine = Engine(Settings(**{"workers": 1, **settings}), Catalogue(served), said.append)
@@ -146,7 +148,7 @@ def test_whatever_keeps_a_worker_from_starting_is_tried_again_with_growing_pause
             engine.workers[0].kill()
             assert await said(engine, "a") == ["A"]
             first, second, third = (after - before for before, after in zip(tried, tried[1:]))
-            assert 0.04 < first and 0.09 < second and 0.19 < third
+            assert first > 0.04 and second > 0.09 and third > 0.19
             assert sum("could not be started" in line for line in engine.said) == 3
             assert not engine.broken.is_set()
 
