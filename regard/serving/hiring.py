@@ -149,8 +149,7 @@ class Worker:
             return
         if self._process.stdin:
             self._process.stdin.close()  # the sign to end
-        if not await self._ended():
-            await self._kill_and_wait()
+        await self._end()
 
     def give(self, message: dict[str, Any], jobs: list[Any]) -> None:
         self.held, self._given = jobs, time.monotonic()
@@ -173,18 +172,15 @@ class Worker:
         """Seconds for which it has been computing what nobody waits for any more."""
         return max(0.0, time.monotonic() - self._unwanted_since) if self.held else 0.0
 
-    async def _ended(self) -> bool:
-        """Whether the process ends in good time."""
+    async def _end(self) -> None:
+        """Waits for the process to end and, if it does not, kills it. (Not before: that would hide how it ended.)"""
         assert self._process
-        try:
+        with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._process.wait(), STOPS)
-        except TimeoutError:
-            return False
-        return True
-
-    async def _kill_and_wait(self) -> None:
+            return
         self.kill()
-        await self._ended()  # not for ever: one that waits for a dead disk cannot even be killed
+        with contextlib.suppress(TimeoutError):  # one that waits for a dead disk cannot even be killed
+            await asyncio.wait_for(self._process.wait(), STOPS)
 
     def kill(self) -> None:
         if self._process:
@@ -221,7 +217,7 @@ class Worker:
         except (ConnectionError, asyncio.IncompleteReadError, ValueError):  # ValueError: no JSON
             pass
         self.alive = False
-        await self._kill_and_wait()
+        await self._end()
         raise WorkerLost(self.fate())
 
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 import resource
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from serving.running import environment
 
 from regard.errors import UserError
 from regard.serving import engine as engines
@@ -179,6 +181,32 @@ def test_a_worker_that_ends_as_soon_as_it_is_ready_counts_as_not_started(tmp_pat
             await engine.broken.wait()
 
     within(20, test)
+
+
+def test_a_server_without_workers_exits_with_an_error(tmp_path: Path) -> None:
+    """In a process of its own: it needs signals of its own."""
+    code = f"""
+import os, signal, sys
+from pathlib import Path
+import psutil
+from regard.serving import engine, hiring, server
+from regard.serving.app import make_app
+from regard.serving.catalogue import Catalogue, Served
+from regard.serving.settings import Settings
+hiring.COMMAND = (sys.executable, {str(SCRIPT)!r})
+engine.FIRST_BACKOFF = 0.01
+folder = Path({str(tmp_path / "from now on")!r})
+def note(line):
+    print(line)
+    if "ready on" in line:
+        folder.mkdir()
+        psutil.Process().children()[0].kill()
+catalogue = Catalogue([Served("dies", folder, "translate", "fr", "en")])
+sys.exit(server.listen(Settings(port=0, workers=1), catalogue, note, make_app))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), timeout=60)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.splitlines()[-1].startswith("no worker can be started any more")
 
 
 def test_a_worker_comes_back_when_there_are_file_descriptors_again() -> None:
