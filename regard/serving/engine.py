@@ -1,8 +1,7 @@
 """Between many clients and few models: a bounded queue, batches made of what waits, and workers that are replaced.
 
-Sentences of all requests wait together; whenever a worker is free it gets the next batch. Requests take turns, so that
-a book does not keep a sentence waiting, and what goes together is of like length. How the texts of a request become
-sentences is not known here (translating.py), nor is HTTP.
+Sentences of all requests wait together (job_queue.py); whenever a worker is free it gets the next batch. A watchdog
+replaces workers that hang. How the texts of a request become sentences is not known here (translating.py), nor is HTTP.
 """
 
 from __future__ import annotations
@@ -10,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any
 
 from regard.errors import UserError
 from regard.serving.catalogue import Catalogue
 from regard.serving.hiring import OVERLONG, Worker, WorkerLost, cores, on_gpu
+from regard.serving.job_queue import Job, JobQueue, Pace
 from regard.serving.log import log_error
 from regard.serving.settings import Settings
 from regard.serving.translated import Search, Translated, check_weights, join, joined_weights
@@ -58,25 +58,6 @@ class Refused(Exception):
     """The model cannot do what is asked, and says why in one line."""
 
 
-@dataclass(eq=False)
-class Job:
-    """What a worker is given as one: a sentence, or a request for another task."""
-
-    kind: tuple[Any, ...]
-    """Jobs of one kind go together."""
-    content: Any
-    future: asyncio.Future[Any]
-    size: int = 1
-    tries: int = 0
-    since: float = field(default_factory=time.monotonic)
-    parts: asyncio.Queue[Any] | None = None
-    """Where parts of the answer go as they are made."""
-    turn: int = 0
-    """The entry of the queue that it waits in: jobs of one request share it."""
-    place: tuple[Worker, int, int] | None = None
-    """At whom, in which batch, at which place in it."""
-
-
 class Engine:
     """What the HTTP side sees of the models. Everything here runs in one event loop; nothing here computes."""
 
@@ -89,15 +70,11 @@ class Engine:
         """Batches that were handed out, and the sentences in them."""
         self._workers: list[Worker] = []
         self._idle: list[Worker] = []
-        self._queue: OrderedDict[int, deque[Job]] = OrderedDict()
-        """What waits, by request; the request whose turn it is comes first."""
-        self._requests = 0
-        self._last_arrival = 0.0
-        self._most_sentences, self._most_characters = ON_GPU if on_gpu(settings.device) else ON_CPU
+        self._most_sentences, most_characters = ON_GPU if on_gpu(settings.device) else ON_CPU
+        self._queue = JobQueue(self._most_sentences, most_characters)
         self._window = 4 * self._most_sentences
         """Jobs that one request may have in the queue: a book does not fill it, and others still find room."""
-        self._turn_size = self._most_characters // 4
-        """Characters of one request that go into a batch while others wait."""
+        self._last_arrival = 0.0
         self._pace = Pace()
         self._kept = Kept(settings.translation_cache)
         self._changed = asyncio.Event()
@@ -129,7 +106,7 @@ class Engine:
 
     @property
     def waiting(self) -> int:
-        return sum(map(len, self._queue.values()))
+        return len(self._queue)
 
     @property
     def workers(self) -> list[Worker]:
@@ -172,9 +149,8 @@ class Engine:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(worker.stop() for worker in self._workers))
-        for jobs in self._queue.values():
-            for job in jobs:
-                _settle(job, error=Failed("The server is stopping"))
+        for job in self._queue.clear():
+            _settle(job, error=Failed("The server is stopping"))
 
     # What is asked.
 
@@ -233,7 +209,7 @@ class Engine:
             return []
         if not admitted:
             self._admit(len(jobs))
-        self._enqueue(jobs)
+        self._queue.add(jobs)
         self._last_arrival = time.monotonic()
         self._changed.set()
         try:
@@ -241,24 +217,13 @@ class Engine:
         finally:
             self._take_back(jobs)
 
-    def _enqueue(self, jobs: list[Job]) -> int:
-        self._requests += 1
-        for job in jobs:
-            job.turn = self._requests
-        self._queue[self._requests] = deque(jobs)
-        return self._requests
-
     def refuse_if_busy(self, jobs: int = 1) -> None:
         """Raises Busy where so many more would not fit or would wait too long; costs nothing, so it can be asked before
         any work is put into a request."""
-        limit, expected = self.settings.queue_limit, self._pace.seconds(self._size_of_a_round())
+        limit, expected = self.settings.queue_limit, self._pace.seconds(self._queue.size_of_a_round())
         # What would never fit is not refused because of others (see _admit).
         if 0 <= limit < self.waiting + min(jobs, limit, self._window) or expected > self.settings.wait_limit:
             raise Busy(min(expected, 600.0))
-
-    def _size_of_a_round(self) -> int:
-        """What is computed before a new request has its turn."""
-        return sum(min(sum(job.size for job in jobs), self._turn_size) for jobs in self._queue.values())
 
     def _admit(self, jobs: int) -> None:
         limit = self.settings.queue_limit
@@ -269,8 +234,7 @@ class Engine:
 
     def _take_back(self, jobs: list[Job]) -> None:
         """What of it is still waiting or being computed is no longer wanted."""
-        for turn in {job.turn for job in jobs}:
-            self._queue.pop(turn, None)
+        self._queue.remove(jobs)
         for job in jobs:
             if job.place:
                 worker, batch, item = job.place
@@ -290,18 +254,15 @@ class Engine:
 
     async def _gather_more(self) -> None:
         """Gives what arrives at the same time the chance to go together."""
-        while (job := self._next()) is not None:
+        while (job := self._queue.next()) is not None:
             now = time.monotonic()
             wait = min(self._last_arrival + QUIET, job.since + PATIENCE) - now
             if wait <= 0 or self.waiting >= self._most_sentences * len(self._idle) or job.tries:
                 return
             await asyncio.sleep(wait)
 
-    def _next(self) -> Job | None:
-        return next((jobs[0] for jobs in self._queue.values() if jobs), None)
-
     def _hand_out(self) -> None:
-        chosen = self._choose()
+        chosen = self._queue.take_batch(len(self._idle))
         worker = self._idle.pop(0)
         for item, job in enumerate(chosen):
             job.place = (worker, worker.next_id, item)
@@ -315,43 +276,6 @@ class Engine:
         else:
             message |= {"room": how[0], "task": how[1], "request": chosen[0].content}
         worker.give(message, chosen)
-
-    def _choose(self) -> list[Job]:
-        """The next job and what may go with it, one of each request in turn; of more than fit, those of like length."""
-        first = self._next()
-        assert first is not None
-        alone = first.kind[0] not in ("translate", "cut") or first.tries > 0
-        turns: list[tuple[int, Job]] = []
-        for depth in range(1 if alone else self._most_sentences):
-            row = [
-                (number, jobs[depth])
-                for number, jobs in self._queue.items()
-                if len(jobs) > depth and jobs[depth].kind == first.kind and not jobs[depth].tries
-            ]
-            if not row or len(turns) >= 4 * self._most_sentences:
-                break
-            turns += row
-        owner = next(number for number, jobs in self._queue.items() if jobs and jobs[0] is first)
-        others = [(number, job) for number, job in turns if job is not first]
-        share = min(self._most_sentences, -(-(len(others) + 1) // len(self._idle)))  # for each that is idle as much
-        if alone:
-            share = 1
-        if len(others) + 1 > share:
-            others.sort(key=lambda pair: abs(pair[1].size - first.size))
-        chosen, sizes = [(owner, first)], Counter({owner: first.size})
-        for number, job in others:
-            if len(chosen) == share or sizes.total() + job.size > self._most_characters:
-                break
-            if len(self._queue) > 1 and sizes[number] + job.size > self._turn_size:
-                continue  # others wait
-            chosen.append((number, job))
-            sizes[number] += job.size
-        for number, job in chosen:
-            self._queue[number].remove(job)
-            self._queue.move_to_end(number)  # its turn is over
-            if not self._queue[number]:
-                del self._queue[number]
-        return [job for _, job in chosen]
 
     async def _listen(self, worker: Worker) -> None:
         """Hands out what a worker answers; when it is lost, hires another in its place."""
@@ -413,7 +337,7 @@ class Engine:
             if job.tries >= TRIES or job.parts:
                 _settle(job, error=Failed("The server could not finish this request"))
                 continue
-            self._queue.move_to_end(self._enqueue([job]), last=False)
+            self._queue.add([job], first=True)
         worker.held = []
 
     def _received(self, worker: Worker, message: dict[str, Any]) -> None:
@@ -459,21 +383,6 @@ def _answers(message: dict[str, Any], count: int) -> list[Any]:
 
 def _error(tree: dict[str, Any]) -> Exception:
     return Refused(tree["error"]) if tree["kind"] == "refused" else Failed(tree["error"])
-
-
-class Pace:
-    """How fast jobs are done, of late: sizes and seconds are summed, so that a small batch counts for little."""
-
-    def __init__(self) -> None:
-        self._size = self._seconds = 0.0
-
-    def saw(self, size: int, seconds: float, workers: int) -> None:
-        self._size = 0.8 * self._size + size * workers
-        self._seconds = 0.8 * self._seconds + max(seconds, 1e-3)
-
-    def seconds(self, size: int) -> float:
-        """That all workers together need for so much."""
-        return size * self._seconds / self._size if self._size else 0.0
 
 
 class Kept:

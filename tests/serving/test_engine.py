@@ -16,7 +16,8 @@ import pytest
 from regard.errors import UserError
 from regard.serving import hiring
 from regard.serving.catalogue import Catalogue, Served
-from regard.serving.engine import Busy, Engine, Failed, Kept, Pace, Refused, Search
+from regard.serving.engine import Busy, Engine, Failed, Kept, Refused, Search
+from regard.serving.job_queue import Pace
 from regard.serving.settings import Settings
 
 HOW = Search()
