@@ -26,6 +26,8 @@ STOPS = 2.0
 """Seconds that a worker is given to end by itself."""
 
 
+IMPORT_TIMEOUT = 120.0
+"""Seconds that a worker's imports may take before the first model is loaded, unless a model may take even longer."""
 OVERLONG = {"overlong": True}
 """What is read in the place of a line longer than a message may be."""
 
@@ -57,8 +59,10 @@ def check_device(device: str) -> None:
 class LoadTimeout(Exception):
     """The model that did not load in time; without a name, what is imported before the first."""
 
-    def __init__(self, model: str):
+    def __init__(self, model: str, seconds: float):
         self.model = model
+        what = f"{model}: was not loaded" if model else "a worker did not start"
+        super().__init__(f"{what} within {seconds:g} s; see --load-timeout")
 
 
 class Worker:
@@ -113,11 +117,9 @@ class Worker:
             said = await self._loaded()
         except LoadTimeout as late:
             await self.stop()
-            what = f"{late.model}: was not loaded" if late.model else "a worker did not start"
-            why = f"{what} within {self._load_timeout:g} s; see --load-timeout"
             if late.model not in self._wanted["optional"]:
-                raise UserError(why) from None
-            self._too_slow[late.model] = why
+                raise UserError(str(late)) from None
+            self._too_slow[late.model] = str(late)
             return await self.start()  # without it
         finally:
             self.loading = ""
@@ -127,17 +129,17 @@ class Worker:
         self.alive = True
 
     async def _loaded(self) -> dict[str, Any]:
-        """The process's word that it is ready, or that it cannot be. Each model has a deadline of its own, and so have
-        the imports before them."""
-        model = ""
+        """The process's word that it is ready, or that it cannot be. Each model has a deadline of its own."""
+        model, deadline = "", max(self._load_timeout, IMPORT_TIMEOUT)
         while True:
             try:
-                async with asyncio.timeout(self._load_timeout):
+                async with asyncio.timeout(deadline):
                     said = await self._read()
             except TimeoutError:
-                raise LoadTimeout(model) from None
+                raise LoadTimeout(model, deadline) from None
             if "loading" in said:
                 self.loading = model = said["loading"]
+                deadline = self._load_timeout
             elif "importing" in said:
                 self.loading = said["importing"]
             else:

@@ -246,6 +246,18 @@ def test_a_model_that_takes_too_long_to_load_is_refused_by_name() -> None:
     within(20, test)
 
 
+def test_a_worker_that_never_begins_to_load_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hiring, "COMMAND", (sys.executable, "-c", "import time; time.sleep(1000)"))
+    monkeypatch.setattr(hiring, "IMPORT_TIMEOUT", 0.5)
+
+    async def test() -> None:
+        with pytest.raises(UserError, match=r"^a worker did not start within 0.5 s; see --load-timeout$"):
+            async with running(load_timeout=0.1):
+                pass
+
+    within(20, test)
+
+
 def test_an_optional_model_that_takes_too_long_to_load_is_left_out_and_the_others_are_served() -> None:
     async def test() -> None:
         async with running("first", "hangs", "m", optional=True, load_timeout=1) as engine:
