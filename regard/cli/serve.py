@@ -26,6 +26,7 @@ WHOLE_CACHE = 10_000
 LEAST: dict[str, float] = {
     "workers": 0,
     "worker_memory": 0,
+    "load_timeout": 0.001,
     "alternatives_limit": 0,
     "char_limit": 1,
     "batch_limit": 1,
@@ -101,6 +102,9 @@ def serve(
     worker_memory: Annotated[
         int, _option(MODELS, "Memory a worker may ask for; 0 is all there is.", "WORKER_MEMORY", metavar="MIB")
     ] = 0,
+    load_timeout: Annotated[
+        float, _option(MODELS, "A model that takes longer to load is refused.", "LOAD_TIMEOUT", metavar="SECONDS")
+    ] = 120.0,
     translation_cache: Annotated[
         str,
         _option(
@@ -218,6 +222,7 @@ def serve(
         precision=precision.value,
         workers=workers,
         worker_memory=worker_memory,
+        load_timeout=load_timeout,
         api_keys=(*_secrets(api_key_file), *_said("REGARD_API_KEY")),
         key_link=key_link,
         allow_origins=tuple(allow_origin or ()),

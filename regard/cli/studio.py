@@ -28,6 +28,9 @@ def studio(
     host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 is everywhere, for all to reach.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 is any that is free.")] = 5050,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    load_timeout: Annotated[
+        float, typer.Option(min=1, metavar="SECONDS", help="A shipped model that takes longer to load is left out.")
+    ] = 30.0,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
 ) -> None:
     """See models at work on a page: type a sentence, see where they look, and follow their numbers."""
@@ -41,6 +44,7 @@ def studio(
         host=host,
         port=port,
         device=device,
+        load_timeout=load_timeout,
         precision="float32",  # what is shown are the model's own numbers, not those of faster kernels
         workers=1,
         threads=1,  # one sentence is too little to share: on a busy machine two threads took ten times as long

@@ -1,27 +1,26 @@
 """Between many clients and few models: a bounded queue, batches made of what waits, and workers that are replaced.
 
-Sentences of all requests wait together; whenever a worker is free it gets the next batch. Requests take turns, so that
-a book does not keep a sentence waiting, and what goes together is of like length. How the texts of a request become
-sentences is not known here (translating.py), nor is HTTP.
+Sentences of all requests wait together (job_queue.py); whenever a worker is free it gets the next batch. A watchdog
+replaces workers that hang. How the texts of a request become sentences is not known here (translating.py), nor is HTTP.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import math
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any
 
 from regard.errors import UserError
 from regard.serving.catalogue import Catalogue
-from regard.serving.hiring import Worker, WorkerLost, cores, on_gpu
+from regard.serving.hiring import OVERLONG, Worker, WorkerLost, cores, on_gpu
+from regard.serving.job_queue import Job, JobQueue, Pace
 from regard.serving.log import log_error
 from regard.serving.settings import Settings
-from regard.serving.translated import Search, Translated, check_weights, join
+from regard.serving.translated import Search, Translated, check_weights, join, joined_weights
 
 QUIET, PATIENCE = 0.004, 0.025
 """Seconds: a batch is begun when for so long nothing more arrived, and its first sentence waits no longer than that."""
@@ -34,12 +33,13 @@ TRIES = 2
 LONG = 400
 """Characters of a text that a worker is asked to cut into parts first: each part then takes its own turn in the queue,
 so that a book does not hold a worker, and what of it nobody waits for any more is dropped there."""
-PING, SILENT, STUCK = 2.0, 10.0, 15.0
-"""Seconds: workers are pinged so often; one that said nothing for so long is killed and replaced, and so is one that
-goes on for so long with a message whose every job was cancelled."""
-ATTEMPTS, LONGEST_BACKOFF = 5, 30.0
-"""A worker is started anew with growing pauses. When so many attempts failed and no other worker lives, the server
-exits, for a supervisor to restart it."""
+PING_INTERVAL, MAX_UNANSWERED = 2.0, 5
+"""Seconds between two pings of a worker, and how many it may leave unanswered: then it is killed and replaced."""
+CANCEL_DEADLINE = 15.0
+"""Seconds within which a worker must stop computing what was cancelled: else it is killed and replaced."""
+MAX_ATTEMPTS, FIRST_BACKOFF, MAX_BACKOFF = 5, 1.0, 30.0
+"""A lost worker is started again with exponential backoff, in seconds. When every worker failed so many times in a row,
+the server exits, for a supervisor to restart it."""
 
 
 class Busy(Exception):
@@ -58,25 +58,6 @@ class Refused(Exception):
     """The model cannot do what is asked, and says why in one line."""
 
 
-@dataclass(eq=False)
-class Job:
-    """What a worker is given as one: a sentence, or a request for another task."""
-
-    kind: tuple[Any, ...]
-    """Jobs of one kind go together."""
-    content: Any
-    future: asyncio.Future[Any]
-    size: int = 1
-    tries: int = 0
-    since: float = field(default_factory=time.monotonic)
-    parts: asyncio.Queue[Any] | None = None
-    """Where parts of the answer go as they are made."""
-    turn: int = 0
-    """The entry of the queue that it waits in: jobs of one request share it."""
-    place: tuple[Worker, int, int] | None = None
-    """At whom, in which batch, at which place in it."""
-
-
 class Engine:
     """What the HTTP side sees of the models. Everything here runs in one event loop; nothing here computes."""
 
@@ -89,12 +70,11 @@ class Engine:
         """Batches that were handed out, and the sentences in them."""
         self._workers: list[Worker] = []
         self._idle: list[Worker] = []
-        self._queue: OrderedDict[int, deque[Job]] = OrderedDict()
-        """What waits, by request; the request whose turn it is comes first."""
-        self._requests = 0
-        self._waiting_size = 0
+        self._most_sentences, most_characters = ON_GPU if on_gpu(settings.device) else ON_CPU
+        self._queue = JobQueue(self._most_sentences, most_characters)
+        self._window = 4 * self._most_sentences
+        """Jobs that one request may have in the queue: a book does not fill it, and others still find room."""
         self._last_arrival = 0.0
-        self._most_sentences, self._most_characters = ON_GPU if on_gpu(settings.device) else ON_CPU
         self._pace = Pace()
         self._kept = Kept(settings.translation_cache)
         self._changed = asyncio.Event()
@@ -103,8 +83,11 @@ class Engine:
 
     @property
     def ready(self) -> bool:
-        """Whether a worker is there and responds."""
-        return any(worker.alive and worker.silent() < SILENT / 2 and not worker.stuck(STUCK / 2) for worker in self._workers)
+        """Whether a worker is there and responds: half of what the watchdog allows is too late already."""
+        return any(
+            worker.alive and worker.unanswered <= MAX_UNANSWERED // 2 and worker.unwanted() <= CANCEL_DEADLINE / 2
+            for worker in self._workers
+        )
 
     @property
     def stalled(self) -> bool:
@@ -123,7 +106,7 @@ class Engine:
 
     @property
     def waiting(self) -> int:
-        return sum(map(len, self._queue.values()))
+        return len(self._queue)
 
     @property
     def workers(self) -> list[Worker]:
@@ -135,9 +118,13 @@ class Engine:
         threads = self.settings.threads or max(1, cores() // count)
         hired = [Worker(self.settings, self.catalogue, threads) for _ in range(count)]
         self._workers = hired
+        starting = [asyncio.create_task(worker.start()) for worker in hired]
         try:
-            await asyncio.gather(*(worker.start() for worker in hired))
+            await asyncio.gather(*starting)
         except BaseException as error:
+            for task in starting:
+                task.cancel()
+            await asyncio.gather(*starting, return_exceptions=True)
             await asyncio.gather(*(worker.stop() for worker in hired), return_exceptions=True)
             if isinstance(error, WorkerLost):
                 raise UserError(f"a worker ended while it was starting ({error}); is there enough memory?") from None
@@ -162,9 +149,8 @@ class Engine:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(worker.stop() for worker in self._workers))
-        for jobs in self._queue.values():
-            for job in jobs:
-                _settle(job, error=Failed("The server is stopping"))
+        for job in self._queue.clear():
+            _settle(job, error=Failed("The server is stopping"))
 
     # What is asked.
 
@@ -172,8 +158,9 @@ class Engine:
         """One result a text, in order. `owner` sees only what was kept for the same owner."""
         parts = await self._parts(model, list(dict.fromkeys(sentences)))
         found = await self._translate_parts(model, [part for text in sentences for part in parts[text]], how, owner)
-        check_weights(sum(found[part].weights() for text in sentences for part in parts[text]) if how.attention else 0)
-        return [join(parts[text], [found[part] for part in parts[text]], how) for text in sentences]
+        texts = [[found[part] for part in parts[text]] for text in sentences]
+        check_weights(sum(map(joined_weights, texts)))
+        return [join(parts[text], each, how) for text, each in zip(sentences, texts, strict=True)]
 
     async def _parts(self, model: str, texts: list[str]) -> dict[str, list[str]]:
         """What each text is translated as: itself, or what a worker cuts a long one into."""
@@ -188,10 +175,13 @@ class Engine:
         known = {key: kept for key in keys if (kept := self._kept.get(key))}
         wanted = [key for key in keys if key not in known]
         kind = ("translate", model, how)
-        jobs = [Job(kind, key[-1], self._future(), int((20 + len(key[-1])) * how.effort())) for key in wanted]
-        for key, tree in zip(wanted, await self._done(jobs), strict=True):
-            known[key] = tree
-            self._kept.put(key, tree)
+        self._admit(len(wanted))
+        for start in range(0, len(wanted), self._window):
+            some = wanted[start : start + self._window]
+            jobs = [Job(kind, key[-1], self._future(), int((20 + len(key[-1])) * how.effort())) for key in some]
+            for key, tree in zip(some, await self._done(jobs, admitted=True), strict=True):
+                known[key] = tree
+                self._kept.put(key, tree)
         return {key[-1]: Translated.from_tree(known[key]) for key in keys}
 
     async def ask(self, model: str, task: str, request: dict[str, Any], room: str = "answering") -> dict[str, Any]:
@@ -213,12 +203,13 @@ class Engine:
     def _future(self) -> asyncio.Future[Any]:
         return asyncio.get_running_loop().create_future()
 
-    async def _done(self, jobs: list[Job]) -> list[Any]:
+    async def _done(self, jobs: list[Job], admitted: bool = False) -> list[Any]:
         """Waits for all of a request's jobs. If one fails or the waiting is cancelled, the rest is taken back."""
         if not jobs:
             return []
-        self._admit(jobs)
-        self._enqueue(jobs)
+        if not admitted:
+            self._admit(len(jobs))
+        self._queue.add(jobs)
         self._last_arrival = time.monotonic()
         self._changed.set()
         try:
@@ -226,33 +217,24 @@ class Engine:
         finally:
             self._take_back(jobs)
 
-    def _enqueue(self, jobs: list[Job]) -> int:
-        self._requests += 1
-        for job in jobs:
-            job.turn = self._requests
-        self._queue[self._requests] = deque(jobs)
-        self._waiting_size += sum(job.size for job in jobs)
-        return self._requests
-
     def refuse_if_busy(self, jobs: int = 1) -> None:
         """Raises Busy where so many more would not fit or would wait too long; costs nothing, so it can be asked before
         any work is put into a request."""
-        limit, expected = self.settings.queue_limit, self._pace.seconds(self._waiting_size)
+        limit, expected = self.settings.queue_limit, self._pace.seconds(self._queue.size_of_a_round())
         # What would never fit is not refused because of others (see _admit).
-        if 0 <= limit < self.waiting + min(jobs, limit) or expected > self.settings.wait_limit:
+        if 0 <= limit < self.waiting + min(jobs, limit, self._window) or expected > self.settings.wait_limit:
             raise Busy(min(expected, 600.0))
 
-    def _admit(self, jobs: list[Job]) -> None:
+    def _admit(self, jobs: int) -> None:
         limit = self.settings.queue_limit
-        if 0 <= limit < len(jobs):
-            raise Refused(f"The text has {len(jobs)} sentences, more than this server takes at once ({limit})")
-        self.refuse_if_busy(len(jobs))
+        if 0 <= limit < jobs:
+            raise Refused(f"The text has {jobs} sentences, more than this server takes at once ({limit})")
+        if jobs:
+            self.refuse_if_busy(jobs)
 
     def _take_back(self, jobs: list[Job]) -> None:
         """What of it is still waiting or being computed is no longer wanted."""
-        for turn in {job.turn for job in jobs}:
-            for waiting in self._queue.pop(turn, ()):
-                self._waiting_size -= waiting.size
+        self._queue.remove(jobs)
         for job in jobs:
             if job.place:
                 worker, batch, item = job.place
@@ -272,22 +254,18 @@ class Engine:
 
     async def _gather_more(self) -> None:
         """Gives what arrives at the same time the chance to go together."""
-        while (job := self._next()) is not None:
+        while (job := self._queue.next()) is not None:
             now = time.monotonic()
             wait = min(self._last_arrival + QUIET, job.since + PATIENCE) - now
             if wait <= 0 or self.waiting >= self._most_sentences * len(self._idle) or job.tries:
                 return
             await asyncio.sleep(wait)
 
-    def _next(self) -> Job | None:
-        return next((jobs[0] for jobs in self._queue.values() if jobs), None)
-
     def _hand_out(self) -> None:
-        chosen = self._choose()
+        chosen = self._queue.take_batch(len(self._idle))
         worker = self._idle.pop(0)
         for item, job in enumerate(chosen):
             job.place = (worker, worker.next_id, item)
-            self._waiting_size -= job.size
         do, model, how = chosen[0].kind
         message: dict[str, Any] = {"do": do, "model": model}
         if do == "cut":
@@ -298,41 +276,6 @@ class Engine:
         else:
             message |= {"room": how[0], "task": how[1], "request": chosen[0].content}
         worker.give(message, chosen)
-
-    def _choose(self) -> list[Job]:
-        """The next job and what may go with it, one of each request in turn; of more than fit, those of like length."""
-        first = self._next()
-        assert first is not None
-        alone = first.kind[0] not in ("translate", "cut") or first.tries > 0
-        turns: list[tuple[int, Job]] = []
-        for depth in range(1 if alone else self._most_sentences):
-            row = [
-                (number, jobs[depth])
-                for number, jobs in self._queue.items()
-                if len(jobs) > depth and jobs[depth].kind == first.kind and not jobs[depth].tries
-            ]
-            if not row or len(turns) >= 4 * self._most_sentences:
-                break
-            turns += row
-        owner = next(number for number, jobs in self._queue.items() if jobs and jobs[0] is first)
-        others = [(number, job) for number, job in turns if job is not first]
-        share = min(self._most_sentences, -(-(len(others) + 1) // len(self._idle)))  # for each that is idle as much
-        if alone:
-            share = 1
-        if len(others) + 1 > share:
-            others.sort(key=lambda pair: abs(pair[1].size - first.size))
-        chosen, characters = [(owner, first)], first.size
-        for number, job in others[: share - 1]:
-            if characters + job.size > self._most_characters:
-                break
-            chosen.append((number, job))
-            characters += job.size
-        for number, job in chosen:
-            self._queue[number].remove(job)
-            self._queue.move_to_end(number)  # its turn is over
-            if not self._queue[number]:
-                del self._queue[number]
-        return [job for _, job in chosen]
 
     async def _listen(self, worker: Worker) -> None:
         """Hands out what a worker answers; when it is lost, hires another in its place."""
@@ -347,38 +290,39 @@ class Engine:
             self.note(f"a worker was lost ({worker.fate()}) with {len(worker.held)} jobs; another is started")
             if worker in self._idle:
                 self._idle.remove(worker)
+            if worker.held:  # a job brought it down: no reason to wait
+                worker.attempts = 0
             self._put_back(worker)
-            if not await self._restarted(worker):
-                self.broken.set()
-                return
+            await self._start_again(worker)
             self._idle.append(worker)
             self._changed.set()
 
-    async def _restarted(self, worker: Worker) -> bool:
-        """Tries until it succeeds. Whatever goes wrong is one more attempt: no process, no file descriptor, no memory,
-        a model that is being copied just now. False when it stays so and there is no other worker."""
-        for attempt in itertools.count():
+    async def _start_again(self, worker: Worker) -> None:
+        """Tries until it succeeds. Whatever goes wrong is a failed attempt: no process, no file descriptor, no memory,
+        a model that is being copied just now. So is a worker that ended before it did anything."""
+        while True:
+            if all(other.attempts >= MAX_ATTEMPTS for other in self._workers):
+                self.broken.set()
+            if worker.attempts:
+                await asyncio.sleep(min(FIRST_BACKOFF * 2 ** (worker.attempts - 1), MAX_BACKOFF))
+            worker.attempts += 1
             try:
                 await worker.start()
-                return True
+                return
             except Exception as error:
-                self.note(f"a worker could not be started ({error or type(error).__name__})")
+                self.note(f"a worker could not be started ({str(error) or type(error).__name__})")
                 await worker.stop()
-            if attempt + 1 >= ATTEMPTS and not any(other.alive for other in self._workers):
-                return False
-            await asyncio.sleep(min(2.0**attempt, LONGEST_BACKOFF))
-        raise AssertionError("unreachable")
 
     async def _watch(self) -> None:
-        """Kills workers that hang: whoever listens to them (`_listen`) finds them lost, and replaces them."""
+        """The watchdog: kills workers that hang. `_listen` then finds them lost, and replaces them."""
         while True:
-            await asyncio.sleep(PING)
+            await asyncio.sleep(PING_INTERVAL)
             for worker in [worker for worker in self._workers if worker.alive]:
-                if worker.silent() > SILENT:
-                    self.note(f"a worker said nothing for {worker.silent():.0f} s and is killed")
+                if worker.unanswered >= MAX_UNANSWERED:
+                    self.note(f"a worker did not answer {worker.unanswered} pings and is killed")
                     worker.kill()
-                elif worker.stuck(STUCK):
-                    self.note(f"a worker did not stop computing what nobody waits for within {STUCK:.0f} s and is killed")
+                elif worker.unwanted() > CANCEL_DEADLINE:
+                    self.note(f"a worker did not stop within {CANCEL_DEADLINE:g} s of being told to and is killed")
                     worker.kill()
                 else:
                     worker.ping()
@@ -393,18 +337,23 @@ class Engine:
             if job.tries >= TRIES or job.parts:
                 _settle(job, error=Failed("The server could not finish this request"))
                 continue
-            self._queue.move_to_end(self._enqueue([job]), last=False)
+            self._queue.add([job], first=True)
         worker.held = []
 
     def _received(self, worker: Worker, message: dict[str, Any]) -> None:
-        if "pong" in message:
-            return
+        worker.attempts = 0
         jobs = worker.held
+        if "pong" in message or not jobs:
+            return
+        if message is OVERLONG:
+            message = {"kind": "refused", "error": "The answer is too long; ask for less at once"}
+            if jobs[0].parts is not None:  # one part of a stream was: the worker goes on until it hears of the end
+                return _settle(jobs[0], _error(message))
         if "part" in message:
             if (parts := jobs[0].parts) is not None:
                 parts.put_nowait(message["part"])
             return
-        if jobs[0].kind[0] != "cut":
+        if jobs[0].kind[0] != "cut" and not any(job.future.done() for job in jobs):  # cancelled ones end early
             self._pace.saw(sum(job.size for job in jobs), worker.took(), len(self._workers))
         worker.held = []
         self._idle.append(worker)
@@ -434,21 +383,6 @@ def _answers(message: dict[str, Any], count: int) -> list[Any]:
 
 def _error(tree: dict[str, Any]) -> Exception:
     return Refused(tree["error"]) if tree["kind"] == "refused" else Failed(tree["error"])
-
-
-class Pace:
-    """How fast jobs are done, of late."""
-
-    def __init__(self) -> None:
-        self.rate = 0.0
-        """Sizes a second, of all workers together."""
-
-    def saw(self, size: int, seconds: float, workers: int) -> None:
-        rate = workers * size / max(seconds, 1e-3)
-        self.rate = rate if not self.rate else 0.8 * self.rate + 0.2 * rate
-
-    def seconds(self, size: int) -> float:
-        return size / self.rate if self.rate else 0.0
 
 
 class Kept:

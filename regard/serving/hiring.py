@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import os
 import platform
 import re
@@ -18,13 +19,17 @@ from typing import Any
 from regard.child_process import child_environment, python_command
 from regard.errors import UserError
 from regard.serving.catalogue import Catalogue
-from regard.serving.settings import Settings
+from regard.serving.settings import MAX_MESSAGE_BYTES, Settings
 
 COMMAND = tuple(python_command("-m", "regard.serving.worker"))
-LONGEST = 1 << 26
-"""Bytes of one message; a worker answers nothing longer."""
 STOPS = 2.0
 """Seconds that a worker is given to end by itself."""
+
+
+IMPORT_TIMEOUT = 120.0
+"""Seconds that a worker's imports may take before the first model is loaded, unless a model may take even longer."""
+OVERLONG = {"overlong": True}
+"""What is read in the place of a line longer than a message may be."""
 
 
 class WorkerLost(Exception):
@@ -51,6 +56,15 @@ def check_device(device: str) -> None:
         raise UserError(f"device '{device}' is not on this machine; use auto or cpu")
 
 
+class LoadTimeout(Exception):
+    """The model that did not load in time; without a name, what is imported before the first."""
+
+    def __init__(self, model: str, seconds: float):
+        self.model = model
+        what = f"{model}: was not loaded" if model else "a worker did not start"
+        super().__init__(f"{what} within {seconds:g} s; see --load-timeout")
+
+
 class Worker:
     """A process and what it is working on: one message at a time."""
 
@@ -69,9 +83,15 @@ class Worker:
         self.held: list[Any] = []
         """The jobs of the message that is being worked on."""
         self.next_id = 1
-        self._given = self._heard = 0.0
-        self._cancelled_at: float | None = None
-        """When the last of the jobs it works on was cancelled."""
+        self._given = 0.0
+        self._cancelled: set[int] = set()
+        """Which of the jobs that it works on were cancelled."""
+        self._unwanted_since = math.inf
+        """When the last of them was."""
+        self.unanswered = 0
+        """Pings sent since it was last heard. Not seconds: a server that was held up itself must not blame a worker."""
+        self.attempts = 0
+        """How often it was started anew since it last did or answered anything."""
         self.alive = False
         self.loading = ""
         self.failed: dict[str, str] = {}
@@ -87,7 +107,7 @@ class Worker:
             *COMMAND,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            limit=LONGEST,
+            limit=MAX_MESSAGE_BYTES,
             env=child_environment(OMP_NUM_THREADS=threads, MKL_NUM_THREADS=threads),
             start_new_session=True,  # what a terminal or a service manager sends to the server's group is not for it
         )
@@ -95,32 +115,35 @@ class Worker:
         self._send({**self._wanted, "models": {name: self._models[name] for name in wanted}})
         try:
             said = await self._loaded()
-        except TimeoutError:
-            await self._give_up_loading()
-            return await self.start()
-        self.loading = ""
+        except LoadTimeout as late:
+            await self.stop()
+            if late.model not in self._wanted["optional"]:
+                raise UserError(str(late)) from None
+            self._too_slow[late.model] = str(late)
+            return await self.start()  # without it
+        finally:
+            self.loading = ""
         if "refused" in said:
             raise UserError(said["refused"])
         self.failed = {**self._too_slow, **said.get("failed", {})}
-        self.alive, self._cancelled_at = True, None
+        self.alive = True
 
     async def _loaded(self) -> dict[str, Any]:
-        """The process's word that it is ready or that it cannot be; each model has a deadline of its own."""
+        """The process's word that it is ready, or that it cannot be. Each model has a deadline of its own."""
+        model, deadline = "", max(self._load_timeout, IMPORT_TIMEOUT)
         while True:
-            async with asyncio.timeout(self._load_timeout):
-                said = await self._read()
-            if "loading" not in said:
+            try:
+                async with asyncio.timeout(deadline):
+                    said = await self._read()
+            except TimeoutError:
+                raise LoadTimeout(model, deadline) from None
+            if "loading" in said:
+                self.loading = model = said["loading"]
+                deadline = self._load_timeout
+            elif "importing" in said:
+                self.loading = said["importing"]
+            else:
                 return said
-            self.loading = said["loading"]
-
-    async def _give_up_loading(self) -> None:
-        """A model whose loading takes too long is done without where that is allowed."""
-        late, self.loading = self.loading, ""
-        await self.stop()
-        why = f"{late or 'a worker'}: was not loaded within {self._load_timeout:g} s; allow more with --load-timeout"
-        if late not in self._wanted["optional"]:
-            raise UserError(why)
-        self._too_slow[late] = why
 
     async def stop(self) -> None:
         self.alive = False
@@ -128,35 +151,38 @@ class Worker:
             return
         if self._process.stdin:
             self._process.stdin.close()  # the sign to end
-        try:
-            await asyncio.wait_for(self._process.wait(), STOPS)
-        except TimeoutError:
-            self.kill()
-            await self._process.wait()
+        await self._end()
 
     def give(self, message: dict[str, Any], jobs: list[Any]) -> None:
-        self.held, self._given, self._cancelled_at = jobs, time.monotonic(), None
+        self.held, self._given = jobs, time.monotonic()
+        self._cancelled, self._unwanted_since = set(), math.inf
         self._send({"id": self.next_id, **message})
         self.next_id += 1
 
     def cancel(self, batch: int, item: int) -> None:
         self._send({"cancel": batch, "items": [item]})
+        self._cancelled.add(item)
+        if len(self._cancelled) == len(self.held):
+            self._unwanted_since = min(self._unwanted_since, time.monotonic())
 
     def ping(self) -> None:
-        """A worker that lives answers at once, also while it computes."""
+        """A live worker answers at once, also while it computes."""
+        self.unanswered += 1
         self._send({"ping": True})
 
-    def silent(self) -> float:
-        """Seconds since it last said anything."""
-        return time.monotonic() - self._heard
+    def unwanted(self) -> float:
+        """Seconds for which it has been computing what nobody waits for any more."""
+        return max(0.0, time.monotonic() - self._unwanted_since) if self.held else 0.0
 
-    def stuck(self, seconds: float) -> bool:
-        """Whether it has been computing for so long what nobody waits for any more."""
-        if not self.held or not all(job.future.done() for job in self.held):
-            self._cancelled_at = None
-            return False
-        self._cancelled_at = self._cancelled_at or time.monotonic()
-        return time.monotonic() - self._cancelled_at > seconds
+    async def _end(self) -> None:
+        """Waits for the process to end and, if it does not, kills it. (Not before: that would hide how it ended.)"""
+        assert self._process
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._process.wait(), STOPS)
+            return
+        self.kill()
+        with contextlib.suppress(TimeoutError):  # one that waits for a dead disk cannot even be killed
+            await asyncio.wait_for(self._process.wait(), STOPS)
 
     def kill(self) -> None:
         if self._process:
@@ -186,13 +212,24 @@ class Worker:
     async def _read(self) -> dict[str, Any]:
         assert self._process and self._process.stdout
         try:
-            line = await self._process.stdout.readline()
-            if line.endswith(b"\n"):
-                self._heard = time.monotonic()
-                return json.loads(line)
-        except (ConnectionError, ValueError):  # ValueError: longer than a message may be, or no JSON
+            line = await _line(self._process.stdout)
+            message = json.loads(line) if line is not None else OVERLONG
+            self.unanswered = 0
+            return message
+        except (ConnectionError, asyncio.IncompleteReadError, ValueError):  # ValueError: no JSON
             pass
         self.alive = False
-        self.kill()
-        await self._process.wait()
+        await self._end()
         raise WorkerLost(self.fate())
+
+
+async def _line(stream: asyncio.StreamReader) -> bytes | None:
+    """The next line; None for one that is longer than the stream's limit, which is read to its end and dropped."""
+    dropped = False
+    while True:
+        try:
+            line = await stream.readuntil(b"\n")
+            return None if dropped else line
+        except asyncio.LimitOverrunError as error:
+            await stream.readexactly(error.consumed)
+            dropped = True

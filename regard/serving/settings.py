@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MEBIBYTE = 1 << 20
+MAX_MESSAGE_BYTES = 64 * MEBIBYTE
+"""Of one line between the HTTP process and a worker. A worker answers nothing longer; a longer line is not read."""
 
 
 @dataclass(frozen=True)

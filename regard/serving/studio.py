@@ -55,7 +55,8 @@ def router(exhibits: Exhibits, engine: Engine, runs: Path) -> APIRouter:
 
     @routes.get("/health")
     async def health() -> JSONResponse:
-        return JSONResponse({"status": "ok"})
+        """The page is there before its models are; only workers that hang make it useless."""
+        return JSONResponse({"status": "stalled"}, 503) if engine.stalled else JSONResponse({"status": "ok"})
 
     @routes.get("/studio/models")
     async def models() -> JSONResponse:

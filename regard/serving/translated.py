@@ -50,17 +50,20 @@ class Translated:
             }
         )
 
-    def weights(self) -> int:
-        """Attention weights in this translation and its alternatives."""
-        own = sum(map(len, self.attention or ()))
-        return own + sum(other.weights() for other in self.alternatives)
-
 
 def check_weights(count: int) -> None:
     if count > MOST_WEIGHTS:
         raise UserError(
             f"attention: {count:,} weights, {MOST_WEIGHTS:,} are the most; send less text, or ask for a lower n_best"
         )
+
+
+def joined_weights(parts: Sequence[Translated]) -> int:
+    """Attention weights in what `join` makes of the parts, zeros between them and alternatives included."""
+    own = [part.attention for part in parts if part.attention]
+    return sum(map(len, own)) * sum(len(matrix[0]) for matrix in own) + sum(
+        joined_weights(row) for row in zip(*(part.alternatives for part in parts))
+    )
 
 
 def join(sources: Sequence[str], parts: Sequence[Translated], how: Search) -> Translated:
@@ -76,7 +79,7 @@ def join(sources: Sequence[str], parts: Sequence[Translated], how: Search) -> Tr
         [token for part in parts for token in part.tokens],
         all(part.finished for part in parts),
         _shifted(sources, parts) if how.alignment else None,
-        _block_diagonal(sources, [part.attention or [] for part in parts]) if how.attention else None,
+        _block_diagonal([part.attention for part in parts if part.attention]) if how.attention else None,
         [join(sources, row, how) for row in zip(*(part.alternatives for part in parts))],
     )
 
@@ -90,10 +93,9 @@ def _shifted(sources: Sequence[str], parts: Sequence[Translated]) -> list[tuple[
     return links
 
 
-def _block_diagonal(sources: Sequence[str], blocks: Sequence[list[list[float]]]) -> list[list[float]]:
-    """One matrix of all parts: no word looks at another part. Its size is checked before it is made."""
-    widths = [len(block[0]) if block else len(text.split()) for text, block in zip(sources, blocks, strict=True)]
-    check_weights(sum(map(len, blocks)) * sum(widths))
+def _block_diagonal(blocks: Sequence[list[list[float]]]) -> list[list[float]]:
+    """One matrix of all parts, as `torch.block_diag` makes it: no word looks at another part."""
+    widths = [len(block[0]) for block in blocks]
     rows, before = [], 0
     for block, width in zip(blocks, widths):
         after = sum(widths) - before - width

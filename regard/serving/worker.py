@@ -1,8 +1,8 @@
 """The process that owns the models: it reads what to do from standard input and answers on standard output.
 
 Both are lines of JSON, so nothing that arrives can be more than data. The first line says which models to load; then
-every line is a job (`id`, `do`, ...) or takes one back (`cancel`). While a job is computed a thread goes on reading, so
-that it can be taken back. When standard input ends, so does the process: it never outlives its server.
+every line is a job (`id`, `do`, ...), cancels one (`cancel`) or is a `ping`. While a job is computed a thread goes on
+reading: it cancels, and answers pings. When standard input ends, so does the process: it never outlives its server.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ import sys
 import threading
 import traceback
 from collections.abc import Collection, Iterator
+from io import BufferedIOBase
 from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, Any
 
 from regard.errors import UserError
 from regard.serving import answering, looking
+from regard.serving.settings import MAX_MESSAGE_BYTES, MEBIBYTE
+from regard.serving.translated import check_weights
 
 ROOMS = {"answering": answering.module_of, "looking": looking.module_of}
 """Where the file is that answers what is asked."""
@@ -32,11 +35,32 @@ class Abandoned(Exception):
     """Nobody waits for this job any more."""
 
 
+class AnswerTooLong(UserError):
+    """The answer does not fit into one message."""
+
+
+class Output:
+    """Lines of JSON to the server, from any thread."""
+
+    def __init__(self, stream: BufferedIOBase):
+        self._stream = stream
+        self._lock = threading.Lock()
+
+    def say(self, message: dict[str, Any]) -> None:
+        """Raises AnswerTooLong, and writes nothing, where the server would not read that much."""
+        line = json.dumps(message).encode() + b"\n"
+        if len(line) > MAX_MESSAGE_BYTES:
+            raise AnswerTooLong(f"The answer is longer than {MAX_MESSAGE_BYTES // MEBIBYTE} MiB; ask for less")
+        with self._lock:
+            self._stream.write(line)
+            self._stream.flush()
+
+
 class Jobs:
     """What standard input asks for: jobs in order, and which of them are not wanted any more."""
 
-    def __init__(self, lines: IO[bytes]):
-        self._lines = lines
+    def __init__(self, lines: IO[bytes], out: Output):
+        self._lines, self._out = lines, out
         self._waiting: SimpleQueue[dict[str, Any]] = SimpleQueue()
         self._cancelled: dict[int, set[int]] = {}
         self._now = 0
@@ -58,7 +82,9 @@ class Jobs:
     def _read(self) -> None:
         for line in self._lines:
             message = json.loads(line)
-            if "cancel" not in message:
+            if "ping" in message:
+                self._out.say({"pong": True})
+            elif "cancel" not in message:
                 self._waiting.put(message)
             elif message["cancel"] >= self._now:  # else it is done already
                 self._cancelled.setdefault(message["cancel"], set()).update(message["items"])
@@ -78,7 +104,7 @@ class Jobs:
 class Worker:
     """Models by name, and how each kind of job is done."""
 
-    def __init__(self, models: dict[str, Any], jobs: Jobs, out: IO[bytes]):
+    def __init__(self, models: dict[str, Any], jobs: Jobs, out: Output):
         self.models, self.jobs, self.out = models, jobs, out
 
     def run(self) -> None:
@@ -88,14 +114,20 @@ class Worker:
             except Abandoned:
                 answer = {"kind": "failed", "error": "given up"}
             except UserError as error:
-                answer = {"kind": "refused", "error": str(error)}
+                answer = _refused(error)
             except Exception as error:
                 answer = _failure(error)
-            self.say({"id": job["id"], **answer})
+            try:
+                self.out.say({"id": job["id"], **answer})
+            except AnswerTooLong as error:
+                self.out.say({"id": job["id"], **_shortened(answer, error)})
+            except MemoryError as error:
+                self.out.say({"id": job["id"], **_failure(error)})
 
-    def say(self, message: dict[str, Any]) -> None:
-        self.out.write(json.dumps(message).encode() + b"\n")
-        self.out.flush()
+    def _cut(self, job: dict[str, Any]) -> dict[str, Any]:
+        """The parts that each text is translated as: its sentences, or less where one is too long for the model."""
+        model, texts = self.models[job["model"]], enumerate(job["texts"])
+        return {"answer": [[] if item in self.jobs.gone() else model.parts(text) for item, text in texts]}
 
     def _translate(self, job: dict[str, Any]) -> dict[str, Any]:
         return {"answer": self._together(job, list(range(len(job["texts"]))))}
@@ -122,7 +154,7 @@ class Worker:
             if len(items) == 1 or failure["kind"] != "memory":
                 return [failure for _ in items]
         else:
-            return [_as_tree(one, wants_alignment, wants_attention) for one in found]
+            return [_answer(one, wants_alignment, wants_attention) for one in found]
         half = len(items) // 2
         return self._together(job, items[:half]) + self._together(job, items[half:])
 
@@ -134,9 +166,32 @@ class Worker:
 
     def _stream(self, job: dict[str, Any]) -> dict[str, Any]:
         for part in ROOMS[job["room"]](job["task"]).parts(self.models[job["model"]], job["request"]):
-            self.say({"id": job["id"], "part": part})
+            self.out.say({"id": job["id"], "part": part})
             self.jobs.stop_if_gone()
         return {"answer": None}
+
+
+def _refused(error: UserError) -> dict[str, Any]:
+    return {"kind": "refused", "error": str(error)}
+
+
+def _shortened(answer: dict[str, Any], error: AnswerTooLong) -> dict[str, Any]:
+    """The error in the place of an answer that is too long; in a batch only in the place of those that are."""
+    answers = answer.get("answer")
+    if not isinstance(answers, list):
+        return _refused(error)
+    share = MAX_MESSAGE_BYTES // 2 // len(answers)
+    return {"answer": [_refused(error) if len(json.dumps(one)) > share else one for one in answers]}
+
+
+def _answer(found: Any, alignment: bool, attention: bool) -> dict[str, Any]:
+    """A translation as it is sent. Attention weights are counted before they are turned into lists."""
+    matrices = [one.attention for one in (found, *found.alternatives) if attention and one.attention is not None]
+    try:
+        check_weights(sum(matrix.numel() for matrix in matrices))
+    except UserError as error:
+        return _refused(error)
+    return _as_tree(found, alignment, attention)
 
 
 def _as_tree(found: Any, alignment: bool, attention: bool) -> dict[str, Any]:
@@ -183,35 +238,36 @@ def _limit_memory(mebibytes: int) -> None:
 
 
 def main() -> None:
-    out = os.fdopen(os.dup(1), "wb")
+    out = Output(os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)  # what a library prints must not stand among the answers
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # a terminal's Ctrl-C reaches this process too: the server decides
     if hasattr(os, "nice"):
         os.nice(5)  # who answers clients, and says that it is too busy to, must not wait for who computes
-    jobs = Jobs(sys.stdin.buffer)
+    jobs = Jobs(sys.stdin.buffer, out)
     wanted = jobs.first()
     worker = Worker({}, jobs, out)
     try:
         failed = _load(worker, wanted)
     except UserError as error:
-        worker.say({"refused": str(error)})
+        out.say({"refused": str(error)})
         return
     if wanted["memory"]:
         _limit_memory(wanted["memory"])
-    worker.say({"ready": os.getpid(), "failed": failed})
+    out.say({"ready": os.getpid(), "failed": failed})
     worker.run()
 
 
 def _load(worker: Worker, wanted: dict[str, Any]) -> dict[str, str]:
     """Loads the models; why not, of those that are optional and cannot be loaded."""
     failed = {}
-    for name, folder in wanted["models"].items():
-        worker.say({"loading": name})
-        import regard  # takes seconds: after it was said what they are for
+    worker.out.say({"importing": next(iter(wanted["models"]), "")})
+    from regard import load  # imports torch, which takes seconds: before the first model's deadline begins
 
+    for name, folder in wanted["models"].items():
+        worker.out.say({"loading": name})
         try:
-            model = regard.load(folder, device=wanted["device"], precision=wanted["precision"])
+            model = load(folder, device=wanted["device"], precision=wanted["precision"])
         except UserError as error:
             if name not in wanted["optional"]:
                 raise

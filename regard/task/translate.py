@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -46,6 +46,8 @@ ON_CPU = 1024
 LANES = 16
 """Numbers that a CPU adds at once. Sums over a multiple of them do not change, to the last bit, when zeros of padding
 are added: so that a sentence's translation does not depend on what it is translated with."""
+NOTHING = Hypothesis([], 0.0, 0.0, finished=False)
+"""What is found for a sentence that nobody waits for."""
 Warn = Callable[[str], None]
 Progress = Callable[[int], None]
 
@@ -166,6 +168,7 @@ class Translator(Task):
         sources = [self.encode(part) for part in flat]
         usual = min(settings.batch_tokens, ON_CPU) if self.device.type == "cpu" else settings.batch_tokens
         budget = usual if batch_tokens is None else batch_tokens
+        parts_gone = gone and (lambda: _owned_by(gone(), owners))
         found = self.search(
             sources,
             beam=width,
@@ -174,9 +177,9 @@ class Translator(Task):
             max_length=settings.max_length if max_length is None else max_length,
             batch_tokens=budget,
             progress=progress,
-            gone=gone and (lambda: _parts_of(gone(), owners)),
+            gone=parts_gone,
         )
-        aligned = self._align(sources, found, budget) if alignment else [None] * len(flat)
+        aligned = self._align(sources, found, budget, parts_gone) if alignment else [None] * len(flat)
         done = iter(zip(flat, found, aligned, strict=True))
         return [self._joined(text, [self._translation(*next(done)) for _ in row]) for text, row in zip(texts, parts)]
 
@@ -199,8 +202,8 @@ class Translator(Task):
     ) -> list[list[Hypothesis]]:
         """The best hypotheses for each source, best first; batched by length, answered in order. All begin with the
         prefix, which is given: what the model thinks of it does not count."""
-        found: list[list[Hypothesis]] = [[] for _ in sources]
-        for indexes in sorted_batches([[*ids, END] for ids in sources], batch_tokens):
+        found: list[list[Hypothesis]] = [[NOTHING] for _ in sources]
+        for indexes in _wanted(sorted_batches([[*ids, END] for ids in sources], batch_tokens), gone):
             chosen = [[*sources[i], END] for i in indexes]
             with abandoning(gone and partial(_places, gone, indexes)):
                 results = self._search_batch(chosen, beam, n_best, length_penalty, max_length, prefix)
@@ -260,14 +263,16 @@ class Translator(Task):
         return total / max(1, units)
 
     @torch.inference_mode()
-    def attention(self, pairs: Sequence[tuple[list[int], list[int]]], batch_tokens: int = 4096) -> list[Tensor]:
+    def attention(
+        self, pairs: Sequence[tuple[list[int], list[int]]], batch_tokens: int = 4096, gone: Gone | None = None
+    ) -> list[Tensor]:
         """Where the decoder looked when it wrote each target: (T + 1, S + 1), the mean of layers and heads.
 
         Row t is the step that wrote target token t, END last. A forward pass over the finished text: it shows the
-        chosen hypothesis whatever the search did to get there.
+        chosen hypothesis whatever the search did to get there. It is empty for pairs that are `gone`.
         """
-        found: list[Tensor] = [torch.empty(0)] * len(pairs)
-        for indexes in sorted_batches([source for source, _ in pairs], batch_tokens):
+        found: list[Tensor] = [torch.empty(0, 0)] * len(pairs)
+        for indexes in _wanted(sorted_batches([source for source, _ in pairs], batch_tokens), gone):
             ids, mask = (tensor.to(self.device) for tensor in pad([[*pairs[i][0], END] for i in indexes]))
             target, _ = pad([[BEGIN, *pairs[i][1]] for i in indexes])
             with capture(self.model.decoder) as seen:
@@ -315,13 +320,17 @@ class Translator(Task):
             warn(f"text {number} is longer than the model's {limit} tokens and was split into {len(parts)} parts")
         return parts
 
-    def _align(self, sources: list[list[int]], found: list[list[Hypothesis]], batch_tokens: int) -> list[list[Tensor]]:
+    def _align(
+        self, sources: list[list[int]], found: list[list[Hypothesis]], batch_tokens: int, gone: Gone | None
+    ) -> list[list[Tensor]]:
         """Where each word of every hypothesis of every source looked."""
+        owners = [number for number, hypotheses in enumerate(found) for _ in hypotheses]
+        pairs_gone = gone and (lambda: _owned_by(gone(), owners))
         pairs = [(source, h.ids) for source, hypotheses in zip(sources, found, strict=True) for h in hypotheses]
         word = self.tokenizer.word_index
         matrices = (
-            word_matrix(weights, word(target), word(source))
-            for (source, target), weights in zip(pairs, self.attention(pairs, batch_tokens), strict=True)
+            word_matrix(weights, word(target), word(source)) if weights.numel() else weights
+            for (source, target), weights in zip(pairs, self.attention(pairs, batch_tokens, pairs_gone), strict=True)
         )
         return [[next(matrices) for _ in hypotheses] for hypotheses in found]
 
@@ -376,8 +385,17 @@ class Translator(Task):
             raise UserError(f"batch-tokens must be at least 1, not {batch_tokens}")
 
 
-def _parts_of(texts: Collection[int], owners: Sequence[int]) -> set[int]:
-    return {part for part, owner in enumerate(owners) if owner in texts} if texts else set()
+def _owned_by(gone: Collection[int], owners: Sequence[int]) -> set[int]:
+    """The numbers of what belongs to texts that nobody waits for."""
+    return {number for number, owner in enumerate(owners) if owner in gone} if gone else set()
+
+
+def _wanted(batches: Iterable[list[int]], gone: Gone | None) -> Iterator[list[int]]:
+    """Batches without what nobody waits for when their turn comes."""
+    for indexes in batches:
+        lost = gone() if gone else ()
+        if left := [index for index in indexes if index not in lost]:
+            yield left
 
 
 def _places(gone: Gone, indexes: Sequence[int]) -> list[int]:

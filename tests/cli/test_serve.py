@@ -71,6 +71,7 @@ EVERY = {
     "queue_limit": ("--queue-limit", "10"),
     "wait_limit": ("--wait-limit", "1.5"),
     "timeout": ("--timeout", "2.5"),
+    "load_timeout": ("--load-timeout", "7.5"),
     "grace": ("--grace", "0"),
     "translation_cache": ("--translation-cache", "all"),
 }
@@ -137,6 +138,7 @@ def test_lists_are_separated_by_spaces_in_the_environment(started, monkeypatch):
         (["--queue-limit", "-1"], "--queue-limit: -1 is too little; the least is 1"),
         (["--timeout", "0"], "--timeout: 0 is too little"),
         (["--timeout", "nan"], "--timeout: nan is too little"),
+        (["--load-timeout", "0"], "--load-timeout: 0 is too little"),
         (["--url-prefix", "/a b"], "--url-prefix: '/a b' is no path"),
         (["--url-prefix", "/../x"], "--url-prefix: '/../x' is no path"),
         (["--translation-cache", "S3CRET"], "--translation-cache: say how many"),

@@ -32,6 +32,7 @@ class FakeEngine(Engine):
     """
 
     ready = True
+    stalled = False
     waiting = 0
 
     def __init__(self, seconds: float = 0.0, error: Exception | None = None):

@@ -1,7 +1,9 @@
 """A worker without models, for tests of the engine: it speaks the worker's language, and texts tell it what to do.
 
 A text is answered in upper case. `wait 0.5` takes half a second unless it is taken back, `crash` ends the process,
-`memory` and `refuse` fail, `noted` answers what was taken back so far, `pid` who answers.
+`memory` and `refuse` fail, `noted` answers what was taken back so far, `pid` who answers. `deaf` computes for ever,
+whoever takes it back; `huge` answers 100 MB; `matrix 3 4` looks at 4 words for each of 3, in every alternative. A long text is cut at ` / `. A model called `hangs` is never loaded; with
+one called `dies` the process ends as soon as it is ready.
 """
 
 import json
@@ -13,12 +15,15 @@ import time
 
 jobs: queue.Queue = queue.Queue()
 cancelled: list[tuple[int, int]] = []
+lock = threading.Lock()
 
 
 def read() -> None:
     for line in sys.stdin.buffer:
         message = json.loads(line)
-        if "cancel" in message:
+        if "ping" in message:
+            say(pong=True)
+        elif "cancel" in message:
             cancelled.extend((message["cancel"], item) for item in message["items"])
         else:
             jobs.put(message)
@@ -26,8 +31,9 @@ def read() -> None:
 
 
 def say(**message: object) -> None:
-    sys.stdout.buffer.write(json.dumps(message).encode() + b"\n")
-    sys.stdout.buffer.flush()
+    with lock:
+        sys.stdout.buffer.write(json.dumps(message).encode() + b"\n")
+        sys.stdout.buffer.flush()
 
 
 def answer(job: dict, item: int, text: str) -> dict:
@@ -39,23 +45,40 @@ def answer(job: dict, item: int, text: str) -> dict:
         until = time.monotonic() + float(text[5:])
         while time.monotonic() < until and (job["id"], item) not in cancelled:
             time.sleep(0.005)
+    if text == "deaf":
+        time.sleep(1000)
+    if text == "huge":
+        text = "x" * 100_000_000
     if text == "noted":
         text = json.dumps(cancelled)
     if text == "pid":
         text = str(os.getpid())
     tree = {"text": text.upper(), "score": 0.0, "log_probability": 0.0, "tokens": [], "finished": True}
-    return {**tree, "alignment": None, "attention": None, "alternatives": []}
+    tree |= {"alignment": None, "attention": None, "alternatives": []}
+    if text.startswith("matrix "):
+        rows, columns = map(int, text.split()[1:3])
+        tree["attention"] = [[0.5] * columns] * rows
+        tree["alternatives"] = [tree.copy() for _ in range(job["how"]["n_best"] - 1)]
+    return tree
 
 
 first = json.loads(sys.stdin.buffer.readline())
 if "refused" in first["models"]:
     say(refused="this model cannot be loaded")
     sys.exit()
+for name in first["models"]:
+    say(loading=name)
+    if name == "hangs":
+        time.sleep(1000)
 threading.Thread(target=read, daemon=True).start()
 say(ready=os.getpid())
+if "dies" in first["models"] and os.path.exists(first["models"]["dies"]):
+    os._exit(3)
 while True:
     job = jobs.get()
-    if job["do"] == "translate":
+    if job["do"] == "cut":
+        say(id=job["id"], answer=[text.split(" / ") for text in job["texts"]])
+    elif job["do"] == "translate":
         if "refuse" in job["texts"]:
             say(id=job["id"], kind="refused", error="no such thing")
             continue
@@ -67,6 +90,6 @@ while True:
         for number in range(job["request"]["parts"]):
             if (job["id"], 0) in cancelled:
                 break
-            say(id=job["id"], part={"number": number})
+            say(id=job["id"], part={"number": number, "padding": "x" * job["request"].get("size", 0)})
             time.sleep(0.01)
         say(id=job["id"], answer=None)

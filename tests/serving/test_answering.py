@@ -11,6 +11,7 @@ import struct
 import time
 import tracemalloc
 import zlib
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from regard.data.normalise import normalise
 from regard.data.splitting import read_parts
 from regard.decoding.abandoning import abandoning
 from regard.errors import UserError
+from regard.serving import translated, worker
 from regard.serving.answering import (
     caption,
     classify,
@@ -45,7 +47,9 @@ from regard.serving.catalogue import Catalogue, Served
 from regard.serving.engine import Engine, Translated
 from regard.serving.routes import tasks
 from regard.serving.settings import Settings
-from regard.serving.worker import _as_tree
+from regard.serving.translated import Search, join, joined_weights
+from regard.serving.worker import _answer, _as_tree
+from regard.task.translate import Translation
 
 FORMS: dict[str, tuple[str, int, int]] = {
     "translate": ("universal-multi30k", 30, 500),
@@ -266,6 +270,81 @@ def test_a_translation_is_described_with_where_it_looked(models):
     assert told["attention"]["source"] == [], "no names for columns that a tokenizer did not keep apart"
     plain = translate.answered(texts[0], Translated.from_tree(_as_tree(found[0], False, False)))
     assert "alignment" not in plain and "attention" not in plain
+
+
+def test_a_long_text_translated_part_by_part_is_what_the_task_makes_of_it(models):
+    task, how = models("translate"), Search(n_best=2, alignment=True, attention=True)
+    text = " ".join(f"{number} 4 {number}." for number in range(40))
+    (whole,) = task.translate(text, n_best=2, alignment=True)
+    parts = task.parts(text)
+    assert len(parts) > 10
+    trees = [_answer(one, True, True) for one in task.translate(parts, n_best=2, alignment=True)]
+    found = join(parts, [Translated.from_tree(json.loads(json.dumps(tree))) for tree in trees], how)
+    assert asdict(found) == asdict(Translated.from_tree(_as_tree(whole, True, True)))
+    assert joined_weights([Translated.from_tree(tree) for tree in trees]) == sum(
+        one.attention.numel() for one in (whole, *whole.alternatives)
+    )
+
+
+def test_attention_that_is_too_much_is_refused_by_the_worker_before_it_is_made_into_numbers(models, monkeypatch):
+    (found,) = models("translate").translate("4 9 4", n_best=3, alignment=True)
+    weights = sum(one.attention.numel() for one in (found, *found.alternatives))
+    monkeypatch.setattr(translated, "MOST_WEIGHTS", weights)
+    assert _answer(found, True, True)["text"] == found.text
+    monkeypatch.setattr(translated, "MOST_WEIGHTS", weights - 1)
+    monkeypatch.setattr("regard.serving.worker._as_tree", None)
+    refused = _answer(found, True, True)
+    assert refused["kind"] == "refused" and f"{weights} weights, {weights - 1} are the most" in refused["error"]
+
+
+class Echo:
+    """A task that answers what it is asked, and a model that translates `long` at great length."""
+
+    def answer(self, model: Any, request: dict[str, Any]) -> dict[str, Any]:
+        return {"text": "x" * request["length"]}
+
+    def parts(self, model: Any, request: dict[str, Any]) -> Any:
+        yield from ({"text": "x" * length} for length in (1, request["length"], 1))
+
+    def translate(self, texts: list[str], **how: Any) -> list[Translation]:
+        return [Translation(text, text * (1000 if text == "long" else 1)) for text in texts]
+
+
+class Listed(worker.Jobs):
+    """Jobs that nobody takes back."""
+
+    def __init__(self, asked: list[dict[str, Any]]):
+        self._asked = asked
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        yield from ({"id": number, **job} for number, job in enumerate(self._asked))
+
+    def gone(self) -> tuple[int, ...]:
+        return ()
+
+    stop_if_gone = gone
+
+
+def test_a_worker_answers_nothing_that_is_longer_than_a_message_may_be(monkeypatch):
+    monkeypatch.setattr(worker, "MAX_MESSAGE_BYTES", 2000)
+    monkeypatch.setattr(worker, "ROOMS", {"answering": lambda task: Echo()})
+    out = io.BytesIO()
+    how = asdict(Search())
+    asked = [
+        {"do": "ask", "room": "answering", "task": "echo", "model": "m", "request": {"length": 10}},
+        {"do": "ask", "room": "answering", "task": "echo", "model": "m", "request": {"length": 3000}},
+        {"do": "stream", "room": "answering", "task": "echo", "model": "m", "request": {"length": 3000}},
+        {"do": "translate", "model": "m", "texts": ["a", "long", "b"], "how": how},
+    ]
+    worker.Worker({"m": Echo()}, Listed(asked), worker.Output(out)).run()
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= 2000
+    small, large, first, stream, batch = map(json.loads, lines)
+    assert small["answer"] == {"text": "x" * 10} and first["part"] == {"text": "x"}
+    for refused in (large, stream, batch["answer"][1]):
+        assert refused["kind"] == "refused" and refused["error"].startswith("The answer is longer than")
+    assert (large["id"], stream["id"]) == (1, 2)
+    assert [batch["answer"][item]["text"] for item in (0, 2)] == ["a", "b"]
 
 
 def test_a_model_that_reads_something_else_says_what(models):

@@ -17,6 +17,7 @@ from regard.errors import UserError
 from regard.serving import hiring
 from regard.serving.catalogue import Catalogue, Served
 from regard.serving.engine import Busy, Engine, Failed, Kept, Refused, Search
+from regard.serving.job_queue import Pace
 from regard.serving.settings import Settings
 
 HOW = Search()
@@ -78,6 +79,86 @@ def test_a_sentence_does_not_wait_for_a_book() -> None:
     within(20, test)
 
 
+LONG = " / ".join(f"wait 0.2{number:03}" for number in range(100))
+"""A text that is cut into parts, of which one worker does five a second."""
+
+
+def test_a_long_text_is_cut_and_its_translation_put_together_in_order() -> None:
+    async def test() -> None:
+        async with running(workers=2) as engine:
+            text = " / ".join(f"part {number}" for number in range(300))
+            found = await said(engine, "first", text, "last", text)
+            assert found == ["FIRST", text.replace(" / ", " ").upper(), "LAST", text.replace(" / ", " ").upper()]
+            assert engine.batched == 302
+
+    within(20, test)
+
+
+def test_a_sentence_does_not_wait_for_a_long_text_nor_for_many() -> None:
+    async def test() -> None:
+        async with running(queue_limit=300, wait_limit=60) as engine:
+            texts = [" / ".join(f"wait 0.0{number}{part:03}" for part in range(299)) for number in (1, 2)]
+            books = [asyncio.create_task(said(engine, text)) for text in texts]
+            await asyncio.sleep(0.2)
+            start = time.monotonic()
+            assert await said(engine, "short") == ["SHORT"]  # the queue is not full, either: 2 x 299 are more than 300
+            assert time.monotonic() - start < 3
+            assert not any(book.done() for book in books)
+            for book in books:
+                book.cancel()
+
+    within(20, test)
+
+
+def test_R14_a_long_text_that_nobody_waits_for_leaves_its_worker_at_once() -> None:
+    async def test() -> None:
+        async with running() as engine:
+            gone = asyncio.create_task(said(engine, LONG))
+            await asyncio.sleep(0.5)
+            gone.cancel()
+            start = time.monotonic()
+            assert await said(engine, "next") == ["NEXT"]
+            assert time.monotonic() - start < 1
+            assert engine.waiting == 0 and not engine._queue
+            assert engine.batched <= 1 + 32
+
+    within(20, test)
+
+
+@pytest.mark.parametrize(
+    ("text", "n_best", "weights"),
+    [
+        ("matrix 500 200", 1, 100_000),
+        ("matrix 500 201", 1, 100_500),
+        ("matrix 100 300", 3, 90_000),
+        ("matrix 100 300", 4, 120_000),
+        (" / ".join(f"matrix 9 {9 + number % 3}" for number in range(32)), 1, 288 * 319),  # with zeros between parts
+        (" / ".join(f"matrix 9 {9 + number % 3}" for number in range(32)), 2, 2 * 288 * 319),
+    ],
+)
+def test_attention_is_limited_by_the_weights_that_are_returned(text: str, n_best: int, weights: int) -> None:
+    how = Search(n_best=n_best, attention=True)
+
+    async def test() -> None:
+        async with running() as engine:
+            if weights > 100_000:
+                with pytest.raises(UserError, match=f"attention: {weights:,} weights, 100,000 are the most"):
+                    await engine.translate("m", [text], how)
+            else:
+                (found,) = await engine.translate("m", [text], how)
+                assert sum(sum(map(len, one.attention or ())) for one in (found, *found.alternatives)) == weights
+
+    within(20, test)
+
+
+def test_what_is_expected_to_take_long_is_learnt_from_large_batches_not_from_small_ones() -> None:
+    pace = Pace()
+    pace.saw(4000, 2.0, 2)
+    for _ in range(3):
+        pace.saw(40, 0.2, 2)  # fixed costs
+    assert 1.0 < pace.seconds(4000) < 2.0
+
+
 def test_S18_the_same_sentence_is_computed_once_in_a_request_and_kept_only_when_asked_to() -> None:
     async def test() -> None:
         async with running(translation_cache=2) as engine:
@@ -133,7 +214,7 @@ def test_R13_a_wait_that_would_be_too_long_is_refused() -> None:
             found = await asyncio.gather(*(said(engine, f"wait 0.2{i}") for i in range(40)), return_exceptions=True)
             refused = [one for one in found if isinstance(one, Busy)]
             assert 30 <= len(refused) < 40  # those for whom there was time were let in
-            assert engine.waiting == 0 and engine._waiting_size == 0
+            assert engine.waiting == 0 and not engine._queue
             assert await said(engine, "later") == ["LATER"]
 
     within(20, test)
@@ -151,7 +232,7 @@ def test_R14_what_is_taken_back_is_not_computed_any_more() -> None:
             start = time.monotonic()
             assert json.loads((await said(engine, "noted"))[0]) == [[1, 0]]  # what only waited never reached it
             assert time.monotonic() - start < 1
-            assert engine.waiting == 0 and engine._waiting_size == 0
+            assert engine.waiting == 0 and not engine._queue
 
     within(20, test)
 

@@ -384,6 +384,14 @@ def test_health(app: Any) -> None:
     assert (reply.status, json.loads(reply.body)) == (200, {"status": "ok"})
 
 
+@pytest.mark.parametrize("stalled, status", [(True, "stalled"), (False, "starting")])
+def test_health_without_a_worker_that_responds(stalled: bool, status: str) -> None:
+    engine = FakeEngine()
+    engine.ready, engine.stalled = False, stalled
+    reply = call(make_app(Settings(log=False), catalogue(), engine), "GET", "/health")
+    assert (reply.status, json.loads(reply.body)) == (503, {"status": status})
+
+
 def test_frontend_settings(app: Any) -> None:
     reply = call(app, "GET", "/frontend/settings")
     assert (reply.status, reply.json()) == (

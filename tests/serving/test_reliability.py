@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -223,6 +224,63 @@ def test_R14_when_the_client_goes_away_decoding_stops(server: Running) -> None:
     assert asyncio.run(Client(server).translate("Bonjour.")).status == 200
 
 
+def long_text(chance: random.Random) -> bytes:
+    """A request for one text of 99,000 characters, searched with a beam of 32: minutes of work."""
+    text = " ".join(f"{' '.join(chance.choices(WORDS, k=25)).capitalize()}." for _ in range(1000))[:99_000]
+    return request_bytes("POST", "/api/translate", json.dumps({"text": text, "beam": 32}).encode())
+
+
+async def ask_and_leave(server: Running, asked: bytes, seconds: float = 1.0) -> None:
+    _, writer = await connect(server)
+    writer.write(asked)
+    await writer.drain()
+    await asyncio.sleep(seconds)
+    writer.close()
+
+
+def test_R14_when_the_client_of_one_long_text_goes_away_its_workers_are_free_again(server: Running) -> None:
+    assert workers_are_idle_within(server, 5)
+    asyncio.run(ask_and_leave(server, long_text(random.Random(1))))
+    start = time.monotonic()
+    assert asyncio.run(Client(server).translate("Bonjour.")).status == 200
+    assert time.monotonic() - start < 3
+    assert workers_are_idle_within(server, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_R14_clients_who_ask_for_minutes_of_work_and_leave_keep_nobody_waiting() -> None:
+    """Four of them, over and over, for half a minute, and one who asks for a sentence."""
+    seconds = 30.0
+    with running_server("--workers", "2") as server:
+        asyncio.run(Client(server).translate("Bonjour."))
+        probing = subprocess.Popen(
+            [sys.executable, "-c", PROBE, server, str(seconds)], stdout=subprocess.PIPE, text=True
+        )
+        end, found = time.monotonic() + seconds, []
+
+        async def ask(client: Client, number: int) -> None:
+            chance = random.Random(number)
+            asked = [long_text(chance) for _ in range(3)]
+            while time.monotonic() < end:
+                if number:
+                    await ask_and_leave(server, chance.choice(asked))
+                else:
+                    found.append(await client.translate(some_text(chance)))
+                    await asyncio.sleep(0.2)
+
+        at_once(server, 5, ask)
+        waits = sorted(json.loads(probing.communicate(timeout=30)[0]))
+        times = sorted(one.seconds for one in found)
+        print(f"health, {len(waits)} times: 99 % within {1000 * waits[int(0.99 * len(waits))]:.0f} ms")
+        print(
+            f"a sentence, {len(times)} times: half within {times[len(times) // 2]:.2f} s, all within {times[-1]:.2f} s"
+        )
+        assert {one.status for one in found} == {200} and times[-1] < 3
+        assert waits[int(0.99 * len(waits))] < 0.25
+        assert workers_are_idle_within(server, 3)
+
+
 # R15
 
 
@@ -381,6 +439,42 @@ def test_R18_a_worker_that_dies_is_replaced_and_said(server: Running) -> None:
         time.sleep(0.1)
     assert len(processes(server)) == 3
     assert any("worker was lost (SIGKILL)" in line for line in server.said)
+
+
+@pytest.mark.slow
+def test_R18_workers_that_hang_are_replaced_and_health_says_so() -> None:
+    with running_server("--workers", "2") as server:
+        workers = processes(server)[1:]
+        for one in workers:
+            one.send_signal(signal.SIGSTOP)
+        statuses: list[int] = []
+
+        async def ask(client: Client, number: int) -> Reply | None:
+            if number:
+                return await client.translate(f"Bonjour, {number}.")
+            while 503 not in statuses or statuses[-1] != 200:
+                statuses.append((await client.send("GET", "/health")).status)
+                await asyncio.sleep(0.2)
+            return None
+
+        found = at_once(server, 9, ask)
+        assert [one.status for one in found[1:]] == [200] * 8
+        assert max(one.seconds for one in found[1:]) < 40
+        assert not {one.pid for one in processes(server)} & {one.pid for one in workers}
+
+
+@pytest.mark.slow
+def test_R18_when_no_worker_can_be_started_any_more_the_server_exits(tmp_path: Path) -> None:
+    from regard.pretrained import shipped_models
+
+    model = shutil.copytree(shipped_models()["fr-en"], tmp_path / "model")
+    with running_server("--workers", "2", "--model", str(model)) as server:
+        shutil.rmtree(model)
+        for one in processes(server)[1:]:
+            one.kill()
+        assert server.process.wait(120) == 1
+        assert sum("could not be started" in line for line in server.said) >= 5
+        assert "no worker can be started any more" in server.said[-1]
 
 
 # R7

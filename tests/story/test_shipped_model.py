@@ -84,6 +84,21 @@ def test_sentences_that_nobody_waits_for_are_given_up_and_the_others_stay_the_sa
     assert len(steps) - before < before + 2
 
 
+def test_a_long_text_that_nobody_waits_for_costs_nothing_more(translator, monkeypatch):
+    """Neither its other batches nor their alignment."""
+    text = " ".join(f"{' '.join(SPEECH.split()[number : number + 6])}." for number in range(60)).title()
+    encoded, encode = [], translator.model.encode
+    monkeypatch.setattr(translator.model, "encode", lambda *given: encoded.append(1) or encode(*given))
+    translator.translate(text, beam=1, alignment=True, batch_tokens=100)
+    usual = len(encoded)
+    encoded.clear()
+    found = translator.translate(
+        [text, "Bonjour."], beam=1, alignment=True, batch_tokens=100, gone=lambda: [0] if len(encoded) > 2 else []
+    )
+    assert len(encoded) < 6 < usual / 4
+    assert (found[1].text, found[1].alignment) == ("Good morning.", [(0, 0), (0, 1)])
+
+
 def test_the_score_is_what_the_model_gives_the_finished_translation(translator):
     (found,) = translator.translate("Les enfants jouent dans le jardin.")
     source = torch.tensor([[*translator.encode(found.source), END]])

@@ -14,8 +14,9 @@ import pytest
 from serving.running import ROOT, environment
 from studio.browsing import asked, write_tiny
 
+from regard.cli import main
 from regard.errors import UserError
-from regard.serving import exhibits
+from regard.serving import exhibits, server
 from regard.serving.catalogue import Catalogue, Served
 from regard.serving.engine import Engine
 from regard.serving.looking import module_of, question_names
@@ -46,6 +47,16 @@ def test_a_worker_does_without_an_optional_model(tmp_path):
     failed, answer = asyncio.run(started())
     assert list(failed) == ["gone"] and "gone" in failed["gone"]
     assert answer["pictures"][0]["svg"].startswith("<svg")
+
+
+def test_what_loads_for_too_long_is_left_out_after_the_time_that_was_said(tmp_path, monkeypatch):
+    seen: list[Settings] = []
+    monkeypatch.setattr(server, "listen", lambda settings, *others: seen.append(settings) or 0)
+    model = write_tiny(tmp_path / "good", "tiny-none")
+    monkeypatch.setattr(sys, "argv", ["regard", "studio", "--only", "-m", str(model), "--load-timeout", "7.5"])
+    with pytest.raises(SystemExit):
+        main()
+    assert [settings.load_timeout for settings in seen] == [7.5]
 
 
 def test_a_model_folder_may_have_any_name_and_the_first_of_two_is_kept(tmp_path):

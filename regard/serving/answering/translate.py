@@ -9,15 +9,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from regard.data.normalise import normalise
 from regard.errors import UserError
 from regard.serving.answering._asked import Asked, Beam, Name, Texts, example
+from regard.serving.translated import MOST_WEIGHTS
 
 if TYPE_CHECKING:
-    from regard.serving.engine import Translated
+    from regard.serving.translated import Translated
 
 __all__ = ["Request", "Answer", "answered", "check_size"]
 
-MOST_WEIGHTS, MOST_LINKS = 100_000, 4_000_000
-"""Pairs of words whose attention is told, or looked at to align them, in all texts of a request: so many has one text
-of 300 or of 2,000 words."""
+MOST_LINKS = 4_000_000
+"""Pairs of words that are looked at to align them, in all texts of a request: so many has one text of 2,000 words."""
 Code = Annotated[str, Field(max_length=20, pattern=r"^[A-Za-z0-9-]+$")]
 
 
@@ -96,7 +96,8 @@ class Answer(BaseModel):
 
 
 def check_size(asked: Request) -> None:
-    """Refuses matrices that would be larger than any text is worth."""
+    """Refuses at once what would clearly be too many weights or links. The weights themselves are counted when the
+    translation is known, in the worker (`check_weights`)."""
     most = MOST_WEIGHTS if asked.attention else MOST_LINKS
     pairs = asked.n_best * sum(len(text.split()) ** 2 for text in asked.texts())
     if (asked.alignment or asked.attention) and pairs > most:

@@ -54,11 +54,14 @@ def router(settings: Settings, catalogue: Catalogue, translating: Translating) -
 
     @routes.get("/health", summary="Is it there?", responses=told.health)
     async def health(request: Request) -> JSONResponse:
-        """`ok`, or with status 503 `starting` (no worker is there yet, or any more) or `stopping`."""
+        """`ok`, or with status 503 `starting` (no worker is there yet, or any more), `stalled` (there are workers, but
+        none responds) or `stopping`."""
         if request.app.state.draining:
             return JSONResponse({"status": "stopping"}, 503)
-        ready = translating.engine.ready
-        return JSONResponse({"status": "ok"}) if ready else JSONResponse({"status": "starting"}, 503)
+        engine = translating.engine
+        if engine.ready:
+            return JSONResponse({"status": "ok"})
+        return JSONResponse({"status": "stalled" if engine.stalled else "starting"}, 503)
 
     @routes.get("/frontend/settings", summary="What a page needs to know", responses=told.settings)
     async def frontend_settings() -> JSONResponse:
