@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -19,7 +20,8 @@ READ_SIZE = 8 * 1024
 FREE_CHUNKS, LEAST_CHUNK = 500, 32
 """A chunked body of more than so many chunks must average so many bytes a chunk: each takes as long to parse as a
 kilobyte of data."""
-MOST_CONNECTIONS, MOST_BACKLOG = 10_000, 2048
+MOST_CONNECTIONS, AT_ONCE, BACKLOG = 10_000, 128, 2048
+"""Connections that are open; that are accepted before other work is done; that wait to be accepted."""
 RESERVED, PER_WORKER = 64, 8
 """File descriptors that are kept for other things: log, models, listening; pipes of each worker and its successor."""
 _BUSY = b'{"error":"The server has too many connections"}'
@@ -37,16 +39,16 @@ BUSY = b"\r\n".join(
 
 
 def connection_limits(workers: int) -> tuple[int, int]:
-    """How many connections a server takes, and how many it lets wait to be accepted: together, less than the files that
-    this process may open. (All that wait may be accepted at once, before the first of them can be closed again.)"""
+    """How many connections a server may have, and how many it may accept before it can close one of them again:
+    together, less than the files that this process may open."""
     usable = _most_files() - RESERVED - PER_WORKER * workers
-    backlog = min(MOST_BACKLOG, max(8, usable // 4))
-    return min(MOST_CONNECTIONS, max(8, usable - backlog)), backlog
+    at_once = min(AT_ONCE, max(8, usable // 4))
+    return min(MOST_CONNECTIONS, max(8, usable - at_once)), at_once
 
 
 def _most_files() -> int:
     """Raised to what the system lets this process have: a connection is an open file."""
-    most = MOST_CONNECTIONS + 2 * MOST_BACKLOG
+    most = 2 * MOST_CONNECTIONS
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 
@@ -116,11 +118,19 @@ class Patient(H11Protocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Once an answer has begun, there is no way to send another."""
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            super().send_400_response(self.conn.refused or msg)
-        else:
+        """In JSON, like all refusals. Once another answer has begun, the connection only breaks off."""
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.abort()
+            return
+        body = json.dumps({"error": self.conn.refused or msg}).encode()
+        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body))), ("Connection", "close")]
+        for event in (
+            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
+            h11.Data(data=body),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event))
+        self.transport.close()
 
     def _wait(self) -> None:
         self._timer = self.loop.call_later(PATIENCE, self.transport.close)
@@ -144,7 +154,7 @@ class Chunks(h11.Connection):
         elif isinstance(event, h11.Data):
             self._chunks += event.chunk_start
             self._bytes += len(event.data)
-            if self._chunks > FREE_CHUNKS and self._bytes < LEAST_CHUNK * self._chunks:
+            if self._chunks > FREE_CHUNKS and self._bytes < LEAST_CHUNK * (self._chunks - 1):
                 self.refused = "The body has too many small chunks."
                 raise h11.RemoteProtocolError(self.refused)
         return event

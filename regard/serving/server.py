@@ -20,7 +20,7 @@ from regard.errors import UserError
 from regard.serving import detection, log
 from regard.serving.app import make_app
 from regard.serving.catalogue import Catalogue, read_catalogue
-from regard.serving.connections import connection_limits, connections
+from regard.serving.connections import BACKLOG, connection_limits, connections
 from regard.serving.doors import warning
 from regard.serving.engine import MOST_WORKERS, Engine
 from regard.serving.hiring import check_device
@@ -107,12 +107,12 @@ async def _run(
                 await _given_up(starting)
                 return 0
             starting.result()
-        most, backlog = connection_limits(max(settings.workers, MOST_WORKERS))
+        most, at_once = connection_limits(max(settings.workers, MOST_WORKERS))
         server = Server(
             uvicorn.Config(
                 stopping.counted(app),
                 http=connections(most),  # type: ignore[arg-type]  # called like a class
-                backlog=backlog,
+                backlog=at_once,
                 lifespan="off",
                 log_config=None,
                 access_log=False,
@@ -132,6 +132,8 @@ async def _run(
         address = f"http://{shown}:{port}{settings.url_prefix}"
         while not server.started and not serving.done():
             await asyncio.sleep(0.005)
+        if server.started:
+            listening.listen(BACKLOG)  # asyncio has but one number for those that wait and those it accepts at once
         if opened is None:
             note(f"ready on {address} (documentation at /docs); Ctrl-C stops")
         else:

@@ -25,6 +25,8 @@ from serving.running import Running, fake_server, running_server
 from regard.serving.connections import FREE_CHUNKS, LEAST_CHUNK, connection_limits
 
 CHUNKED = b"POST /translate HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+UNFINISHED = CHUNKED.replace(b"Transfer-Encoding: chunked", b"Content-Length: 1000")
+"""A request whose body does not come."""
 
 
 @pytest.fixture(scope="module")
@@ -65,16 +67,18 @@ def test_a_body_in_chunks_is_read(server: Running, size: int, length: int) -> No
 
 @pytest.mark.parametrize("size", [1, LEAST_CHUNK - 1])
 def test_a_body_of_many_tiny_chunks_is_refused(server: Running, size: int) -> None:
-    async def test() -> bytes:
+    async def test() -> Reply:
         reader, writer = await connect(server)
         writer.write(CHUNKED + chunked(body_of((FREE_CHUNKS + 20) * size), size)[:-5])
         try:
-            return await asyncio.wait_for(reader.read(), 10)  # to its end: the connection is closed
+            found = await reply(reader, time.monotonic())
+            assert not await asyncio.wait_for(reader.read(), 10), "the connection is closed"
+            return found
         finally:
             writer.close()
 
-    answer = asyncio.run(test())
-    assert answer.startswith(b"HTTP/1.1 400 ") and answer.endswith(b"The body has too many small chunks.")
+    found = asyncio.run(test())
+    assert (found.status, found.json()) == (400, {"error": "The body has too many small chunks."})
 
 
 def test_tiny_chunks_for_a_request_that_was_refused_end_the_connection() -> None:
@@ -102,16 +106,31 @@ def test_tiny_chunks_for_a_request_that_was_refused_end_the_connection() -> None
 # Keys and rates before bodies
 
 
-async def unread() -> Message:
-    raise AssertionError("the body is read although the request is refused anyway")
+def refused_unread(app: Any, status: int, **request: Any) -> None:
+    """Asserts that nothing of a request's body is read before it is refused with this status."""
+
+    async def watched(scope: Any, receive: Any, send: Any) -> None:
+        seen: list[Message] = []
+
+        async def see(message: Message) -> None:
+            seen.append(message)
+            await send(message)
+
+        async def read() -> Message:
+            assert seen, "read before it is refused"
+            return {"type": "http.disconnect"}
+
+        await app(scope, read, see)
+
+    assert call(watched, "POST", "/fields", **request).status == status
 
 
 @pytest.mark.parametrize(
     "headers, query, status",
     [
-        ({"Authorization": "Bearer wrong"}, "", 403),
-        ({}, "api_key=wrong", 403),
-        ({"Content-Type": "image/png"}, "", 400),
+        ({"Authorization": "Bearer wrong", "Transfer-Encoding": "chunked"}, "", 403),
+        ({"Content-Length": "100"}, "api_key=wrong", 403),
+        ({"Content-Type": "image/png", "Content-Length": "100"}, "", 400),
         ({"Content-Length": "0"}, "", 400),
         ({"Authorization": "Bearer k", "Content-Length": str(10**9)}, "", 413),
     ],
@@ -119,43 +138,14 @@ async def unread() -> Message:
 def test_a_key_that_is_wrong_or_missing_for_certain_is_refused_before_the_body_is_read(
     headers: dict[str, str], query: str, status: int
 ) -> None:
-    sent = {"Content-Type": "application/json", "Transfer-Encoding": "chunked", **headers}
-    seen: list[int] = []
-    app = guarded(api_keys=("k",))
-
-    async def answered(scope: Any, receive: Any, send: Any) -> None:
-        async def see(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                seen.append(message["status"])
-            await send(message)
-
-        async def never() -> Message:
-            assert seen, "read before it is refused"
-            return {"type": "http.disconnect"}
-
-        await app(scope, never, see)
-
-    assert call(answered, "POST", "/fields", headers=sent, query=query, receive=unread).status == status
+    sent = {"Content-Type": "application/json", **headers}
+    refused_unread(guarded(api_keys=("k",)), status, headers=sent, query=query)
 
 
 def test_a_rate_limit_is_checked_before_the_body_is_read() -> None:
     app = guarded(req_limit=1)
     assert call(app, "POST", "/fields", q="a").status == 200
-
-    async def late(scope: Any, receive: Any, send: Any) -> None:
-        seen: list[int] = []
-
-        async def see(message: Message) -> None:
-            seen.append(message.get("status", 0))
-            await send(message)
-
-        async def never() -> Message:
-            assert seen, "read before it is refused"
-            return {"type": "http.disconnect"}
-
-        await app(scope, never, see)
-
-    assert call(late, "POST", "/fields", headers={"Content-Length": "5"}, receive=unread).status == 429
+    refused_unread(app, 429, headers={"Content-Length": "5"})
 
 
 def test_a_key_in_a_field_still_works() -> None:
@@ -190,7 +180,7 @@ async def stream_refused_body(url: str, end: float) -> None:
     while time.monotonic() < end:
         _, writer = await connect(url)
         with suppress(ConnectionError):
-            writer.write(request_bytes("POST", "/translate", Content_Length=str(10**12)))
+            writer.write(UNFINISHED.replace(b"1000", b"999999999999"))
             while time.monotonic() < end:
                 writer.write(b"A" * 200_000)
                 await writer.drain()
@@ -254,9 +244,9 @@ def test_also_with_a_model(kind: str) -> None:
 @pytest.mark.parametrize("files", [64, 256, 1024, 20_000, 10**6])
 def test_connections_and_those_that_wait_fit_the_open_files(files: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("regard.serving.connections._most_files", lambda: files)
-    connections, backlog = connection_limits(workers=4)
-    assert 8 <= connections <= 10_000 and backlog >= 8
-    assert connections + backlog + 50 <= max(files, 66)
+    connections, at_once = connection_limits(workers=4)
+    assert 8 <= connections <= 10_000 and at_once >= 8
+    assert connections + at_once + 90 <= max(files, 106)
 
 
 def test_when_connections_run_out_the_log_stays_short_and_others_are_answered() -> None:
@@ -280,7 +270,7 @@ def test_when_all_connections_are_busy_another_is_refused_at_once() -> None:
         for _ in range(150):
             connection = socket.create_connection((address.hostname, address.port), 10)
             with suppress(ConnectionError):
-                connection.sendall(request_bytes("POST", "/translate", Content_Length="10"))  # and no body
+                connection.sendall(UNFINISHED)
             busy.append(connection)
         time.sleep(0.5)
         start = time.monotonic()
@@ -320,17 +310,17 @@ def unread_server(**more: Any) -> tuple[subprocess.Popen[bytes], str]:
     return process, line.decode().split("ready on ")[1].split()[0]
 
 
+async def log_lines(url: str, count: int) -> None:
+    client = Client(url)
+    for _ in range(count):
+        assert (await client.send("GET", "/health")).status == 200
+    client.close()
+
+
 def test_a_log_that_nobody_reads_holds_up_nothing() -> None:
     process, url = unread_server()
     try:
-
-        async def many() -> None:
-            client = Client(url)
-            for _ in range(1500):  # lines that do not fit a pipe of 64 KiB
-                assert (await client.send("GET", "/health")).status == 200
-            client.close()
-
-        asyncio.run(asyncio.wait_for(many(), 60))
+        asyncio.run(asyncio.wait_for(log_lines(url, 1500), 60))  # more than fits a pipe of 64 KiB
         process.send_signal(signal.SIGTERM)
         assert process.wait(15) == 0, "it stops as always"
     finally:
@@ -338,14 +328,17 @@ def test_a_log_that_nobody_reads_holds_up_nothing() -> None:
         process.wait()
 
 
-@pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_second_signal_ends_it_whatever_it_waits_for(first: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    "first, lines", [(signal.SIGTERM, 1500), (signal.SIGINT, 0), (signal.SIGHUP, 0)], ids=["TERM", "INT", "HUP"]
+)
+def test_a_second_signal_ends_it_whatever_it_waits_for(first: signal.Signals, lines: int) -> None:
     process, url = unread_server(grace=60, timeout=60)
     try:
 
         async def test() -> None:
+            await asyncio.wait_for(log_lines(url, lines), 60)
             _, writer = await connect(url)
-            writer.write(request_bytes("POST", "/translate", Content_Length="10"))  # its body never comes
+            writer.write(UNFINISHED)
             await writer.drain()
             await asyncio.sleep(0.3)
             process.send_signal(first)
