@@ -197,10 +197,22 @@ def send_text(text: str, **more: Any) -> Callable[[str, float], Awaitable[None]]
     return send
 
 
+def send_body(body: bytes) -> Callable[[str, float], Awaitable[None]]:
+    async def send(url: str, end: float) -> None:
+        client = Client(url)
+        while time.monotonic() < end:
+            assert (await client.send("POST", "/translate", body)).status == 400
+        client.close()
+
+    return send
+
+
 ABUSE = {
     "one-byte chunks": stream_chunks,
     "larger chunks": stream_larger_chunks,
     "a body that is refused": stream_refused_body,
+    "many values": send_body(b'{"q": [' + b"[]," * 340_000 + b"1]}"),
+    "escapes": send_body(b'{"q": "' + rb"\u00e9" * 170_000 + b'"}'),
     "mentions": send_text("a @b " * 19_800),
     "open tags": send_text("<a " * 33_000, format="html"),
     "emoji": send_text("é😀 " * 33_000, format="html"),
@@ -208,7 +220,7 @@ ABUSE = {
 }
 
 
-@pytest.mark.parametrize("kind", ["one-byte chunks", "mentions", "open tags"])
+@pytest.mark.parametrize("kind", ["one-byte chunks", "many values", "mentions", "open tags"])
 def test_abuse_keeps_nobody_waiting_for_long(server: Running, kind: str) -> None:
     """A generous form of the next test, for machines that do other things as well."""
     seen = abused(server, 2.0, ABUSE[kind])
