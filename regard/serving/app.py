@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NoReturn
 
@@ -72,6 +73,7 @@ def behind_doors(
         exception_handlers={HTTPException: _pass_on, RequestValidationError: _pass_on},
     )
     app.state.draining = False
+    app.state.parsing = asyncio.Lock()
     for router in (*routers, metrics_router(settings, metrics)):
         app.router.routes.extend(router.routes)  # one flat list: what is routed can be seen and checked
     return app

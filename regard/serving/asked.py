@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import logging
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qsl
@@ -23,6 +25,10 @@ logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # else whoever
 MOST_FIELDS = 1000
 DEEPEST = 32
 """Lists and objects inside each other; no contract of ours needs more than three."""
+LARGE = 64 * 1024
+"""Bytes of a body that takes more than a few milliseconds to parse."""
+MOST_VALUES, MOST_FIELDS_AND_LISTS = 120_000, 20_000
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*(?:"|\Z)', re.DOTALL)
 _ODD = (re.compile(r"\\u[dD][89a-fA-F]"), re.compile(r"[eE]\+?[0-9]{3}"), re.compile("[0-9]{19}"))
 """Surrogates, large exponents and long numbers. What has none of these needs no closer look, which takes time."""
 
@@ -39,15 +45,28 @@ async def fields_of(request: Request) -> dict[str, Any]:
 async def _body_fields(request: Request) -> dict[str, Any]:
     kind, body = media_type(request.headers), await request.body()
     if is_json(kind):
-        return json_fields(body)
+        return await _parsed(request, body, json_fields)
     if kind == "application/x-www-form-urlencoded":
-        return query_fields(body)
+        return await _parsed(request, body, query_fields)
     if kind == "multipart/form-data" and body:
         return await _multipart_fields(request, body)
     return {}
 
 
+async def _parsed(request: Request, body: bytes, parse: Callable[[bytes], dict[str, Any]]) -> dict[str, Any]:
+    """Large bodies one by one, with a pause after each that is as long as it took: parsing holds up the event loop."""
+    if len(body) <= LARGE:
+        return parse(body)
+    async with request.app.state.parsing:
+        start = time.perf_counter()
+        try:
+            return parse(body)
+        finally:
+            await asyncio.sleep(time.perf_counter() - start)
+
+
 def json_fields(body: bytes) -> dict[str, Any]:
+    _check_values(body)
     try:
         text = body.decode("utf-8-sig")
         odd = any(sign.search(text) for sign in _ODD)
@@ -62,6 +81,17 @@ def json_fields(body: bytes) -> dict[str, Any]:
     if text.count("[") + text.count("{") > DEEPEST and _is_deep(fields):
         raise Problem(400, f"The JSON of the body is nested more than {DEEPEST} deep")
     return fields
+
+
+def _check_values(body: bytes) -> None:
+    """Before it is parsed: a megabyte of small values takes a hundred times as long as a megabyte of text."""
+    for signs, most in ((b",", MOST_VALUES), (b"[{:", MOST_FIELDS_AND_LISTS)):
+        if _count(body, signs) > most and _count(_STRING.sub(b"", body), signs) > most:
+            raise Problem(400, f"The JSON of the body has too many values, fields or lists (more than {most})")
+
+
+def _count(body: bytes, signs: bytes) -> int:
+    return sum(body.count(sign) for sign in signs)
 
 
 def query_fields(written: bytes) -> dict[str, Any]:

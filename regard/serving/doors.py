@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.serving.addresses import Addresses
-from regard.serving.asked import fields_of
+from regard.serving.asked import fields_of, query_fields
 from regard.serving.ending import while_wanted
 from regard.serving.hosts import Hosts, is_loopback
 from regard.serving.keys import Keys, key_in_fields, key_in_header
@@ -58,29 +58,31 @@ class Doors:
             await while_wanted(self.app, scope, body, receive, send, self.settings.timeout)
 
     async def _admitted(self, scope: Scope, headers: Headers, receive: Receive, room: Room) -> bytes:
-        """The body, of one who may ask. Only one that may hold a key is read before it is known who asks."""
-        path, body = path_of(scope), b""
+        """The body, of one who may ask. It is read before that is known only where it may be what holds the key."""
+        path, query, state = path_of(scope), scope["query_string"], scope["state"]
         given, problem = key_in_header(headers), None
+        body: bytes | None = None
         try:
-            self.sizes.check(headers, scope["query_string"])
-            if is_text(headers):
-                body = await self._read(scope, headers, receive, room)
+            self.sizes.check(headers, query)
             if given is None and self.keys.wanted(path):
-                given = key_in_fields(await fields_of(Request(scope, _body_only(body))))
+                given = key_in_fields(query_fields(query))
+                if given is None and is_text(headers) and has_body(headers):
+                    body = await self._read(scope, headers, receive, room, keyless=True)
+                    given = key_in_fields(await fields_of(Request(scope, _body_only(body))))
         except Problem as error:
             problem = error  # it counts all the same
-        state = scope["state"]
         state["owner"] = self.keys.owner(given)
         if path not in FREE:
             self.rates.count(state["owner"] or self.addresses.of(scope.get("client"), headers))
         if problem:
             raise problem
         self.keys.check(path, given, state["owner"])
-        return body if is_text(headers) else await self._read(scope, headers, receive, room)
+        self.sizes.know(room)
+        return body if body is not None else await self._read(scope, headers, receive, room)
 
-    async def _read(self, scope: Scope, headers: Headers, receive: Receive, room: Room) -> bytes:
+    async def _read(self, scope: Scope, headers: Headers, receive: Receive, room: Room, keyless: bool = False) -> bytes:
         try:
-            return await self.sizes.read(headers, receive, room)
+            return await self.sizes.read(headers, receive, room, keyless)
         finally:
             scope["state"]["unread"] = room.waited_for
 

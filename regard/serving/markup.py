@@ -26,7 +26,8 @@ from regard.serving.words import Said
 
 MOST_TAGS = 100
 LONGEST = 5000
-"""Tags and characters of a sentence. In one with more, each text between two tags is translated on its own."""
+"""Tags that are written with a sentence, and its characters. In one with more, each text between two tags is translated
+on its own. This also bounds how deep elements nest where tags are placed."""
 
 _REFERENCE = re.compile(
     r"&(?:#[0-9]{1,9}+;?|#[xX][0-9a-fA-F]{1,8}+;?|[A-Za-z][A-Za-z0-9]{1,31}+;?)"
@@ -150,10 +151,10 @@ class _Run:
     def _cuts(self, start: int, end: int, whole: bool) -> list[int]:
         """The tags in a sentence whose partners are missing, or in another sentence."""
         inside = range(bisect_right(self.places, start), bisect_left(self.places, end))
-        if inside and (not whole or len(inside) > MOST_TAGS or end - start > LONGEST):
-            return list(inside)
         if not inside:
             return []
+        if not whole or len(self._with_partners(inside)) > MOST_TAGS or end - start > LONGEST:
+            return list(inside)
         around = self._tags_around(start, end)
         alone = [self.tags[tag].kind in _PAIRED and self.partners[tag] not in around for tag in around]
         before = list(accumulate(alone, initial=0))
@@ -175,8 +176,7 @@ class _Run:
 
     def _sentence(self, start: int, end: int) -> Sentence:
         inside = range(bisect_right(self.places, start), bisect_left(self.places, end))
-        ends = [*inside, *(self.partners[tag] for tag in inside if self.partners[tag] >= 0)]
-        numbers = range(min(ends), max(ends) + 1) if ends else range(0)
+        numbers = self._with_partners(inside)
         tags = [self.tags[number] for number in numbers]
         text = self.text[start:end]
         return Sentence(
@@ -190,6 +190,11 @@ class _Run:
             ),
             {atom: self.atoms[atom] for atom in _PRIVATE.findall(text) if atom in self.atoms} if self.atoms else {},
         )
+
+    def _with_partners(self, inside: range) -> range:
+        """Tags, from the first to the last of them and of those that close or open their elements."""
+        ends = [*inside, *(self.partners[tag] for tag in inside if self.partners[tag] >= 0)]
+        return range(min(ends), max(ends) + 1) if ends else range(0)
 
     def _raw_start(self, place: int) -> int:
         number = bisect_right(self._starts, place) - 1

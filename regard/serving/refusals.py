@@ -23,9 +23,9 @@ from regard.serving.translating import Unsupported
 
 LONGEST = 300
 """Characters of a message: more would only be the client's own text sent back."""
-LINGER = 1.0
-"""Seconds for which the rest of a refused body is read and thrown away. Without that its sender, still busy sending,
-would find a broken connection instead of the answer."""
+LINGER, MOST_UNREAD = 1.0, 32 * 1024 * 1024
+"""Seconds for which, and bytes of which, the rest of a refused body is read and thrown away. Without that its sender,
+still busy sending, would find a broken connection instead of the answer. Then the connection is closed."""
 _ABSOLUTE = re.compile(r"(?<![\w:/.])/(?:[^\s/'\"]+/)+[^\s'\",;:]*")
 
 
@@ -111,6 +111,10 @@ async def _answer(problem: Problem, scope: Scope, receive: Receive, send: Send) 
     await send({"type": "http.response.body", "body": response.body, "more_body": True})
     with suppress(TimeoutError):
         async with asyncio.timeout(LINGER):
+            thrown_away = 0
             while (message := await receive())["type"] == "http.request" and message.get("more_body", False):
+                thrown_away += len(message.get("body", b""))
+                if thrown_away > MOST_UNREAD:
+                    break
                 await asyncio.sleep(0)  # lets the clock and others run, also while there is always more
     await send({"type": "http.response.body", "body": b""})

@@ -9,26 +9,27 @@ import gc
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from regard.errors import UserError
-from regard.serving import detection
+from regard.serving import detection, log
 from regard.serving.app import make_app
 from regard.serving.catalogue import Catalogue, read_catalogue
+from regard.serving.connections import BACKLOG, connection_limits, connections
 from regard.serving.doors import warning
-from regard.serving.engine import Engine
+from regard.serving.engine import MOST_WORKERS, Engine
 from regard.serving.hiring import check_device
 from regard.serving.settings import Settings
 
-PATIENCE = 15.0
-"""Seconds that a client may take to send the head of a request."""
 IDLE = 30
 """Seconds that a connection stays open between two requests."""
+SWITCH = 0.001
+"""Seconds after which a thread that works on text lets the event loop go on when it has something to do."""
 Note = Callable[[str], None]
 Make = Callable[[Settings, Catalogue, Engine, bool], FastAPI]
 
@@ -48,7 +49,20 @@ def listen(settings: Settings, catalogue: Catalogue, note: Note, make: Make, ope
     with bound(settings.host, settings.port) as listening:
         if told := warning(settings):
             note(told)
-        return asyncio.run(_run(settings, catalogue, listening, note, make, opened))
+        writer = log.in_background()
+
+        def noted(line: str) -> None:
+            writer.put(lambda: note(line))
+
+        sys.setswitchinterval(SWITCH)
+        written = True
+        try:
+            code = asyncio.run(_run(settings, catalogue, listening, noted, make, opened))
+        finally:
+            written = log.in_foreground()
+        if not written:  # the thread still waits for somebody to read the log, and Python would wait for it
+            os._exit(code)
+        return code
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -93,10 +107,12 @@ async def _run(
                 await _given_up(starting)
                 return 0
             starting.result()
+        most, at_once = connection_limits(max(settings.workers, MOST_WORKERS))
         server = Server(
             uvicorn.Config(
                 stopping.counted(app),
-                http=Patient,
+                http=connections(most),  # type: ignore[arg-type]  # called like a class
+                backlog=at_once,
                 lifespan="off",
                 log_config=None,
                 access_log=False,
@@ -107,7 +123,6 @@ async def _run(
                 ws="none",
             )
         )
-        _allow_many_files()
         gc.collect()
         gc.freeze()  # what is there now stays: looking through all of it for garbage would hold up everybody
         serving = asyncio.create_task(server.serve(sockets=[listening]))
@@ -117,6 +132,8 @@ async def _run(
         address = f"http://{shown}:{port}{settings.url_prefix}"
         while not server.started and not serving.done():
             await asyncio.sleep(0.005)
+        if server.started:
+            listening.listen(BACKLOG)  # asyncio has but one number for those that wait and those it accepts at once
         if opened is None:
             note(f"ready on {address} (documentation at /docs); Ctrl-C stops")
         else:
@@ -155,35 +172,6 @@ class Server(uvicorn.Server):
         yield
 
 
-class Patient(H11Protocol):
-    """Closes a connection on which no request begins in good time: slow and silent clients hold nothing."""
-
-    _timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self._wait()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._arrived()
-        elif self._timer is None:
-            self._wait()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._arrived()
-        super().connection_lost(exc)
-
-    def _wait(self) -> None:
-        self._timer = self.loop.call_later(PATIENCE, self.transport.close)
-
-    def _arrived(self) -> None:
-        if self._timer:
-            self._timer.cancel()
-            self._timer = None
-
-
 class Stopping:
     """Told to stop, a server lets those finish who are being answered. Told twice, it stops."""
 
@@ -195,19 +183,29 @@ class Stopping:
 
     @contextlib.contextmanager
     def on_signals(self) -> Iterator[None]:
+        """SIGHUP stops the server, too, unless whoever started it wants it ignored, as nohup does."""
         loop = asyncio.get_running_loop()
-        numbers = (signal.SIGINT, signal.SIGTERM)
+        hangup = getattr(signal, "SIGHUP", None)
+        numbers = [number for number in (signal.SIGINT, signal.SIGTERM, hangup) if number is not None]
+
+        def signalled(number: int, frame: object) -> None:
+            # The next one ends the process at once: the system does that, whatever this process is doing. Not a second
+            # SIGHUP, since both the system and the shell send one when a terminal is closed.
+            for each in numbers:
+                signal.signal(each, signal.SIG_IGN if each == hangup else signal.SIG_DFL)
+            loop.call_soon_threadsafe(self._stop)
+
+        before = {number: signal.getsignal(number) for number in numbers}
         for number in numbers:
-            loop.add_signal_handler(number, self._signalled, number)
+            if number != hangup or before[number] != signal.SIG_IGN:
+                signal.signal(number, signalled)
         try:
             yield
         finally:
-            for number in numbers:
-                loop.remove_signal_handler(number)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
-    def _signalled(self, number: int) -> None:
-        if self.told.is_set():
-            os._exit(128 + number)  # workers end when their input does
+    def _stop(self) -> None:
         self.note(f"stopping; requests under way: {self.active}")
         self.told.set()
 
@@ -233,12 +231,3 @@ class Stopping:
                     self._finished.clear()
                     await self._finished.wait()
         return self.active
-
-
-def _allow_many_files() -> None:
-    """A connection is an open file: as many as the system lets this process have."""
-    with contextlib.suppress(ImportError, ValueError, OSError):
-        import resource
-
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -24,18 +24,20 @@ class Room:
     """What one body takes."""
 
     taken: int = 0
+    keyless: int = 0
+    """Bytes of it that were read before it was known whose they are."""
     waited_for: bool = True
     """Whether more of it is to come."""
 
 
 class Sizes:
     """`seconds` is for a whole body, so that one that trickles in holds nothing for long; `together` is what all
-    bodies may hold at one time."""
+    bodies may hold at one time. Those that are read to find out whose they are may hold an eighth of it."""
 
     def __init__(self, settings: Settings, seconds: float = 20.0, together: int = 256 * MEBIBYTE):
         self.text_limit, self.body_limit = settings.text_limit, settings.body_limit
         self.seconds, self.together = seconds, together
-        self.held = 0
+        self.held = self.held_keyless = 0
 
     def check(self, headers: Headers, query: bytes) -> None:
         """All that can be told before a byte of the body is read."""
@@ -55,8 +57,13 @@ class Sizes:
             yield room
         finally:
             self.held -= room.taken
+            self.know(room)
 
-    async def read(self, headers: Headers, receive: Receive, room: Room) -> bytes:
+    def know(self, room: Room) -> None:
+        """Whose body it is."""
+        self.held_keyless, room.keyless = self.held_keyless - room.keyless, 0
+
+    async def read(self, headers: Headers, receive: Receive, room: Room, keyless: bool = False) -> bytes:
         parts: list[bytes] = []
         try:
             async with asyncio.timeout(self.seconds):
@@ -66,10 +73,14 @@ class Sizes:
                         raise Gone
                     part, room.waited_for = message.get("body", b""), message.get("more_body", False)
                     self._check_size(room.taken + len(part), headers)
-                    if self.held + len(part) > self.together:
+                    too_many = keyless and self.held_keyless + len(part) > self.together // 8
+                    if too_many or self.held + len(part) > self.together:
                         raise Problem(503, "The server is busy with other large requests", {"Retry-After": "2"})
                     self.held += len(part)
                     room.taken += len(part)
+                    if keyless:
+                        self.held_keyless += len(part)
+                        room.keyless += len(part)
                     parts.append(part)
                     if not room.waited_for:
                         break

@@ -6,20 +6,21 @@ What all translating routes share, whatever their contract. Knows neither HTTP n
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from regard.serving.catalogue import Catalogue, Served
-from regard.serving.detection import detect
+from regard.serving.detection import ENOUGH, detect
 from regard.serving.engine import Engine, Search, Translated
 from regard.serving.keeping import Attempt, attempts
 from regard.serving.languages import name, public
 from regard.serving.markup import put_together, sentences_of
 from regard.serving.settings import Settings
 from regard.serving.text import pieces_of
+from regard.serving.text_thread import TextThread
 from regard.serving.words import Said
 
-LONG = 20_000
-"""Characters that take some tenths of a second to cut into sentences."""
 HARDLY, SURELY = 10.0, 50.0
 """Confidence below which a text is in none of our languages, if there is another above which it is in that."""
 
@@ -56,33 +57,28 @@ class Translating:
 
     def __init__(self, settings: Settings, catalogue: Catalogue, engine: Engine):
         self.settings, self.catalogue, self.engine = settings, catalogue, engine
+        self.text = TextThread()
 
     async def answer(self, asked: Asked) -> Answered:
         """Raises `Unsupported` where there is no model for it."""
+        size = sum(map(len, asked.texts)) + len(asked.texts)
         self.engine.refuse_if_busy(len(asked.texts))  # now, when nothing was done for it yet
+        self.text.refuse_if_busy(size)
         source, detected = asked.source, None
         if source == "auto":
-            source, confidence = self._detect(asked)
-            detected = source, confidence
+            detected = await self.text.run(size, lambda: self._detect(asked))
+            source = detected[0]
         model = self._model(source, asked.target)
         if model is None:  # into the same language: nothing changes
             return Answered(asked.texts, [[] for _ in asked.texts], detected)
-        if sum(map(len, asked.texts)) > LONG:  # that takes a while: in a thread, so that others are answered meanwhile
-            documents = await asyncio.to_thread(_documents, asked, model.aligns)
-        else:
-            documents = _documents(asked, model.aligns)
-        sentences = list(dict.fromkeys(sentence for document in documents for sentence in document.sentences))
-        found = dict(zip(sentences, await self._translate(model, sentences, asked), strict=True))
-        ranked = [
-            [document.put_together([_nth(found[one], rank) for one in document.sentences]) for rank in range(count)]
-            for document in documents
-            for count in [1 if asked.html else asked.alternatives + 1]
-        ]
-        return Answered([texts[0] for texts in ranked], [_others(texts) for texts in ranked], detected)
+        documents, sentences = await self.text.run(size, lambda: _cut(asked, model.aligns))
+        found = await self._translate(model, sentences, asked, size)
+        ranked = await self.text.run(size, lambda: _put_together(documents, dict(zip(sentences, found)), asked))
+        return Answered([texts[0] for texts in ranked], [texts[1:] for texts in ranked], detected)
 
     def _detect(self, asked: Asked) -> tuple[str, float]:
         """One language for all texts: one of ours, unless they are clearly in another."""
-        text = "\n".join(" ".join(Html(one, False).sentences) if asked.html else one for one in asked.texts)
+        text = _beginning(asked)
         known = self.catalogue.languages()
         found = detect(text, known)[0]
         if found[1] < HARDLY and (other := detect(text)[0])[1] > SURELY:
@@ -103,34 +99,71 @@ class Translating:
         wanted, given = (f"{name(code)} ({public(code)})" for code in (target, source))
         raise Unsupported(f"{wanted} is not available as a target language from {given}")
 
-    async def _translate(self, model: Served, sentences: list[str], asked: Asked) -> list[list[Said]]:
+    async def _translate(self, model: Served, sentences: list[str], asked: Asked, size: int) -> list[list[Said]]:
         """Of each sentence translations that lost nothing, best first: most by the first attempt (keeping.py)."""
         found: list[list[Said]] = [[] for _ in sentences]
-        ways = [iter(attempts(sentence)) for sentence in sentences]
+        ways = [attempts(sentence) for sentence in sentences]
         left = list(range(len(sentences)))
         while left:
-            tried = [(number, attempt) for number in left if (attempt := next(ways[number], None))]
+            tried = await self.text.run(size, partial(_next_attempts, ways, left))
             by_choices: dict[int, list[tuple[int, Attempt]]] = {}
             for number, attempt in tried:
                 by_choices.setdefault(max(attempt.choices, asked.alternatives + 1), []).append((number, attempt))
             await asyncio.gather(
-                *(self._attempt(model, some, choices, asked, found) for choices, some in by_choices.items())
+                *(self._attempt(model, some, choices, asked, size, found) for choices, some in by_choices.items())
             )
             left = [number for number, _ in tried if not found[number]]
         return [said or [Said(sentence)] for said, sentence in zip(found, sentences)]
 
     async def _attempt(
-        self, model: Served, tried: list[tuple[int, Attempt]], choices: int, asked: Asked, found: list[list[Said]]
+        self,
+        model: Served,
+        tried: list[tuple[int, Attempt]],
+        choices: int,
+        asked: Asked,
+        size: int,
+        found: list[list[Said]],
     ) -> None:
         how = Search(n_best=choices, alignment=asked.html and model.aligns)
         given = [text for _, attempt in tried for text in attempt.asked]
         answers = iter(await self.engine.translate(model.name, given, how, asked.owner))
-        for number, attempt in tried:
-            found[number] = attempt.answers([_ranked(next(answers)) for _ in attempt.asked])
+
+        def restore() -> None:
+            for number, attempt in tried:
+                found[number] = attempt.answers([_ranked(next(answers)) for _ in attempt.asked])
+
+        await self.text.run(size, restore)
 
 
-def _documents(asked: Asked, aligns: bool) -> list[Plain] | list[Html]:
-    return [Html(text, aligns) for text in asked.texts] if asked.html else [Plain(text) for text in asked.texts]
+def _beginning(asked: Asked) -> str:
+    """As much of the texts as is looked at to detect their language."""
+    found = ""
+    for text in asked.texts:
+        found += (" ".join(Html(text, False).sentences) if asked.html else text) + "\n"
+        if len(found) > ENOUGH:
+            break
+    return found
+
+
+def _cut(asked: Asked, aligns: bool) -> tuple[list[Plain] | list[Html], list[str]]:
+    """The texts as documents, and each sentence of them once."""
+    documents = [Html(text, aligns) for text in asked.texts] if asked.html else [Plain(text) for text in asked.texts]
+    return documents, list(dict.fromkeys(sentence for document in documents for sentence in document.sentences))
+
+
+def _next_attempts(ways: list[Iterator[Attempt]], numbers: list[int]) -> list[tuple[int, Attempt]]:
+    return [(number, attempt) for number in numbers if (attempt := next(ways[number], None))]
+
+
+def _put_together(documents: Sequence[Plain | Html], found: dict[str, list[Said]], asked: Asked) -> list[list[str]]:
+    """Of each document its translation and, behind it, other ones."""
+    count = 1 if asked.html else asked.alternatives + 1
+    return [
+        _different(
+            [document.put_together([_nth(found[one], rank) for one in document.sentences]) for rank in range(count)]
+        )
+        for document in documents
+    ]
 
 
 def _ranked(best: Translated) -> list[Said]:
@@ -142,8 +175,8 @@ def _nth(found: list[Said], rank: int) -> Said:
     return found[rank] if rank < len(found) else found[0]
 
 
-def _others(ranked: list[str]) -> list[str]:
-    return [text for text in dict.fromkeys(ranked) if text and text != ranked[0]]
+def _different(ranked: list[str]) -> list[str]:
+    return [ranked[0], *(text for text in dict.fromkeys(ranked) if text and text != ranked[0])]
 
 
 class Plain:

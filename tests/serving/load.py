@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -89,3 +91,54 @@ def at_once(url: str, count: int, work: Callable[[Client, int], Awaitable[Any]])
                 client.close()
 
     return asyncio.run(all_of_them())
+
+
+PROBE = """
+import json, sys, time
+from http.client import HTTPConnection
+host, times, end = sys.argv[1].split("//")[1], [], time.monotonic() + float(sys.argv[2])
+connection = HTTPConnection(host)
+while time.monotonic() < end:
+    start = time.monotonic()
+    connection.request("GET", "/health")
+    assert connection.getresponse().read() == b'{"status":"ok"}'
+    times.append(time.monotonic() - start)
+    time.sleep(0.02)
+print(json.dumps(times))
+"""
+
+
+@dataclass
+class Seen:
+    """What others saw of a server while it was abused: seconds, in ascending order."""
+
+    health: list[float]
+    innocent: list[float]
+
+    def health_p99(self) -> float:
+        return self.health[int(0.99 * len(self.health))]
+
+
+def abused(url: str, seconds: float, abuse: Callable[[str, float], Awaitable[None]], count: int = 4) -> Seen:
+    """So many clients do `abuse(url, end)` at the same time. /health is asked by a process of its own, whose clock the
+    load does not hold up; a translation by one more client."""
+    end = time.monotonic() + seconds
+    innocent: list[float] = []
+
+    async def ask() -> None:
+        client = Client(url)
+        while time.monotonic() < end:
+            found = await client.translate("Bonjour.")
+            assert found.status == 200, found
+            innocent.append(found.seconds)
+            await asyncio.sleep(0.05)
+        client.close()
+
+    async def all_of_them() -> None:
+        await asyncio.gather(ask(), *(abuse(url, end) for _ in range(count)))
+
+    command = [sys.executable, "-c", PROBE, url, str(seconds)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as probing:
+        asyncio.run(all_of_them())
+        health = json.loads(probing.communicate(timeout=60)[0])
+    return Seen(sorted(health), sorted(innocent))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -12,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.request import ProxyHandler, build_opener
 
 ROOT = Path(__file__).parents[2]
@@ -41,10 +43,22 @@ def environment(**more: str) -> dict[str, str]:
 @contextmanager
 def running_server(*options: str, env: dict[str, str] | None = None) -> Iterator[Running]:
     """Starts it on a free port with the shipped fr-en, waits until it answers, and stops it at the end."""
-    command = [sys.executable, "-m", "regard", "serve", "--port", "0", *options]
-    process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment(**(env or {})), cwd=ROOT
-    )
+    with _running([sys.executable, "-m", "regard", "serve", "--port", "0", *options], environment(**(env or {}))) as it:
+        yield it
+
+
+@contextmanager
+def fake_server(files: int | None = None, **settings: Any) -> Iterator[Running]:
+    """The same with an engine that answers at once (fake_server.py), and at most so many open files."""
+    script = Path(__file__).with_name("fake_server.py")
+    command = [sys.executable, str(script), json.dumps({"port": 0, **settings}), *([str(files)] if files else [])]
+    with _running(command, environment(PYTHONPATH=os.pathsep.join([str(ROOT), str(ROOT / "tests")]))) as it:
+        yield it
+
+
+@contextmanager
+def _running(command: list[str], env: dict[str, str]) -> Iterator[Running]:
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env, cwd=ROOT)
     said: list[str] = []
     threading.Thread(target=_hear, args=(process, said), daemon=True).start()
     try:

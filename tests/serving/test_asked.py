@@ -189,3 +189,20 @@ def test_S6_a_form_of_many_escapes_is_read_in_a_moment() -> None:
     began = time.process_time()
     assert fields(body=b"q=" + b"%C3%A9" * 170_000, headers={"Content-Type": FORM}) == {"q": "é" * 170_000}
     assert time.process_time() - began < 1.0  # measured: 0.14
+
+
+def test_S6_json_of_very_many_small_values_is_refused_before_it_is_parsed() -> None:
+    for unit in ("1,", "[],", '{"a":1},', '"",'):
+        body = ('{"q": [' + unit * 200_000 + "1]}").encode()
+        with pytest.raises(Problem, match="too many values"):
+            json_fields(body)
+    keys = ",".join(f'"{number}":1' for number in range(50_000))
+    with pytest.raises(Problem, match="too many values"):
+        json_fields(f"{{{keys}}}".encode())
+
+
+def test_signs_in_a_text_are_no_values() -> None:
+    for text in ("a,b:c[d]{e} " * 50_000, ',\\",[' * 100_000, "\\" * 300_000):
+        body = json.dumps({"q": text}).encode()
+        assert json_fields(body) == {"q": text}
+    assert len(json_fields(json.dumps({"q": ["a"] * 100_000}).encode())["q"]) == 100_000

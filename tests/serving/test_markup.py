@@ -314,6 +314,25 @@ def test_a_sign_is_text_and_an_unclosed_tag_is_not():
     assert sentences_of("<!-- Bonjour") == sentences_of("<script>Bonjour") == sentences_of('<a b=">" Bonjour') == []
 
 
+@pytest.mark.parametrize(
+    "html",
+    [
+        "a <b>b" + "<b>" * 2000 + "</b>" * 2001,
+        "<b>" * 2000 + "a</b>" * 2000,
+        "a <b>" * 2000 + "b" + "</b>" * 2000,
+        "<div>" * 2000 + "a <i>b</i> c" + "</div>" * 2000,
+        "<code>" * 2000 + "a" + "</code>" * 2000 + " b",
+        "<svg>" * 2000 + "a <b>b</b>",
+    ],
+)
+def test_S17_elements_may_nest_thousands_deep(html):
+    found = sentences_of(html)
+    changed = put_together(html, found, [Said(sentence.text.upper(), [(0, 0)]) for sentence in found])
+    tags = re.compile("<[^>]*>")
+    assert sorted(tags.findall(changed)) == sorted(tags.findall(html)), "every tag once"
+    assert put_together(html, found, [Said(sentence.text) for sentence in found]) == html
+
+
 @pytest.mark.timeout(120)
 def test_S17_a_megabyte_of_anything_is_read_in_linear_time():
     units = [
