@@ -24,6 +24,7 @@ import pytest
 
 from regard.data import fetching
 from regard.data.fetching import get, present
+from regard.data.http_opener import Redirects
 from regard.data.known import DataSet, File, check_address, data_set, known
 from regard.errors import UserError
 
@@ -269,7 +270,7 @@ def test_a_redirect_elsewhere_is_refused(server, tmp_path, place):
 
 def test_a_redirect_never_leaves_https():
     asked = urllib.request.Request("https://example.org/a.txt")
-    follow = fetching._Redirects().redirect_request
+    follow = Redirects().redirect_request
     assert follow(asked, None, 302, "", {}, "https://example.com/b.txt").full_url == "https://example.com/b.txt"
     for place in ("http://example.org/a.txt", "http://127.0.0.1/a.txt"):
         with pytest.raises(UserError, match=f"https://example.org/a.txt leads to {place}: only https"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
@@ -29,6 +30,7 @@ PIXELS = 4_000_000
 ALL_PIXELS = 200_000_000
 KEPT_PIXELS = 32_000_000
 """Of all frames together at the size at which they are kept in memory."""
+_BLOCK = re.compile(b"[,!;]")
 
 
 class Clip(Input):
@@ -124,8 +126,9 @@ def _count_frames(content: bytes) -> int:
             count, at = count + 1, at + 11 + colours(content[at + 9])
         elif content[at] == ord("!"):
             at += 2
-        else:
-            at += 1
+        else:  # no block begins here: Pillow goes on to where one does
+            found = _BLOCK.search(content, at)
+            at = found.start() if found else len(content)
             continue
         while at < len(content) and content[at]:  # data in blocks, each after its length; one of length 0 ends them
             at += content[at] + 1
