@@ -39,6 +39,8 @@ EXAMPLE_SIZES = {"vocabulary": 8, "channels": 3, "size": 32, "rate": 8000, "feat
 """What parts are told where the data are not known yet, only to see whether they fit together."""
 
 
+MAX_BUFFERS = 1 << 28
+"""Bytes of all buffers of a model that is read from a folder."""
 CODEC_FILES = ("tokenizer", "input", "labels", "target")
 """How the names of the files begin that hold what goes between raw examples and the weights."""
 
@@ -46,16 +48,18 @@ CODEC_FILES = ("tokenizer", "input", "labels", "target")
 def resolve_model(tree: dict[str, Any]) -> dict[str, Any]:
     """The `model` section made complete: presets and values stated once for all parts are written into each part."""
     stated = dict(tree)
+    for name in ("preset", "kind"):
+        if not isinstance(stated.get(name, ""), str):
+            raise UserError(f"model.{name}: wants a name, was given {registry.shown(stated[name])}")
     preset = stated.pop("preset", "small")
     if preset not in PRESETS:
-        raise UserError(f"model.preset: no '{preset}'{suggestion(str(preset), PRESETS)}")
+        raise UserError(f"model.preset: no '{preset}'{suggestion(preset, PRESETS)}")
     kind = stated.pop("kind", "seq2seq")
     own = registry.keywords(registry.factory("model", kind, "model.kind"))
-    parts = {part: stated.pop(part, {}) for part in PARTS if part in own}
+    parts = {part: _spec(stated.pop(part, {}), f"model.{part}") for part in PARTS if part in own}
     resolved: dict[str, Any] = {"kind": kind}
     taken: set[str] = set()
     for part, spec in parts.items():
-        spec = {"kind": spec} if isinstance(spec, str) else dict(spec)
         part_kind = spec.pop("kind", PARTS[part])
         known = _settings(part, part_kind)
         _refuse_unknown(spec, known, f"model.{part}")
@@ -64,7 +68,7 @@ def resolve_model(tree: dict[str, Any]) -> dict[str, Any]:
             values["position"] = "none"
         values |= {name: value for name, value in {**PRESETS[preset], **stated}.items() if name in known}
         values |= spec
-        _check_types(values, known, f"model.{part}")
+        registry.check_types(values, known, f"model.{part}")
         if isinstance(values.get(VECTORS), dict):
             raise UserError(f"model.{part}.{VECTORS}: wants the name of a file")
         if not values.get(VECTORS):
@@ -73,11 +77,19 @@ def resolve_model(tree: dict[str, Any]) -> dict[str, Any]:
         taken |= set(known)
     for name in own.keys() - PARTS.keys() - {*GIVEN, "label_smoothing"}:
         resolved[name] = stated.get(name, own[name].default)
-        _check_types({name: resolved[name]}, own, "model")
+        registry.check_types({name: resolved[name]}, own, "model")
         taken.add(name)
     _refuse_unknown(stated, {*taken, *PARTS, "preset", "kind"}, "model")
     _check_fit(resolved)
     return resolved
+
+
+def _spec(given: Any, where: str) -> dict[str, Any]:
+    """What a recipe says of a part: the name of its kind, or a table that may name it."""
+    spec = {"kind": given} if isinstance(given, str) else given
+    if not isinstance(spec, dict) or not isinstance(spec.get("kind", ""), str):
+        raise UserError(f"{where}: wants a name or a table with a kind, was given {registry.shown(given)}")
+    return dict(spec)
 
 
 def _settings(part: str, kind: str) -> dict[str, inspect.Parameter]:
@@ -89,8 +101,8 @@ def _settings(part: str, kind: str) -> dict[str, inspect.Parameter]:
     return settings
 
 
-def _reads_in_order(encoder: str | dict[str, Any]) -> bool:
-    kind = encoder if isinstance(encoder, str) else encoder.get("kind", PARTS["encoder"])
+def _reads_in_order(encoder: dict[str, Any]) -> bool:
+    kind = encoder.get("kind", PARTS["encoder"])
     return getattr(registry.factory("encoder", kind, "model.encoder.kind"), "reads_in_order", False)
 
 
@@ -116,25 +128,6 @@ def _refuse_unknown(given: dict[str, Any], known: Any, where: str) -> None:
     for name in given:
         if name not in known:
             raise UserError(f"{where}: no key '{name}'{suggestion(name, known)}")
-
-
-def _check_types(values: dict[str, Any], known: dict[str, inspect.Parameter], where: str) -> None:
-    """A default shows the type that is wanted; numbers must also be small enough to be meant."""
-    for name, value in values.items():
-        default = known[name].default
-        if isinstance(default, bool) or isinstance(value, bool):
-            fits = isinstance(default, bool) and isinstance(value, bool)
-        elif isinstance(default, int):
-            fits = isinstance(value, int) and min(default, 1) <= value <= 2**20
-        elif isinstance(default, float):
-            fits = isinstance(value, (int, float)) and 0 <= value < 1e6
-        else:
-            fits = isinstance(value, (str, dict))
-        if not fits:
-            wanted = {bool: "true or false", int: "a whole number above 0", float: "a number"}.get(
-                type(default), "a name"
-            )
-            raise UserError(f"{where}.{name}: wants {wanted}, was given {value!r}")
 
 
 def build_model(
@@ -240,17 +233,38 @@ def task_of(recipe: Recipe) -> type[Task]:
 
 
 def read_model(folder: Folder) -> tuple[Recipe, Codec, nn.Module]:
-    """Recipe, codec and model of a verified folder, from that folder alone."""
-    recipe = recipe_from_toml(folder.read("recipe.toml").decode(), where=f"{folder.path}/recipe.toml")
+    """Recipe, codec and model of a verified folder, from that folder alone.
+
+    The folder may come from anybody, so no number in it is believed: the model is built without memory for its weights,
+    no larger than the header of the weight file says, and compared with that header before any weight is read.
+    """
+    where = str(folder.path)
+    recipe = read_recipe_of(folder)
     codec = read_codec(recipe, folder)
+    stored = folder.weights_on_meta()
+    try:
+        with torch.device("meta"), Bounded(len(stored)):
+            model = build_model(recipe.model, **codec.sizes())
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        why = " ".join(str(error).split())[:120]
+        raise UserError(f"{where}: its recipe describes no model that can be built ({why})") from error
+    check_weights(model, stored, where)
+    _check_buffers(model, where)
     weights = folder.weights()
-    with torch.device("meta"), Uninitialised():  # shapes only: nothing is allocated before the weights are known to fit
-        model = build_model(recipe.model, **codec.sizes())
-    check_weights(model, weights, str(folder.path))
     if any(buffer.is_meta for buffer in model.buffers()):  # what a part computes for itself must be there too
         model = build_model(recipe.model, **codec.sizes())
-    assign_weights(model, weights, str(folder.path))
+    assign_weights(model, weights, where)
     return recipe, codec, model
+
+
+def read_recipe_of(folder: Folder) -> Recipe:
+    """The recipe that a model was trained with."""
+    where = f"{folder.path}/recipe.toml"
+    try:
+        text = folder.read("recipe.toml").decode()
+    except UnicodeDecodeError as error:
+        raise UserError(f"{where}: not UTF-8 text: {error}") from None
+    return recipe_from_toml(text, where)
 
 
 class Uninitialised(TorchFunctionMode):
@@ -262,23 +276,52 @@ class Uninitialised(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+class Bounded(Uninitialised):
+    """Aborts the construction of a model that needs many more tensors than there are.
+
+    A recipe of one line can ask for a million layers, which take minutes even on the meta device. The exact comparison
+    is `check_weights`; this one only has to come to an end, and leaves room for tensors that are made on the way.
+    """
+
+    def __init__(self, tensors: int) -> None:
+        super().__init__()
+        self._left = 1000 + 20 * tensors
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            raise ValueError("it has more layers than its weight file")
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+def _check_buffers(model: nn.Module, where: str) -> None:
+    """What parts compute for themselves is in no file, so no file bounds it."""
+    size = sum(buffer.numel() * buffer.element_size() for buffer in model.buffers())
+    if size > MAX_BUFFERS:
+        raise UserError(f"{where}: its recipe needs {size:,} bytes besides the weights; {MAX_BUFFERS:,} are allowed")
+
+
 def read_codec(recipe: Recipe, folder: Folder) -> Codec:
     known = {name: folder.read(name) for name in folder.names if name.startswith(CODEC_FILES)}
     try:
         return task_of(recipe).codec(recipe, known)
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{folder.path}: what goes with the weights cannot be understood ({error})") from None
+    except (AttributeError, LookupError, OverflowError, RuntimeError, TypeError, ValueError) as error:
+        why = " ".join(str(error).split())[:120]
+        raise UserError(f"{folder.path}: what goes with the weights cannot be understood ({why})") from error
 
 
 def check_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> None:
     """Refuses a missing, extra or misshapen weight by name."""
     wanted = dict(model.named_parameters())
     for name in sorted(wanted.keys() ^ weights.keys()):
-        raise UserError(f"{where}: weight '{name}' is {'missing' if name in wanted else 'not part of this model'}")
+        raise UserError(f"{where}: weight {name[:80]!r} is {'missing' if name in wanted else 'not part of this model'}")
     for name, parameter in wanted.items():
         if parameter.shape != weights[name].shape:
             shapes = f"{tuple(weights[name].shape)} instead of {tuple(parameter.shape)}"
             raise UserError(f"{where}: weight '{name}' has shape {shapes}")
+        if not weights[name].is_floating_point():
+            kind = str(weights[name].dtype).removeprefix("torch.")
+            raise UserError(f"{where}: weight '{name}' holds {kind} instead of floating-point numbers")
 
 
 def assign_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> None:

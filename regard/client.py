@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from regard.errors import UserError
+from regard.watchdog import watchdog
 
 LINES, CHARACTERS = 256, 50_000
 """What one request holds at most: enough to keep every core of a server busy, well below the limits of most."""
@@ -22,8 +23,10 @@ TIMEOUT = 150.0
 """Seconds to wait for an answer: a little more than a server takes before it gives up itself."""
 TRIES, LONGEST_WAIT = 6, 60.0
 """How often a server that is too busy is asked, and the seconds between two times."""
-LARGEST = 1 << 28
+LARGEST = 1 << 26
 """Bytes of an answer."""
+MOST_LISTS, MOST_VALUES = 1_000_000, 8_000_000
+"""In an answer: a list of two bytes takes fifty when it is parsed."""
 LESS = re.compile("limit|at once|send less")
 """What a server says that would take less: LibreTranslate's words and ours."""
 LOOPBACK = re.compile(r"localhost|127\.[0-9.]+|::1")
@@ -85,7 +88,7 @@ class Client:
                     self._ours = False
             tree = {"q": part, "source": source, "target": target, "format": "text"}
             answer = self._ask("/translate", tree | ({"api_key": self._key} if self._key else {}))
-            return [Found(text, str(found)) for text, found in zip(part, _listed(answer, "translatedText", part))]
+            return [Found(text, found) for text, found in zip(part, _texts(_listed(answer, "translatedText", part)))]
 
         return self._in_parts(texts, ask, progress)
 
@@ -144,10 +147,7 @@ class Client:
             if attempt == 2:  # once may happen to anybody
                 self._say(f"{self.address} is busy; waiting for it")
             time.sleep(wait)
-        try:
-            tree = json.loads(answer)
-        except ValueError:
-            tree = {}
+        tree = _parsed_answer(answer)
         if status == 200:
             return tree
         said = str(tree.get("error", "")) if isinstance(tree, dict) else ""
@@ -170,14 +170,22 @@ class Client:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
-        kept = self._connection is not None
+        kept, late = self._connection is not None, None
         try:
             connection, place = self._connected()
-            connection.request("POST", f"{place}{path}", body, headers)
-            response = connection.getresponse()
-            answer = response.read(LARGEST + 1)
+            if connection.sock is None:
+                connection.connect()
+            peer = connection.sock
+            with watchdog(lambda: peer, self._timeout) as late:
+                connection.request("POST", f"{place}{path}", body, headers)
+                response = connection.getresponse()
+                answer = response.read(LARGEST + 1)
+            if late.is_set():  # what was read so far may be all, or look like it
+                raise TimeoutError
         except (OSError, http.client.HTTPException) as error:
             self.close()
+            if late and late.is_set():
+                raise UserError(self._unreachable(TimeoutError())) from None
             if kept and isinstance(error, (ConnectionError, http.client.HTTPException)):
                 return self._exchange(path, body)
             raise UserError(self._unreachable(error)) from None
@@ -258,18 +266,34 @@ def _listed(answer: Any, name: str, part: list[str]) -> list[Any]:
     return found
 
 
+def _texts(found: list[Any]) -> list[str]:
+    if not all(isinstance(text, str) for text in found):
+        raise UserError("the server was asked for translations and answered something that is no text")
+    return found
+
+
+def _parsed_answer(answer: bytes) -> Any:
+    """What the JSON in an answer says; {} where there is none, or more than an answer can need."""
+    if answer.count(b"[") + answer.count(b"{") > MOST_LISTS or answer.count(b",") > MOST_VALUES:
+        return {}
+    try:
+        return json.loads(answer)
+    except (ValueError, RecursionError):
+        return {}
+
+
 def _found(source: str, tree: Any) -> Found:
     try:
         links = tree.get("alignment")
         return Found(
             source,
-            str(tree["text"]),
+            _texts([tree["text"]])[0],
             float(tree["score"]),
             float(tree["log_probability"]),
-            [str(token) for token in tree["tokens"]],
+            _texts(list(tree["tokens"])),
             bool(tree["finished"]),
             None if links is None else [(int(a), int(b)) for a, b in links],
             [_found(source, other) for other in tree.get("alternatives") or []],
         )
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
         raise UserError("the server's answer lacks what was asked for; is it as new as this program?") from None

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import UserError, suggestion
+from regard.regular_files import read_regular
 
 PRESETS: dict[str, dict[str, Any]] = {
     "base": {"layers": 6, "width": 512, "feed_forward": 2048, "heads": 8, "dropout": 0.1},
@@ -168,6 +169,18 @@ class Recipe:
 
 KEYS = {"start_from": "from"}
 """Fields whose key in a recipe is another word, because Python keeps that word for itself."""
+RANGES: dict[str, tuple[int, int]] = {
+    "data.max_length": (1, 1 << 17),
+    "training.batch_tokens": (1, 1 << 24),
+    "training.batch_examples": (0, 1 << 20),
+    "decoding.beam": (1, 1000),
+    "decoding.max_length": (1, 10_000),
+    "decoding.length_factor": (0, 1000),
+    "decoding.length_extra": (0, 10_000),
+    "decoding.batch_tokens": (1, 1 << 18),
+}
+"""Limits of the settings that decide how much a model takes when it is used: a model may come from anybody. What its
+`model` section asks for is limited by its weight file (assemble.py)."""
 LONGEST_TEXT = 1 << 17
 MOST_DOTS = 100
 """A recipe is a page of text with a few dots a line; more would only keep the TOML reader busy, whose time for a key
@@ -188,13 +201,11 @@ def read_recipe(path_or_name: str | Path) -> Recipe:
     if not path.is_file():
         path = _shipped(path)
     try:
-        with path.open("rb") as file:
-            content = file.read(LONGEST_TEXT + 1)
-        text = content.decode("utf-8-sig")
+        text = read_regular(path, 4 * LONGEST_TEXT).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 text: {error}") from None
     except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from None
     return recipe_from_toml(text, where=str(path))
 
 
@@ -208,17 +219,25 @@ def _shipped(path: Path) -> Path:
 
 def recipe_from_toml(text: str, where: str = "recipe") -> Recipe:
     """A recipe from the text of one; `where` is the file to blame."""
-    if len(text) > LONGEST_TEXT:
-        raise UserError(f"{where}: longer than {LONGEST_TEXT} characters; that is no recipe")
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.count(".") > MOST_DOTS:
-            raise UserError(f"{where}: more than {MOST_DOTS} dots in line {number}; write long lists one item a line")
     try:
-        return recipe_from_dict(tomllib.loads(text))
+        return recipe_from_dict(parse_toml(text))
     except UserError as error:
         raise UserError(f"{where}: {error}") from None
+    except RecursionError:
+        raise UserError(f"{where}: its tables are nested too deeply") from None
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The plain values in the text of a recipe, in bounded time whatever it says."""
+    if len(text) > LONGEST_TEXT:
+        raise UserError(f"longer than {LONGEST_TEXT} characters; that is no recipe")
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.count(".") > MOST_DOTS:
+            raise UserError(f"more than {MOST_DOTS} dots in line {number}; write long lists one item a line")
+    try:
+        return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError: also a number too long to be one
-        raise UserError(f"{where}: not valid TOML: {error}") from None
+        raise UserError(f"not valid TOML: {error}") from None
 
 
 def recipe_from_dict(tree: Mapping[str, Any]) -> Recipe:
@@ -328,6 +347,10 @@ def _typed(kind: Any, value: Any, where: str) -> Any:
         good = type(value) is kind  # and not isinstance: True is no number here
     if not good:
         raise UserError(f"{where}: wants {WANTED[kind]}, given {_shown(value)}")
+    if where in RANGES:
+        low, high = RANGES[where]
+        if not low <= value <= high:
+            raise UserError(f"{where}: must be between {low:,} and {high:,}, given {_shown(value)}")
     return value
 
 

@@ -29,6 +29,7 @@ from regard.assemble import (
     find_model,
     load,
     model_files,
+    read_recipe_of,
     resolve_model,
     take_over,
     task_of,
@@ -40,7 +41,7 @@ from regard.device import mixed_precision
 from regard.errors import UserError
 from regard.evaluation.translation import Scores, corpus_scores
 from regard.layers.compiling import compile_layers, has_triton
-from regard.storage import read_folder, write_file, write_folder
+from regard.storage import read_folder, read_small, write_file, write_folder
 from regard.task._base import Prepared
 from regard.task._writing import longest_text
 from regard.task.translate import Translator
@@ -187,10 +188,10 @@ def _continued(recipe: Recipe) -> Recipe:
         if isinstance(stated, dict) and VECTORS in stated:
             raise UserError(f"model.{VECTORS}: training.from brings its own embeddings; leave out one of the two")
     origin = find_model(recipe.training.start_from)
-    old = recipe_from_toml(read_folder(origin).read("recipe.toml").decode(), where=f"{origin}/recipe.toml")
-    model = old.model
+    old = read_recipe_of(read_folder(origin))
+    model = resolve_model(old.model)
     if old.task != recipe.task:
-        reading = {part: _taken(part, old.model[part], recipe.model, origin) for part in READING if part in old.model}
+        reading = {part: _taken(part, model[part], recipe.model, origin) for part in READING if part in model}
         model = resolve_model({**recipe.model, **reading})
     return replace(
         recipe,
@@ -232,11 +233,11 @@ def _known_codec(recipe: Recipe, place: Path, resume: bool) -> tuple[Mapping[str
         return {file.name: file.read_bytes() for file in sorted(folder.iterdir())}, True
     if start := recipe.training.start_from:
         origin = read_folder(Path(start))
-        old = recipe_from_toml(origin.read("recipe.toml").decode(), where=f"{start}/recipe.toml")
+        old = read_recipe_of(origin)
         files = {name: origin.read(name) for name in origin.names if name.startswith(CODEC_FILES)}
         return files, old.task == recipe.task
     if path:
-        files = {file.name: file.read_bytes() for file in sorted(Path(path).glob("tokenizer*"))}
+        files = {file.name: read_small(file) for file in sorted(Path(path).glob("tokenizer*"))}
         if not files:
             raise UserError(f"tokenizer.path: no tokenizer in {path}; give the folder of a model")
         return files, False
@@ -257,7 +258,7 @@ def _fit(recipe: Recipe, prepared: Prepared, place: Path, report: Listener, resu
         begin_with_vectors(model, vectors, prepared.codec, report.note if ranks.is_first else Quiet().note)
     if settings.start_from:  # also when resuming: the run may have been killed before its first checkpoint
         origin = read_folder(Path(settings.start_from))
-        old = recipe_from_toml(origin.read("recipe.toml").decode())
+        old = read_recipe_of(origin)
         if old.task == recipe.task:
             assign_weights(model, origin.weights(), settings.start_from)
         else:

@@ -164,6 +164,14 @@ def read_folder(path: Path) -> Folder:
     return Folder(path, tuple(entries), manifest["hash"], small)
 
 
+def read_small(path: Path) -> bytes:
+    """A file of a model folder that holds no tensors, without the manifest that belongs to it."""
+    try:
+        return read_regular(path, _MAX_SMALL)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({_why(error)})") from None
+
+
 def clean_leftovers(folder: Path) -> None:
     """Removes what interrupted writes left behind; only for whoever is sure to be the only writer."""
     for leftover in Path(folder).glob(".*.tmp"):

@@ -5,7 +5,9 @@ The server is a stand-in that upper-cases texts and misbehaves when told to; the
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import subprocess
 import sys
 import threading
@@ -268,6 +270,68 @@ def test_proxies_are_for_others(stand_in, monkeypatch):
     assert not stand_in.requests
     assert texts(Client("http://translate.example:5000/lt").translate(["un"], "fr", "en")) == ["UN"]
     assert stand_in.requests[0][0] == "http://translate.example:5000/lt/api/translate"
+
+
+DETAIL = b'{"text": "a", "score": 0, "log_probability": 0, "tokens": [], "finished": true, "alternatives": ['
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 100_000,
+        b'{"answers": ' + b"[" * 100_000,
+        b'{"answers": [' + b'{"a":' * 100_000,
+        b'{"answers": [' + DETAIL * 300 + b"]}" * 300 + b"]}",
+        b'{"answers": [{"text": "a", "score": '
+        + b"9" * 400
+        + b', "log_probability": 0, "tokens": [], "finished": true}]}',
+        b'{"answers": [{"text": ["a"], "score": 0, "log_probability": 0, "tokens": [], "finished": true}]}',
+        b'{"answers": [{"text": "a", "score": 0, "log_probability": 0, "tokens": [[[]]], "finished": true}]}',
+        b'{"answers": [' + b"[]," * 2_000_000 + b"[]]}",
+        b'{"answers": [null]}',
+        b"\xff\xfe",
+    ],
+    ids=range(10),
+)
+def test_a_hostile_answer_is_one_line(stand_in, body):
+    stand_in.script = [(200, {}, body)]
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(250)  # so that three hundred alternatives within each other are too many
+    try:
+        with pytest.raises(UserError) as refused:
+            Client(stand_in.url).translate_in_detail(["un"], "fr", "en")
+    finally:
+        sys.setrecursionlimit(limit)
+    assert "\n" not in str(refused.value) and len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize("body", [b'{"translatedText": [["a"]]}', b'{"translatedText": [{"a": 1}]}', b"[" * 100_000])
+def test_only_text_is_a_translation(stand_in, body):
+    stand_in.script = [(200, {}, body)]
+    with pytest.raises(UserError, match="answered something"):
+        Client(stand_in.url).translate(["un"], "auto", "en")
+
+
+@pytest.mark.parametrize("begin", [b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n"])
+def test_an_answer_that_drips_is_given_up(begin):
+    """Every byte comes within the timeout, all of them do not."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def drip() -> None:
+            connection, _ = listening.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.sendall(begin)
+                for _ in range(400):
+                    connection.sendall(b" ")
+                    waiting.wait(0.05)
+
+        waiting = threading.Event()
+        threading.Thread(target=drip, daemon=True).start()
+        began = time.monotonic()
+        with pytest.raises(UserError, match="did not answer within 0.5 s"):
+            Client(f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=0.5).translate(["un"], "auto", "en")
+        assert time.monotonic() - began < 10
+        waiting.set()
 
 
 def test_which_languages():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import tomllib
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from regard.config import (
     PRESETS,
+    RANGES,
     Data,
     Decoding,
     Recipe,
@@ -235,6 +237,29 @@ def test_hostile_files_are_refused_in_one_line(tmp_path: Path, hostile: str):
     path = tmp_path / "hostile.toml"
     path.write_text(hostile)
     assert len(refusal(read_recipe, path)) < 1000
+
+
+@pytest.mark.timeout(5)
+def test_only_regular_files_are_read(tmp_path: Path):
+    os.mkfifo(tmp_path / "fifo.toml")
+    (tmp_path / "device.toml").symlink_to("/dev/zero")
+    for path in (tmp_path / "fifo.toml", tmp_path / "device.toml"):
+        refusal(read_recipe, path)
+    with (tmp_path / "sparse.toml").open("wb") as file:
+        file.truncate(3 << 30)
+    assert "larger than" in refusal(read_recipe, tmp_path / "sparse.toml")
+
+
+@pytest.mark.parametrize("key", RANGES)
+def test_what_using_a_model_takes_is_limited(key: str):
+    section, name = key.split(".")
+    low, high = RANGES[key]
+    for good in (low, high):
+        recipe_from_dict({section: {name: good}})
+    for bad in (low - 1, high + 1, 10**18):
+        assert refusal(recipe_from_dict, {section: {name: bad}}).startswith(
+            f"{key}: must be between {low:,} and {high:,}"
+        )
 
 
 def test_shipped_recipes_are_found_by_name(tmp_path: Path, monkeypatch):

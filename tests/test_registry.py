@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -69,15 +70,43 @@ def test_build_takes_a_name_or_a_table_and_fills_in_what_is_offered():
     assert build("training/schedule", {"kind": "constant"}, **offered)(5) == 0.5
 
 
-def test_another_package_adds_a_kind_by_entry_point(tmp_path: Path):
+def with_package(tmp_path: Path, points: str, code: str) -> subprocess.CompletedProcess[str]:
+    """Runs code where a package with these entry points is installed."""
     (tmp_path / "elsewhere.py").write_text("__all__ = ['make']\ndef make(width: int = 3):\n    return width + 1\n")
     info = tmp_path / "elsewhere-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: elsewhere\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[regard.layers.attention]\nodd = elsewhere\n")
-    code = "from regard.registry import *; print('odd' in kinds('layers/attention'), create('layers/attention', 'odd', width=4))"
+    (info / "entry_points.txt").write_text(points)
     path = os.pathsep.join([str(tmp_path), str(Path(regard.__file__).parent.parent)])
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
-    )
+    environment = {**os.environ, "PYTHONPATH": path}
+    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+
+
+def test_another_package_adds_a_kind_by_entry_point(tmp_path: Path):
+    code = "from regard.registry import *; print('odd' in kinds('layers/attention'), create('layers/attention', 'odd', width=4))"
+    done = with_package(tmp_path, "[regard.layers.attention]\nodd = elsewhere\n", code)
     assert done.stdout == "True 5\n", done.stderr
+
+
+def test_another_package_cannot_replace_a_built_in_kind(tmp_path: Path):
+    points = "[regard.layers.attention]\nadditive = elsewhere\nodd = elsewhere\n"
+    code = "from regard.registry import *; print(factory('layers/attention', 'additive').__module__, kinds('layers/attention'))"
+    done = with_package(tmp_path, points, code)
+    assert done.stdout.startswith("regard.layers.attention.additive ") and "'odd'" in done.stdout
+    told = "the package 'elsewhere' registers layers/attention/additive, which is built in; its version is ignored"
+    assert done.stderr.count(told) == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"kind": "learned", "width": 3}, "m.p: Learned takes no 'width'"),
+        ({"kind": "learned", "family": 3}, "m.p: Learned takes no 'family'"),
+        ({"kind": "learned", "length": "x"}, "m.p.length: wants a whole number above 0, was given 'x'"),
+        ({"kind": "learned", "length": 10**9}, "m.p.length: wants a whole number above 0"),
+        ({"kind": ["learned"]}, "m.p.kind: wants a name"),
+    ],
+)
+def test_what_a_recipe_says_of_a_part_is_checked_before_it_is_made(spec, message):
+    with pytest.raises(UserError, match=re.escape(message)):
+        build("layers/position", spec, "m.p", width=8)

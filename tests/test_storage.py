@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import pickle
 import random
 import re
@@ -11,6 +12,7 @@ import resource
 import shutil
 import struct
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +24,12 @@ from safetensors.torch import load as library_load
 from safetensors.torch import save as library_save
 
 import regard
+from regard import storage
 from regard.errors import UserError
+from regard.safetensors_header import read_header
 from regard.storage import (
+    PRECISIONS,
     Folder,
-    check_header,
     clean_leftovers,
     load_tensors,
     load_weights,
@@ -162,6 +166,88 @@ def test_two_hundred_mutations_and_no_silent_load(tmp_path: Path) -> None:
     another = {name: content + b" " for name, content in FILES.items()}
     write_folder(tmp_path / "other", another)
     assert mutations(tmp_path / "model", tmp_path / "other", 200) == []
+
+
+# ------------------------------------------------------------------------------------- files that are no regular files
+
+
+def sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(3 << 30)
+
+
+SPECIAL: dict[str, Any] = {
+    "a FIFO": os.mkfifo,
+    "a device": lambda path: path.symlink_to("/dev/zero"),
+    "a folder": Path.mkdir,
+    "larger|changed|damaged": sparse,
+}
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("name", [*FILES, "manifest.json"])
+@pytest.mark.parametrize("kind", SPECIAL)
+def test_only_regular_files_of_the_stated_size_are_opened(kind: str, name: str, tmp_path: Path) -> None:
+    write_folder(tmp_path / "model", FILES)
+    (tmp_path / "model" / name).unlink()
+    SPECIAL[kind](tmp_path / "model" / name)
+    tracemalloc.start()
+    began = time.process_time()
+    with pytest.raises(UserError, match=kind) as refused:
+        read_folder(tmp_path / "model")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert time.process_time() - began < 2 and peak < 10_000_000 and "\n" not in str(refused.value)
+
+
+@pytest.mark.timeout(30)
+def test_a_header_of_something_else_than_a_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for path in (tmp_path / "fifo", Path("/dev/zero"), tmp_path, tmp_path / "none"):
+        with pytest.raises(UserError, match="cannot be read"):
+            load_weights(path)
+
+
+def test_files_beside_the_weights_are_few_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are kept in memory, so what could not be read again is not even written."""
+    monkeypatch.setattr(storage, "_MAX_SMALL", 100)
+    write_folder(
+        tmp_path / "model", {"a.txt": bytes(50), "b.txt": bytes(50), "weights.safetensors": save_weights(WEIGHTS)}
+    )
+    with pytest.raises(UserError, match=r"b\.txt: 51 bytes"):
+        write_folder(tmp_path / "other", {"a.txt": bytes(50), "b.txt": bytes(51)})
+    monkeypatch.setattr(storage, "_MAX_SMALL", 99)
+    with pytest.raises(UserError, match="may have 99"):
+        read_folder(tmp_path / "model")
+
+
+def test_shapes_from_the_header_are_those_of_the_weights(tmp_path: Path) -> None:
+    for precision in PRECISIONS:
+        write_folder(
+            tmp_path / "model", {"weights.safetensors": save_weights({**WEIGHTS, "n": torch.arange(3)}, precision)}
+        )
+        folder = read_folder(tmp_path / "model")
+        meta, real = folder.weights_on_meta(), folder.weights()
+        assert meta.keys() == real.keys() and all(tensor.is_meta for tensor in meta.values())
+        assert all((meta[k].shape, meta[k].dtype) == (real[k].shape, real[k].dtype) for k in real)
+
+
+@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_fuzzed_manifests(count: int, tmp_path: Path) -> None:
+    """Any manifest is either the one that was written or refused with one line."""
+    write_folder(tmp_path / "model", FILES)
+    path, chance = tmp_path / "model" / "manifest.json", random.Random(1)
+    good = path.read_bytes()
+    pieces = [b"[" * 2000, b"{", b"}", b'"', b"-1", b"9" * 5000, b"null", b"\xff", b"\x00", b"../x", b"1e999", b"NaN"]
+    for _ in range(count):
+        content = bytearray(good)
+        for _ in range(chance.randint(1, 3)):
+            at = chance.randrange(len(content))
+            content[at : at + chance.randrange(12)] = chance.choice([*pieces, chance.randbytes(3)])
+        path.write_bytes(content)
+        with pytest.raises(UserError) as refused:
+            read_folder(tmp_path / "model")
+        assert "\n" not in str(refused.value) and str(refused.value).isprintable()
 
 
 # ------------------------------------------------------------------------------------------------------------- tensors
@@ -332,7 +418,7 @@ def test_hostile_files_are_refused_quickly(name: str, tmp_path: Path) -> None:
         assert "\n" not in str(refusal.value) and len(str(refusal.value)) < 400
     if name != "NaN":
         with pytest.raises(UserError):
-            check_header(content)  # before the library, which knows some of these tricks, has seen it
+            read_header(content)  # before the library, which knows some of these tricks, has seen it
 
 
 def measure_hostile_memory() -> None:
@@ -358,7 +444,7 @@ def measure_largest_header() -> None:
     count = 100_000
     content = packed({str(i): entry([], 4 * i, 4 * i + 4) for i in range(count)}, bytes(4 * count))
     began = time.process_time()
-    check_header(content)
+    read_header(content)
     raise SystemExit(0 if time.process_time() - began < 1 else 1)
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.models import model_names
+from regard.cli.terminal import harmless
 
 
 class Program(StrEnum):
@@ -42,4 +43,4 @@ def export(
 
     folder = write(model, out, precision)
     size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
-    typer.echo(f"{folder}  {size:.1f} MB")
+    typer.echo(harmless(f"{folder}  {size:.1f} MB"))

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.inputs import shown
 from regard.cli.models import model_names
-from regard.cli.terminal import aligned, as_json, say
+from regard.cli.terminal import aligned, as_json, say, shown
 from regard.cli.translate import writing_may_fail
 from regard.errors import UserError
 

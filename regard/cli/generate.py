@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from regard.cli.inputs import shown
 from regard.cli.models import model_names
-from regard.cli.terminal import as_json, harmless, one_line, say
+from regard.cli.terminal import as_json, one_line, say, shown
 from regard.cli.translate import writing_may_fail
 from regard.errors import UserError
 
@@ -147,7 +146,7 @@ def _tree(one: Generated) -> dict[str, Any]:
 
 
 def _line(token: str, probability: float) -> str:
-    return f"{harmless(one_line(token))}\t{probability:.4f}\n"
+    return f"{shown(one_line(token))}\t{probability:.4f}\n"
 
 
 def _encoded(text: str) -> bytes:

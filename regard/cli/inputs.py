@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.cli.pipes import arriving_lines, decode_line
 from regard.cli.progress import progress_bar
-from regard.cli.terminal import harmless, say
+from regard.cli.terminal import say, shown
 from regard.cli.translate import lines_waiting, writing_may_fail
 from regard.errors import UserError
 
@@ -138,10 +138,3 @@ def _is(argument: str, what: Callable[[Path], bool]) -> bool:
 
 def _beginning(argument: str) -> str:
     return argument if len(argument) <= 200 else f"{argument[:197]}..."
-
-
-def shown(text: str) -> str:
-    """Harmless where a person reads it; several lines stay several, and columns columns."""
-    if not sys.stdout.isatty():
-        return text
-    return "\n".join("\t".join(map(harmless, line.split("\t"))) for line in text.split("\n"))

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import enum
 import json
-import re
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-from regard.harmless import harmless, one_line
-
-UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""What JSON leaves as it is although it ends lines, steers terminals or is not valid in UTF-8."""
+from regard.harmless import CONTROLS, harmless, one_line
 
 
 def say(message: str) -> None:
@@ -20,6 +16,16 @@ def say(message: str) -> None:
     line = harmless(one_line(f"regard: {message}"))
     encoding = sys.stderr.encoding or "utf-8"
     print(line.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
+
+
+def shown(text: str) -> str:
+    """A result as it goes to stdout: to the byte into a pipe, escaped where a person reads it.
+
+    Several lines stay several, and columns columns.
+    """
+    if not sys.stdout.isatty():
+        return text
+    return "\n".join("\t".join(map(harmless, line.split("\t"))) for line in text.split("\n"))
 
 
 def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
@@ -43,4 +49,4 @@ class Precision(enum.StrEnum):
 def as_json(value: Any) -> str:
     """One line of JSON without a character that ends lines or steers terminals: those are written as `\\uXXXX`."""
     written = json.dumps(value, ensure_ascii=False)
-    return UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", written)
+    return CONTROLS.sub(lambda found: json.dumps(found[0])[1:-1] if found[0] != "\x7f" else "\\u007f", written)

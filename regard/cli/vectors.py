@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.progress import parts_bar
-from regard.cli.terminal import Format, as_json, harmless, say
+from regard.cli.terminal import Format, as_json, say, shown
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -129,4 +129,4 @@ def _tell(found: list[tuple[str, float]], format: Format) -> None:
     if format is Format.json:
         typer.echo(as_json([{"word": word, "cosine": round(cosine, 6)} for word, cosine in found]))
     else:
-        typer.echo("\n".join(f"{harmless(word)}\t{cosine:.4f}" for word, cosine in found))
+        typer.echo("\n".join(f"{shown(word)}\t{cosine:.4f}" for word, cosine in found))

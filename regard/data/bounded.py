@@ -8,10 +8,13 @@ from pathlib import Path
 
 from regard.data.corpus.reading import check_file
 from regard.errors import UserError
+from regard.regular_files import open_regular, read_regular
 
 
 def check_size(file: Path, limit: int) -> None:
     """Refuses a file that is not there or has more than `limit` bytes."""
+    if file.exists() and not file.is_file() and not file.is_dir():
+        raise UserError(f"{file} is a pipe or a device, not a regular file; save its content to a file first")
     check_file(file)
     size = file.stat().st_size
     if size > limit:
@@ -23,8 +26,8 @@ def read_bytes(file: Path, limit: int, unpacked: int) -> bytes:
     check_size(file, limit)
     try:
         if file.suffix != ".gz":
-            return file.read_bytes()
-        with gzip.open(file, "rb") as stream:
+            return read_regular(file, limit)
+        with open_regular(file) as packed, gzip.open(packed, "rb") as stream:
             content = stream.read(unpacked + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(

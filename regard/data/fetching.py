@@ -17,6 +17,7 @@ import os
 import shutil
 import socket
 import ssl
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -25,17 +26,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 from urllib.parse import urlsplit
 
-from regard.data.known import DataSet, File, check_address, on_this_machine
+from regard.data.http_opener import opener
+from regard.data.known import DataSet, File, check_address
 from regard.errors import UserError
+from regard.watchdog import watchdog
 
 Show = Callable[[int, int, str], None]
 """Is told how many bytes there are, of how many, and of which file."""
 PAUSES = (1.0, 2.0, 4.0)
 """Seconds before another try; after so many tries in a row that brought nothing, it is given up."""
 CHUNK = 1 << 16
+SLOWEST = 1000
+"""Bytes a second: a server that sends less for twice the timeout is taken for one that does not answer."""
 TRY_AGAIN = {408, 425, 429, 500, 502, 503, 504}
 OFFLINE = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL}
 
@@ -326,6 +330,10 @@ class _Cut(Exception):
     """Something that another try may mend."""
 
 
+class _TooSlow(_Cut):
+    """A line that brings something, but too little to wait for."""
+
+
 def _download(url: str, part: _Part, show: Show, timeout: float, pauses: Sequence[float], by_hand: str) -> str:
     file = part.file
     if part.size and (form := _form(part.path, file)):  # it was all there when somebody stopped us
@@ -336,7 +344,7 @@ def _download(url: str, part: _Part, show: Show, timeout: float, pauses: Sequenc
         try:
             _receive(url, part, show, timeout, by_hand)
         except _Cut as cut:
-            if part.size - begin >= CHUNK:
+            if part.size - begin >= CHUNK and not isinstance(cut, _TooSlow):
                 left = list(pauses)  # a line that brings something is worth waiting for
             if not left:
                 kept = f" ({part.size:,} bytes are kept for the next try)" if part.size else ""
@@ -358,8 +366,22 @@ def _receive(url: str, part: _Part, show: Show, timeout: float, by_hand: str) ->
     headers = {"User-Agent": "regard", "Accept-Encoding": "identity"}
     if begin:
         headers["Range"] = f"bytes={begin}-"
+    peer: list[socket.socket] = []
+    received = 0
+
+    def slow() -> bool:
+        nonlocal received
+        gained, received = received, 0
+        return gained < SLOWEST * 2 * timeout
+
+    request = urllib.request.Request(url, headers=headers)
+    too_slow = f"sent less than {SLOWEST:,} bytes a second for {2 * timeout:g} s"
+    ended = threading.Event()
     try:
-        with _opener(url).open(urllib.request.Request(url, headers=headers), timeout=timeout) as response:
+        with (
+            watchdog(lambda: peer[-1] if peer else None, 2 * timeout, slow) as ended,
+            opener(url, peer.append).open(request, timeout=timeout) as response,
+        ):
             if response.status != 206 or not response.headers.get("Content-Range", "").startswith(f"bytes {begin}-"):
                 part.empty()
             said = response.headers.get("Content-Length", "")
@@ -372,9 +394,12 @@ def _receive(url: str, part: _Part, show: Show, timeout: float, by_hand: str) ->
                         f"nothing was replaced; {by_hand}"
                     )
                 part.write(chunk)
+                received += len(chunk)
                 show(part.size, min(whole, file.limit) or file.size, file.name)
-            if part.size < whole:
+            if part.size < whole and not ended.is_set():
                 raise _Cut(f"ended after {part.size:,} of {whole:,} bytes")
+        if ended.is_set():
+            raise _TooSlow(too_slow)
     except urllib.error.HTTPError as error:
         error.close()
         if error.code == 416 and begin:
@@ -386,6 +411,8 @@ def _receive(url: str, part: _Part, show: Show, timeout: float, by_hand: str) ->
     except (http.client.InvalidURL, ValueError) as error:
         raise UserError(f"{url}: not an address, or leads to none: {error}") from None
     except (OSError, http.client.HTTPException) as error:
+        if ended.is_set():
+            raise _TooSlow(too_slow) from None
         reason = getattr(error, "reason", error)
         why = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
         if isinstance(reason, ssl.SSLCertVerificationError):
@@ -393,19 +420,3 @@ def _receive(url: str, part: _Part, show: Show, timeout: float, by_hand: str) ->
         if isinstance(reason, socket.gaierror | ConnectionRefusedError) or getattr(reason, "errno", 0) in OFFLINE:
             raise UserError(f"{urlsplit(url).netloc} cannot be reached ({why}); {by_hand}") from None
         raise _Cut(why) from None
-
-
-class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows only where `check_address` lets it."""
-
-    def redirect_request(
-        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
-    ) -> urllib.request.Request | None:
-        check_address(newurl, req.full_url)
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-def _opener(url: str) -> urllib.request.OpenerDirector:
-    check_address(url)
-    direct = on_this_machine(url)
-    return urllib.request.build_opener(urllib.request.ProxyHandler({} if direct else None), _Redirects())

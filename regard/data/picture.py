@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ from regard.errors import UserError
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Opened
-    from PIL.Image import Transpose
 
 Pixels = UInt8[np.ndarray, "H W C"]
 """Grey (one channel) or red, green and blue."""
@@ -26,10 +25,13 @@ FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP")
 ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp")
 MOST_BYTES = 20_000_000
 MOST_PIXELS = 25_000_000
+MOST_WEBP_PIXELS = 12_000_000
+"""A kilobyte may hold that many pixels of one colour, and the decoder of WebP keeps four copies of them, not one."""
 MOST_EXIF = 1 << 18
 """Bytes: a camera writes a fraction of it. Of numbers in there a decoder makes objects, twenty times as large."""
 
 _GREY = ("1", "L", "LA", "La", "I", "F")
+_BAND = 1 << 20  # pixels
 _ORIENTATION = 0x0112  # EXIF's tag: how the camera was held
 _EXIF_SEGMENT = re.compile(rb"\xff\xe1(..)Exif\0\0", re.DOTALL)
 
@@ -58,15 +60,19 @@ def decode_picture(
 
     if len(data) > MOST_BYTES:
         raise UserError(f"{where}: has {megabytes(len(data))}; {megabytes(MOST_BYTES)} are the most")
-    many = UserError(f"{where}: has more than {MOST_PIXELS // 1_000_000} million pixels; make it smaller")
+
+    def many(most: int) -> UserError:
+        return UserError(f"{where}: has more than {most // 1_000_000} million pixels; make it smaller")
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what is odd but readable is nobody's concern here
             if _exif_of_jpeg(data) > MOST_EXIF:
                 raise ValueError("too much EXIF data")
             with Image.open(io.BytesIO(data), formats=FORMATS) as opened:  # reads the header only
-                if opened.width * opened.height > MOST_PIXELS:
-                    raise many
+                most = MOST_WEBP_PIXELS if opened.format == "WEBP" else MOST_PIXELS
+                if opened.width * opened.height > most:
+                    raise many(most)
                 # A photograph with a second one behind it, for depth, does not move.
                 if getattr(opened, "is_animated", False) and opened.format != "MPO":
                     if still:
@@ -76,7 +82,7 @@ def decode_picture(
     except UserError:
         raise
     except Image.DecompressionBombError:
-        raise many from None
+        raise many(MOST_PIXELS) from None
     except UnidentifiedImageError:
         raise UserError(f"{where}: is no picture that can be read; use PNG, JPEG, GIF, BMP or WebP") from None
     except Exception:  # a broken file raises whatever its decoder stumbles over
@@ -87,7 +93,7 @@ def pixels_of(opened: Opened, shortest: int) -> Pixels:
     """Decodes what is open, the current frame where there are several."""
     from PIL import Image
 
-    image, wanted = opened, opened.size
+    wanted = opened.size
     side = min(opened.size)
     if side < 1:
         raise ValueError("no pixels")
@@ -95,43 +101,60 @@ def pixels_of(opened: Opened, shortest: int) -> Pixels:
         wanted = (max(1, opened.width * shortest // side), max(1, opened.height * shortest // side))
         opened.draft(None, wanted)  # a JPEG is then decoded at a fraction of its size
     opened.load()
-    turned = _turned(opened)
-    if image.mode.startswith("I"):  # sixteen bits of grey, which Pillow would clip and not scale
-        deep = np.asarray(image).astype(np.int64) >> 8
-        image = Image.fromarray(deep.clip(0, 255).astype(np.uint8))
-    mode = "L" if image.mode in _GREY else "RGB"
-    if image.has_transparency_data:
-        white = Image.new("RGBA", image.size, "white")
-        white.alpha_composite(image.convert("RGBA"))
-        image = white
-    image = image.convert(mode)
-    if image.size != wanted:
-        image = image.resize(wanted, Image.Resampling.BICUBIC, reducing_gap=3.0)
-    if turned is not None:
-        image = image.transpose(turned)
-    pixels = np.array(image)
+    turn = _turn(opened)
+    grey = opened.mode in _GREY or opened.mode.startswith("I;")
+    if opened.size != wanted:
+        whole = Image.new("L" if grey else "RGB", opened.size)
+        for top, band in _flat_bands(opened, grey):
+            whole.paste(band, (0, top))
+        pixels = _array(whole.resize(wanted, Image.Resampling.BICUBIC, reducing_gap=3.0))
+    else:
+        pixels = np.empty((opened.height, opened.width, 1 if grey else 3), np.uint8)
+        for top, band in _flat_bands(opened, grey):
+            pixels[top : top + band.height] = _array(band)
+    return np.ascontiguousarray(turn(pixels))
+
+
+def _flat_bands(opened: Opened, grey: bool) -> Iterator[tuple[int, Opened]]:
+    """The picture in grey or colour, on white where it is transparent, some rows at a time: each conversion copies, and
+    copies of a large picture are several times what comes of it."""
+    from PIL import Image
+
+    for top in range(0, opened.height, rows := max(1, _BAND // opened.width)):
+        band: Opened = opened.crop((0, top, opened.width, min(top + rows, opened.height)))
+        if band.mode.startswith("I"):  # sixteen bits of grey, which Pillow would clip and not scale
+            deep = np.asarray(band).astype(np.int64) >> 8
+            band = Image.fromarray(deep.clip(0, 255).astype(np.uint8))
+        elif band.has_transparency_data:
+            white = Image.new("RGBA", band.size, "white")
+            white.alpha_composite(band.convert("RGBA"))
+            band = white
+        yield top, band.convert("L" if grey else "RGB")
+
+
+def _array(image: Opened) -> Pixels:
+    pixels = np.asarray(image)
     return pixels if pixels.ndim == 3 else pixels[..., None]
 
 
-def _turned(opened: Opened) -> Transpose | None:
-    """How to turn a photograph upright; one whose EXIF data are broken stays as it is."""
-    from PIL.Image import Transpose as T
-
+def _turn(opened: Opened) -> Callable[[Pixels], Pixels]:
+    """What turns a photograph upright; one whose EXIF data are broken stays as it is."""
     if len(opened.info.get("exif") or opened.info.get("Raw profile type exif") or "") > MOST_EXIF:
         raise ValueError("too much EXIF data")
-    turns: dict[object, Transpose] = {
-        2: T.FLIP_LEFT_RIGHT,
-        3: T.ROTATE_180,
-        4: T.FLIP_TOP_BOTTOM,
-        5: T.TRANSPOSE,
-        6: T.ROTATE_270,
-        7: T.TRANSVERSE,
-        8: T.ROTATE_90,
-    }
     try:
-        return turns.get(opened.getexif().get(_ORIENTATION))
+        orientation = opened.getexif().get(_ORIENTATION)
     except Exception:
-        return None
+        orientation = None
+    turns: dict[object, Callable[[Pixels], Pixels]] = {
+        2: lambda pixels: pixels[:, ::-1],
+        3: lambda pixels: pixels[::-1, ::-1],
+        4: lambda pixels: pixels[::-1],
+        5: lambda pixels: pixels.swapaxes(0, 1),
+        6: lambda pixels: np.rot90(pixels, -1),
+        7: lambda pixels: pixels[::-1, ::-1].swapaxes(0, 1),
+        8: lambda pixels: np.rot90(pixels),
+    }
+    return turns.get(orientation, lambda pixels: pixels)
 
 
 def _exif_of_jpeg(data: bytes) -> int:

@@ -14,7 +14,7 @@ from regard.decoder.transformer import DecoderLayer, empty_slots, places_in_slot
 from regard.errors import UserError
 from regard.layers.attend import as_cost
 from regard.layers.embedding import TokenEmbedding
-from regard.layers.halting import Halting
+from regard.layers.halting import Halting, check_steps
 from regard.layers.position.sinusoidal import Sinusoidal
 from regard.layers.precision import computed_in
 from regard.layers.residual import last_norm
@@ -54,6 +54,7 @@ class UniversalDecoder(Decoder):
             raise UserError(
                 f"model.decoder: is {width} wide, but looks at vectors of {memory_width}; make the widths equal"
             )
+        check_steps(layers, "model.decoder")
         super().__init__(TokenEmbedding(vocabulary, width, "none", dropout, scale), width, tie)
         self.steps, self.heads, self.ponder_cost = layers, heads, ponder_cost
         self.position = registry.build("layers/position", position, "model.position", width=width)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from regard import registry
 from regard.encoder.transformer import EncoderLayer
-from regard.layers.halting import Halting
+from regard.layers.halting import Halting, check_steps
 from regard.layers.position.sinusoidal import Sinusoidal
 from regard.layers.residual import last_norm
 from regard.layers.watch import told_together
@@ -42,6 +42,7 @@ class UniversalEncoder(nn.Module):
         epsilon: float = 0.01,
     ):
         super().__init__()
+        check_steps(layers, "model.encoder")
         self.width, self.steps, self.ponder_cost = width, layers, ponder_cost
         self.position = registry.build("layers/position", position, "model.position", width=width)
         self.clock = Sinusoidal(width)

@@ -12,7 +12,16 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.errors import UserError
 from regard.layers.watch import Watched
+
+MAX_STEPS = 128
+"""Steps cost time and memory but no weights, so unlike layers they are not limited by a model's weight file."""
+
+
+def check_steps(steps: int, where: str) -> None:
+    if not 1 <= steps <= MAX_STEPS:
+        raise UserError(f"{where}.layers: a universal Transformer takes 1 to {MAX_STEPS} steps, given {steps}")
 
 
 class Halting(Watched):

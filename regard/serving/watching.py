@@ -8,16 +8,17 @@ from __future__ import annotations
 import functools
 import os
 import stat
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from regard.config import parse_toml
+from regard.errors import UserError
 from regard.locking import is_held
 from regard.serving.metric_lines import Part, checked, lines_backwards, read_on, read_plain
 
 METRICS, LOCK = "metrics.jsonl", "lock"
-MOST_ENTRIES = 2000
+MOST_ENTRIES = 50_000
 """Folders that are looked into."""
 MOST_RUNS = 200
 """Runs that are told, the newest."""
@@ -33,33 +34,47 @@ class Runs:
 
     def all(self) -> list[dict[str, Any]]:
         """The newest first."""
-        found = sorted(self._folders().items(), key=lambda run: -_changed(run[1]))[:MOST_RUNS]
-        return [_told(name, place) for name, place in found]
+        return self.newest()[0]
+
+    def newest(self) -> tuple[list[dict[str, Any]], int]:
+        """Those that are told, the newest first, and how many older ones there are besides."""
+        found = sorted(self._folders(), key=lambda run: -_changed(run[1]))
+        return [_told(name, place) for name, place in found[:MOST_RUNS]], len(found[MOST_RUNS:])
 
     def read(self, name: str, since: int, mark: str, every: int) -> tuple[dict[str, Any], Part] | None:
         """A run as it stands, and what it has written since; None for a name that no run has."""
-        place = self._folders().get(name)
+        first = name.partition("/")[0]
+        place = dict(self._folders(first)).get(name)
         if place is None:
             return None
         told = _told(name, place)  # before its file is read: what ended in between is told next time
         return told, read_on(place / METRICS, since, mark, every)
 
-    def _folders(self) -> dict[str, Path]:
-        """Runs by their names: `NAME`, or `NAME/fold-1` where a folder holds several."""
-        found: dict[str, Path] = {}
+    def _folders(self, only: str = "") -> Iterator[tuple[str, Path]]:
+        """Runs by their names: `NAME`, or `NAME/fold-1` where a folder holds several; with `only`, of one NAME."""
+        left = MOST_ENTRIES
         for name, place in _inside(self.folder):
+            if left <= 0:
+                return
+            left -= 1
+            if only and name != only:
+                continue
             if _is_run(place):
-                found[name] = place
-            else:
-                found |= {f"{name}/{inner}": deeper for inner, deeper in _inside(place) if _is_run(deeper)}
-        return found
+                yield name, place
+                continue
+            for inner, deeper in _inside(place):
+                left -= 1
+                if left <= 0:
+                    return
+                if _is_run(deeper):
+                    yield f"{name}/{inner}", deeper
 
 
 def _inside(folder: Path) -> Iterator[tuple[str, Path]]:
     """Folders in a folder that are no links."""
     try:
         with os.scandir(folder) as entries:
-            for _, entry in zip(range(MOST_ENTRIES), entries):
+            for entry in entries:
                 if entry.is_dir(follow_symlinks=False) and entry.name.isprintable() and not entry.name.startswith("."):
                     yield entry.name, Path(entry.path)
     except OSError:
@@ -118,8 +133,8 @@ def _kept(path: Path, changed: int, size: int) -> dict[str, Any]:
 
 def _said(recipe: bytes) -> dict[str, Any]:
     try:
-        read = tomllib.loads(recipe.decode())
-    except (ValueError, RecursionError):
+        read = parse_toml(recipe.decode())
+    except (UnicodeDecodeError, UserError):
         read = {}
     training = read.get("training")
     training = training if isinstance(training, dict) else {}

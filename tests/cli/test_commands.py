@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import subprocess
 import sys
@@ -138,7 +139,32 @@ def test_what_is_a_recipe_and_what_a_setting(tmp_path: Path, monkeypatch):
         recipe_and_overrides(["one", "two"])
 
 
+@pytest.mark.parametrize(
+    "number", [*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200B, 0x2060, 0xFEFF, 0x9B, 0xE0041]
+)
+def test_characters_that_reorder_or_hide_text_are_spelled_out(number: int):
+    shown = harmless(f"a{chr(number)}b")
+    assert shown.isascii() and shown.isprintable() and f"{number:x}" in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "می\u200cخواهم",  # Persian: ZWNJ keeps two letters apart
+        "👩\u200d💻 ❤\ufe0f",  # one emoji made of two, and one in colour
+        "שלום (C++)\u200f, مرحبا\u061c",  # marks that put a bracket on its side
+        "ខ្ញុំ\u200bជា\u200bនិស្សិត",  # Khmer: words end with a zero-width space
+        "Donau\u00addampfschiff 葛\U000e0100城",  # a soft hyphen; a variant of a Chinese character
+    ],
+)
+def test_text_of_every_script_stays_readable(text: str):
+    assert harmless(text) == text
+
+
 def test_text_cannot_steer_a_terminal_or_break_a_line():
     assert harmless("a\x1b[31mb\x9b2Jc\x07\u200dé") == "a\\x1b[31mb\\x9b2Jc\\x07\u200dé"
+    assert harmless("a\u202eb\u2066c\U000e0041d\u2028e\udce9f") == "a\\u202eb\\u2066c\\U000e0041d\\u2028e\\udce9f"
     assert one_line("a\tb\r\nc\u2028d\x85e") == "a b c d e"
+    unsafe = "\u202e\u2069\u200b\U000e0041\x7f"
+    assert as_json(unsafe).isascii() and json.loads(as_json(unsafe)) == unsafe
     assert as_json({"é": "\x1b\x9b\u2028\ud800"}) == '{"é": "\\u001b\\u009b\\u2028\\ud800"}'

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import struct
+import time
 from pathlib import Path
 
 import numpy as np
@@ -101,6 +104,42 @@ def test_limits_hold_before_anything_is_decoded(tmp_path: Path, monkeypatch: pyt
     assert "million pixels a frame" in refused(path)
     monkeypatch.setattr(clip, "BYTES", 100)
     assert "MB are the most" in refused(path)
+
+
+def hand_made(width: int, height: int, frames: int, between: bytes = b"", after: bytes = b"") -> bytes:
+    """A GIF of a large canvas and frames of one pixel: twenty bytes each, whatever the canvas takes in memory."""
+    frame = b"," + struct.pack("<HHHHB", 0, 0, 1, 1, 0) + b"\x02\x02\x44\x01\x00" + between
+    begin = b"GIF89a" + struct.pack("<HHBBB", width, height, 0x80, 0, 0) + b"\0\0\0\xff\xff\xff"
+    return begin + frame * frames + after + b";"
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "frames"), [(65535, 60, 50), (60, 65535, 50), (2000, 2000, 51), (1, 1, 501)]
+)
+def test_a_kilobyte_does_not_become_gigabytes(
+    width: int, height: int, frames: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = hand_made(width, height, frames)
+    assert len(content) < 8200
+    monkeypatch.setattr(clip, "pixels_of", lambda *_: pytest.fail("decoded"))
+    with pytest.raises(UserError, match="are the most"):
+        clip.decode_gif(content, "a.gif", 1024)
+
+
+def test_frames_are_counted_as_pillow_does(tmp_path: Path) -> None:
+    comment, odd = b"!\xfe\x03abc\x01d\x00", b"\x00\x01zzz"
+    made = [hand_made(4, 4, frames, *more) for frames in (1, 2, 7) for more in [(), (comment,), (odd,), (odd, comment)]]
+    made += [gif(tmp_path, list(random_clips(4, size=16)[0])).read_bytes()]
+    for content in made:
+        with Pillow.open(io.BytesIO(content)) as opened:
+            assert clip._count_frames(content) == opened.n_frames
+
+
+def test_very_many_frames_are_refused_quickly() -> None:
+    began = time.process_time()
+    with pytest.raises(UserError, match="frames; 500 are the most"):
+        clip.decode_gif(hand_made(9, 9, 100_000), "a.gif", 8)
+    assert time.process_time() - began < 10
 
 
 def test_what_is_no_gif_is_refused(tmp_path: Path) -> None:

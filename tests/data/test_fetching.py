@@ -24,6 +24,7 @@ import pytest
 
 from regard.data import fetching
 from regard.data.fetching import get, present
+from regard.data.http_opener import Redirects
 from regard.data.known import DataSet, File, check_address, data_set, known
 from regard.errors import UserError
 
@@ -143,6 +144,22 @@ class Server:
             request.wfile.write(self.content[begin : begin + 10_000])
             time.sleep(0.2)
 
+    def trickle(self, headers: bool = False, first: int = 0) -> Callable[[BaseHTTPRequestHandler], None]:
+        """A byte now and then, for ever: of the body, after `first` bytes, or of a header."""
+
+        def answer(request: BaseHTTPRequestHandler) -> None:
+            begin = int((request.headers.get("Range") or "bytes=0-").removeprefix("bytes=").rstrip("-"))
+            content = self.content[begin:]
+            request.wfile.write(b"HTTP/1.1 206 Partial\r\n")
+            request.wfile.write(b"Content-Range: bytes %d-%d/*\r\n" % (begin, len(self.content) - 1))
+            request.wfile.write(b"Content-Length: %d\r\n" % len(content) + (b"X-Long: " if headers else b"\r\n"))
+            request.wfile.write(b"" if headers else content[:first])
+            for number in range(500):
+                request.wfile.write(b"a" if headers else content[first + number : first + number + 1])
+                time.sleep(0.02)
+
+        return answer
+
 
 @pytest.fixture
 def server():
@@ -183,6 +200,23 @@ def test_a_cut_line_goes_on_where_it_stopped(server, tmp_path):
     fetch(tiny(plain(server.url)), tmp_path)
     assert [asked for _, asked in server.asked] == [None, "bytes=100000-", "bytes=100000-"]
     assert (tmp_path / "tiny/a.txt").read_bytes() == TEXT
+
+
+@pytest.mark.parametrize(("headers", "first"), [(False, 0), (False, 70_000), (True, 0)])
+def test_a_server_that_drips_is_given_up(headers, first, server, tmp_path, monkeypatch):
+    """Every byte comes well within the timeout, so that no timeout ends it."""
+    monkeypatch.setattr(fetching, "SLOWEST", 10_000_000)
+    server.faults = [server.trickle(headers, first) for _ in range(9)]
+    began = time.monotonic()
+    message = refused(tiny(plain(server.url)), tmp_path, timeout=0.3, tries=2)
+    assert "sent less than 10,000,000 bytes a second for 0.6 s" in message and len(server.asked) == 3
+    assert time.monotonic() - began < 30
+    if not headers:
+        assert "bytes are kept for the next try" in message
+        server.faults = []
+        monkeypatch.undo()
+        fetch(tiny(plain(server.url)), tmp_path)
+        assert (tmp_path / "tiny/a.txt").read_bytes() == TEXT and server.asked[-1][1] > "bytes=0-"
 
 
 def test_a_cut_in_chunks_is_noticed(server, tmp_path):
@@ -269,7 +303,7 @@ def test_a_redirect_elsewhere_is_refused(server, tmp_path, place):
 
 def test_a_redirect_never_leaves_https():
     asked = urllib.request.Request("https://example.org/a.txt")
-    follow = fetching._Redirects().redirect_request
+    follow = Redirects().redirect_request
     assert follow(asked, None, 302, "", {}, "https://example.com/b.txt").full_url == "https://example.com/b.txt"
     for place in ("http://example.org/a.txt", "http://127.0.0.1/a.txt"):
         with pytest.raises(UserError, match=f"https://example.org/a.txt leads to {place}: only https"):

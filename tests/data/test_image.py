@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import resource
 import struct
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from PIL import Image as Pillow
 from regard.data import picture
 from regard.data.input.image import Image
 from regard.errors import UserError
+from tests.training.toys import run_child
 
 
 def random_images(count: int, height: int, width: int, channels: int, seed: int = 0) -> list[np.ndarray]:
@@ -221,6 +223,47 @@ def test_what_is_transparent_is_white() -> None:
     assert decoded(palette, "GIF", transparency=0)[0].tolist() == [[255, 255, 255], [50, 60, 70]]
 
 
+@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "LA", "P", "1", "I;16"])
+def test_pixels_do_not_depend_on_the_bands_they_are_converted_in(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = Pillow.fromarray(random_images(1, 33, 20, 3)[0])
+    image = noise.convert("I").convert(mode) if mode == "I;16" else noise.convert(mode)
+    if mode in ("RGBA", "LA"):
+        image.putalpha(Pillow.fromarray(random_images(1, 33, 20, 1, seed=1)[0][..., 0]))
+    content = encoded(image)
+    whole = [picture.decode_picture(content, "here", shortest) for shortest in (0, 7)]
+    monkeypatch.setattr(picture, "_BAND", 64)
+    for shortest, pixels in zip((0, 7), whole):
+        assert np.array_equal(picture.decode_picture(content, "here", shortest), pixels)
+
+
+def measure_large_picture(content: bytes, size: int) -> None:
+    """In a process of its own, whose peak nobody else has raised."""
+    decoded(Pillow.new("RGBA", (9, 9)))
+    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        assert len(picture.decode_picture(content, "here")) == size
+    except UserError as error:
+        assert "million pixels" in str(error)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held
+    raise SystemExit(0 if grown < 260_000 else 1)
+
+
+@pytest.mark.parametrize(("mode", "form"), [("P", "GIF"), ("RGBA", "PNG"), ("RGBA", "WEBP")])
+def test_a_few_kilobytes_do_not_become_half_a_gigabyte(mode: str, form: str) -> None:
+    options: dict[str, Any] = {"transparency": 0} if mode == "P" else {"lossless": True} if form == "WEBP" else {}
+    content = encoded(Pillow.new(mode, (5000, 5000)), form, **options)
+    assert len(content) < 100_000 and run_child(measure_large_picture, content, 5000) == 0
+
+
+@pytest.mark.timeout(20)
+def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo.png")
+    (tmp_path / "zero.png").symlink_to("/dev/zero")
+    for name in ("fifo.png", "zero.png"):
+        with pytest.raises(UserError, match="is a pipe or a device, not a regular file"):
+            plain().read(str(tmp_path / name))
+
+
 @pytest.mark.parametrize("orientation", range(10))
 def test_photographs_are_turned_upright(orientation: int) -> None:
     """What EXIF 1 to 8 say of the pixels [[1, 2], [3, 4]]; other numbers say nothing."""
@@ -348,10 +391,10 @@ def test_too_many_bytes_are_never_read(tmp_path: Path, monkeypatch: pytest.Monke
     with path.open("wb") as stream:
         stream.truncate(20_000_001)  # a hole: no space is taken
 
-    def read_bytes(self: Any) -> bytes:
-        raise AssertionError("it was read")
+    def opened(*_: Any) -> int:
+        raise AssertionError("it was opened")
 
-    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    monkeypatch.setattr(os, "open", opened)
     with pytest.raises(UserError, match="large.png has 20 MB; 20 MB are the most"):
         plain().read(str(path))
     with pytest.raises(UserError, match="here: has 20 MB"):
@@ -368,7 +411,7 @@ def test_paths_that_lead_nowhere(tmp_path: Path) -> None:
         ("cat.png/more", "does not exist"),
         ("x" * 5000, "cannot be read (File name too long)"),
         ("a\0b", "does not exist"),
-        ("pipe", "does not exist"),
+        ("pipe", "is a pipe or a device"),
     ]:
         with pytest.raises(UserError) as error:
             plain().read(str(tmp_path / name))
@@ -379,10 +422,10 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     path = tmp_path / "cat.png"
     path.write_bytes(SHARP)
 
-    def refused(self: Any) -> bytes:
+    def refused(*_: Any) -> int:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", refused)
+    monkeypatch.setattr(os, "open", refused)
     with pytest.raises(UserError, match="cannot be read .Permission denied."):
         plain().read(str(path))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -180,5 +182,18 @@ def test_a_file_nobody_may_open_is_refused(tmp_path: Path, monkeypatch: pytest.M
         raise PermissionError(13, "Permission denied")
 
     path = saved(tmp_path, np.zeros(100), 8000)
-    monkeypatch.setattr(Path, "read_bytes", forbidden)
+    monkeypatch.setattr(os, "open", forbidden)
     assert "a.wav: cannot be read (Permission denied)" in refused(path)
+
+
+def test_many_channels_take_no_more_memory_than_one(tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).integers(-(2**15), 2**15, (20_000, 512), dtype=np.int16)
+    path = saved(tmp_path, noise, 8000)
+    content = Path(path).read_bytes()
+    sound.read_sound(content, path)
+    tracemalloc.start()
+    found = sound.read_sound(content, path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert np.allclose(found.samples, (noise / 2**15).mean(axis=1), atol=1e-6)
+    assert peak < 10_000_000  # at once it would be 40 MB

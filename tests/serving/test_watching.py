@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from serving.calling import call
 from serving.fakes import FakeEngine, catalogue
 
 from regard.locking import hold, is_held
+from regard.serving import watching
 from regard.serving.app import behind_doors
 from regard.serving.metric_lines import AT_ONCE, MOST_BYTES, MOST_LINES, checked, read_on
 from regard.serving.routes.runs import router
@@ -73,6 +75,26 @@ def test_the_newest_first_and_those_inside_a_folder(tmp_path: Path) -> None:
     append(tmp_path / ".hidden", log(1))
     assert [run["name"] for run in Runs(tmp_path).all()] == ["new", "crossed/fold-0", "old"]
     assert asked(tmp_path, "/crossed/fold-0")[1]["run"]["step"] == 3
+
+
+def test_of_many_runs_the_newest_are_told_and_how_many_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "MOST_RUNS", 3)
+    names = [f"run-{number}" for number in random.Random(0).sample(range(2500), 2500)]
+    for age, name in enumerate(names):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "metrics.jsonl").touch()
+        os.utime(tmp_path / name / "metrics.jsonl", (age, age))
+    status, told = asked(tmp_path, "")
+    assert status == 200 and told["older"] == 2497
+    assert [run["name"] for run in told["runs"]] == names[:-4:-1]
+    assert asked(tmp_path, f"/{names[0]}")[0] == 200, "one that is not listed can be watched"
+
+
+@pytest.mark.timeout(20)
+def test_a_recipe_that_takes_long_to_parse_is_not_parsed(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    (run / "recipe.toml").write_text("x." + ".".join("a" * 50_000) + " = 1\n")
+    assert Runs(tmp_path).all()[0]["task"] == ""
 
 
 def test_without_a_folder_there_are_no_runs(tmp_path: Path) -> None:

@@ -105,7 +105,9 @@ def read_sound(content: bytes, name: str, note: Callable[[str], None] = lambda t
             check_rate(rate, name)
             _check_length(file.frames, rate, name)
             # Never more than the header says, and mixed as it comes: many channels take no more memory than one.
-            blocks = [block.mean(axis=1) for block in file.blocks(_BLOCK, dtype="float32", always_2d=True)]
+            blocks = [
+                block.mean(axis=1) for block in file.blocks(max(1, _BLOCK // channels), dtype="float32", always_2d=True)
+            ]
     except (soundfile.SoundFileError, RuntimeError, TypeError, ValueError) as error:
         raise UserError(
             f"{name}: not a sound file that can be read ({_one_line(error)}); give WAV, FLAC or OGG"

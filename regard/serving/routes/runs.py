@@ -20,7 +20,8 @@ def router(folder: Path) -> APIRouter:
 
     @routes.get("/studio/runs")
     def all_runs() -> JSONResponse:
-        return JSONResponse({"runs": runs.all()})
+        told, older = runs.newest()
+        return JSONResponse({"runs": told} | ({"older": older} if older else {}))
 
     @routes.get("/studio/runs/{name:path}")
     def one_run(

@@ -23,6 +23,7 @@ const whole = (count) => count.toLocaleString("en");
 
 export function show(place, studio) {
   let runs = null; // the list; null before it has come
+  let older = 0; // how many runs the list leaves out
   let followed = []; // the run that is watched, and one it is compared with
   let listed = ""; // what the choices were drawn of
   let timer = 0;
@@ -119,6 +120,7 @@ export function show(place, studio) {
       const found = await studio.get("runs", mine.signal);
       if (mine.signal.aborted) return;
       runs = found.runs;
+      older = found.older ?? 0;
       update();
     } catch (error) {
       if (mine.signal.aborted) return;
@@ -147,7 +149,7 @@ export function show(place, studio) {
 
   function drawChoices(names) {
     const chosen = JSON.stringify([names, log()]);
-    const key = chosen + JSON.stringify(runs.map((run) => [run.name, run.state]));
+    const key = chosen + JSON.stringify([older, ...runs.map((run) => [run.name, run.state])]);
     if (key === listed || (listed.startsWith(chosen) && choices.querySelector("select:focus"))) return; // one may be open
     listed = key;
     const option = (run) => [run.name, `${run.name}${run.state === "running" ? " ● running" : ""}`];
@@ -159,6 +161,7 @@ export function show(place, studio) {
       runs.length ? select("Run", runs.map(option), names[0], (name) => studio.change({ run: name })) : null,
       others.length > 1 ? select("Compared with", others, names[1] ?? "", (name) => studio.change({ against: name || null })) : null,
       runs.length ? make("label", { class: "choice" }, scale, " Log scale") : null,
+      older ? make("p", { class: "note" }, `The newest ${runs.length} runs are listed; there are ${older} older ones.`) : null,
     );
   }
 

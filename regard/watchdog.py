@@ -1,0 +1,33 @@
+"""A watchdog for sockets. A socket's own timeout starts anew with every byte, so a peer that sends one now and then can
+hold a request for ever; the watchdog ends it whatever it is doing."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+
+@contextlib.contextmanager
+def watchdog(
+    connected: Callable[[], socket.socket | None], seconds: float, late: Callable[[], bool] = lambda: True
+) -> Iterator[threading.Event]:
+    """Asks `late` every so many seconds and shuts the socket down when it says so; the event tells that this was it."""
+    ended, done = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        while not done.wait(seconds):
+            if late() and (peer := connected()):
+                ended.set()
+                with contextlib.suppress(OSError):
+                    peer.shutdown(socket.SHUT_RDWR)
+                return
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield ended
+    finally:
+        done.set()
+        thread.join()
