@@ -179,8 +179,10 @@ def settle(
 
 
 def _with_data_found(recipe: Recipe) -> Recipe:
-    found = {name: [_found(path, recipe.data.root) for path in getattr(recipe.data, name)] for name in PATHS}
-    return replace(recipe, data=replace(recipe.data, **found))
+    """Every path as an absolute one."""
+    data = recipe.data
+    found: dict[str, Any] = {name: [_found(path, data.root) for path in getattr(data, name)] for name in PATHS}
+    return replace(recipe, data=replace(data, **found))
 
 
 def _with_vectors_found(recipe: Recipe) -> Recipe:

@@ -128,9 +128,7 @@ def one_line_more(file: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [other_bytes, one_line_more, Path.unlink])
-def test_changed_data_are_refused_by_name(
-    change: Callable[[Path], None], begun: tuple[Path, str], place: Path
-) -> None:
+def test_changed_data_are_refused_by_name(change: Callable[[Path], None], begun: tuple[Path, str], place: Path) -> None:
     file = place / "data" / begun[1]
     change(file)
     before = contents(place / "run")

@@ -60,11 +60,16 @@ def _growing(order: Order, note: Note) -> Pack:
     return found
 
 
+def longest_text(data: Data) -> int:
+    """Characters of a side that can have `data.max_length` tokens or fewer: pairs of more are not kept in memory."""
+    return max(4096, 32 * data.max_length)
+
+
 def named_pairs(data: Data, part: str = "valid") -> list[Pair]:
     """The pairs to validate on that the recipe names; a format that makes its own has others to test on."""
     if data.format:
         return list(made_pairs(data, part))
-    return list(read_pairs(data.valid_source, data.valid_target)) if data.valid_source else []
+    return list(read_pairs(data.valid_source, data.valid_target, kept=True)) if data.valid_source else []
 
 
 def held_out(data: Data, place: Path, note: Note, most: int | None = None) -> tuple[list[Pair], HeldOut]:
@@ -87,7 +92,7 @@ def held_out(data: Data, place: Path, note: Note, most: int | None = None) -> tu
     if (wanted or data.hold_out_test) and not (valid or test):
         sources, targets = map(list, zip(*files)) if files else ([], [])
         pairs = training_pairs(data) if data.format else read_pairs(sources, targets, mixed=most is not None)
-        valid, test = choose(islice(pairs, most), [wanted, data.hold_out_test])
+        valid, test = choose(islice(pairs, most), [wanted, data.hold_out_test], longest_text(data))
         for name, some in zip(SETS, (valid, test)):
             for side, file in enumerate(_files(folder, name)):
                 if some:
@@ -116,11 +121,11 @@ def _tokenizer(recipe: Recipe, held: HeldOut, known: Mapping[str, bytes], note: 
     if known:
         return tokenizers.from_files(known)
     note("learning the tokenizer from the training text")
-    tidy = plain if recipe.data.plain_source else str
+    tidy, longest = plain if recipe.data.plain_source else str, longest_text(recipe.data)
 
     def lines() -> Iterator[str]:
         for source, target in islice(training_pairs(recipe.data, mixed=most is not None), most):
-            if not held.has(source, target):
+            if max(len(source), len(target)) <= longest and not held.has(source, target):
                 yield tidy(source)
                 yield target
 
