@@ -2,7 +2,8 @@
 
 RUN/recipe.toml    everything resolved          RUN/checkpoints/  to go on from
 RUN/codec/         tokenizer, labels, ...       RUN/model/        the result, a model folder
-RUN/metrics.jsonl  RUN/tensorboard/             and what the task keeps: for translation RUN/pack/ and RUN/held_out/
+RUN/metrics.jsonl  RUN/tensorboard/             RUN/data.json     fingerprints of the data
+and what the task keeps: for translation RUN/pack/ and RUN/held_out/
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ from regard.assemble import (
 )
 from regard.config import Recipe, Training, apply_overrides, read_recipe, recipe_from_toml, to_toml
 from regard.data import tokenizer as tokenizers
+from regard.data.corpus.preparing import forget_held_out
+from regard.data.fingerprints import fingerprints, read_fingerprints, refuse_changes, write_fingerprints
 from regard.device import mixed_precision
 from regard.errors import UserError
 from regard.evaluation.translation import Scores, corpus_scores
@@ -52,6 +55,8 @@ from regard.types import Validation
 
 PATHS = ("source", "target", "valid_source", "valid_target", "hold_out", "train", "valid", "test")
 """The keys of the data section that name files."""
+SPLIT = ("format", "folds", "fold", "hold_out_valid", "hold_out_test")
+"""The keys of the data section that say which examples there are and which of them are held out."""
 WORTH_COMPILING = 2000
 """Steps of a training that is longer than compiling takes."""
 READING = ("stem", "encoder")
@@ -97,7 +102,7 @@ def train(
             if folder is None:
                 raise UserError("to resume, say which run: regard train --resume RUN")
             place = Path(folder)
-            settled = apply_overrides(_saved_recipe(place), overrides)
+            settled = _with_data_found(apply_overrides(_saved_recipe(place), overrides))
         else:
             given = recipe if isinstance(recipe, Recipe) else read_recipe(recipe) if recipe else Recipe()
             settled = settle(apply_overrides(given, overrides), source, target)
@@ -159,9 +164,7 @@ def settle(
         if given is not None:
             paths = [given] if isinstance(given, (str, Path)) else given
             setattr(data, name, [str(Path(path).absolute()) for path in paths])
-    for name in PATHS:
-        setattr(data, name, [_found(path, data.root) for path in getattr(data, name)])
-    recipe = replace(recipe, data=data, model={**task.usual, **recipe.model})
+    recipe = _with_data_found(replace(recipe, data=data, model={**task.usual, **recipe.model}))
     if recipe.training.start_from:
         recipe = _continued(recipe)
     else:
@@ -174,6 +177,13 @@ def settle(
     recipe = _with_vectors_found(recipe)
     check_vectors(model, vectors_of(recipe.model))
     return task.settle(recipe)
+
+
+def _with_data_found(recipe: Recipe) -> Recipe:
+    """Every path as an absolute one."""
+    data = recipe.data
+    found: dict[str, Any] = {name: [_found(path, data.root) for path in getattr(data, name)] for name in PATHS}
+    return replace(recipe, data=replace(data, **found))
 
 
 def _with_vectors_found(recipe: Recipe) -> Recipe:
@@ -217,13 +227,40 @@ def _taken(part: str, old: dict[str, Any], stated: Mapping[str, Any], origin: Pa
 
 
 def prepare(recipe: Recipe, place: Path, resume: bool = False, report: Listener | None = None) -> Prepared:
-    """Reads the data and learns what goes between them and the weights; a resumed run goes on with what it has."""
+    """Reads the data and learns what goes between them and the weights; a resumed run goes on with what it has.
+
+    It is refused before anything is written where its data are not those it was begun with.
+    """
+    report = report or Quiet()
+    paths = {name: getattr(recipe.data, name) for name in PATHS}
+    found, begun = fingerprints(paths), read_fingerprints(place) if resume else None
+    if resume:
+        _refuse_another_split(recipe, place)
+        if begun is None:
+            report.note(f"{place} was begun without fingerprints of its data: whether they changed cannot be compared")
+        else:
+            refuse_changes(place, begun, found, paths)
+    else:
+        forget_held_out(place)
     known, same = _known_codec(recipe, place, resume)
-    prepared = task_of(recipe).prepare(recipe, place, known, same, (report or Quiet()).note)
+    prepared = task_of(recipe).prepare(recipe, place, known, same, report.note)
     for name, content in prepared.codec.files().items():
         write_file(place / "codec" / name, content)
+    if begun is None:
+        write_fingerprints(place, found)
     write_file(place / "recipe.toml", to_toml(recipe).encode())  # last: what is refused on the way leaves no run
     return prepared
+
+
+def _refuse_another_split(recipe: Recipe, place: Path) -> None:
+    begun = _saved_recipe(place).data
+    for name in SPLIT:
+        was, wanted = getattr(begun, name), getattr(recipe.data, name)
+        if was != wanted:
+            raise UserError(
+                f"data.{name} was {was!r} when {place} was begun, not {wanted!r}; a resumed run keeps its held-out "
+                "examples: leave it as it was, or train a new run"
+            )
 
 
 def _known_codec(recipe: Recipe, place: Path, resume: bool) -> tuple[Mapping[str, bytes], bool]:
@@ -319,6 +356,9 @@ def judge(recipe: Recipe, codec: Any, model: nn.Module, examples: Any) -> Valida
 def test(run: str | Path, device: str = "auto") -> dict[str, float]:
     """The scores of a run's finished model on the examples its recipe keeps for testing."""
     recipe = _saved_recipe(Path(run))
+    if begun := read_fingerprints(Path(run)):
+        paths = {name: getattr(recipe.data, name) for name in PATHS}
+        refuse_changes(Path(run), begun, fingerprints(paths), paths)
     examples = task_of(recipe).tests(recipe)
     if not examples:
         raise UserError(f"{run}: its recipe names nothing to test on; set data.test (translators: --source)")

@@ -45,10 +45,10 @@ def evaluate(
     from regard.data.corpus import read_lines, read_pairs
     from regard.evaluation.translation import compare, corpus_scores
 
-    sources, references = map(list, zip(*read_pairs([source], [target] if target else []), strict=True))
+    sources, references = map(list, zip(*read_pairs([source], [target] if target else [], kept=True), strict=True))
     others: list[str] | None = None
     if against is not None and Path(against).is_file():
-        others = list(read_lines(against))
+        others = list(read_lines(against, kept=True))
         if len(others) != len(references):
             raise UserError(f"{against} has {len(others)} lines but {source} has {len(sources)}; they must match")
     options = {"beam": beam, "length_penalty": length_penalty, "batch_tokens": batch_tokens}

@@ -11,6 +11,9 @@ import select
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
+from regard.data.corpus.reading import LONGEST_LINE
+from regard.errors import UserError
+
 PIECE = 1 << 16
 CHUNK = 1 << 18
 """Bytes after which no more is collected before answering: some thousand lines."""
@@ -42,11 +45,14 @@ def arriving_lines(stdin: int) -> Iterator[list[bytes]]:
     pieces: list[bytes] = []
     size = 0
     whole = False
+    count = 0
     while True:
         piece = os.read(stdin, PIECE)
         pieces.append(piece)
         size += len(piece)
         whole = whole or b"\n" in piece
+        if not whole and size > LONGEST_LINE:
+            raise UserError(f"line {count + 1} has more than {LONGEST_LINE:,} bytes, the most there may be; break it")
         if piece and (not whole or (size < CHUNK and _more_waits(stdin, PATIENCE if size >= PIECE // 2 else 0))):
             continue
         *lines, rest = b"".join(pieces).split(b"\n")
@@ -54,6 +60,7 @@ def arriving_lines(stdin: int) -> Iterator[list[bytes]]:
             lines.append(rest)
         if lines:
             yield lines
+        count += len(lines)
         if not piece:
             return
         pieces, size, whole = [rest], len(rest), False

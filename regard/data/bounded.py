@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
+import io
 from pathlib import Path
 
+from regard.data.compressed import DAMAGED, SUFFIXES, megabytes, most_in_memory, open_expanded, too_large
 from regard.data.corpus.reading import check_file
 from regard.errors import UserError
-from regard.regular_files import open_regular, read_regular
+from regard.regular_files import read_regular
+
+_BLOCK = 1 << 20
 
 
 def check_size(file: Path, limit: int) -> None:
@@ -22,20 +24,22 @@ def check_size(file: Path, limit: int) -> None:
 
 
 def read_bytes(file: Path, limit: int, unpacked: int) -> bytes:
-    """What a file holds; one that ends in .gz is unpacked, to no more than `unpacked` bytes."""
+    """What a file holds; a compressed one is unpacked, to no more than `unpacked` bytes."""
     check_size(file, limit)
+    most, content = most_in_memory(file, unpacked), io.BytesIO()
     try:
-        if file.suffix != ".gz":
+        if file.suffix not in SUFFIXES:
             return read_regular(file, limit)
-        with open_regular(file) as packed, gzip.open(packed, "rb") as stream:
-            content = stream.read(unpacked + 1)
-    except (OSError, EOFError, zlib.error) as error:
+        with open_expanded(file) as stream:
+            while block := stream.read(_BLOCK):
+                content.write(block)
+                if content.tell() > most:
+                    raise too_large(file, most)
+    except DAMAGED as error:
         raise UserError(
             f"{file}: cannot be read ({getattr(error, 'strerror', None) or error}); check the file"
         ) from None
-    if len(content) > unpacked:
-        raise UserError(f"{file} unpacks to more than {megabytes(unpacked)}, which are the most")
-    return content
+    return content.getvalue()
 
 
 def read_text(file: Path, limit: int, unpacked: int) -> str:
@@ -46,7 +50,3 @@ def read_text(file: Path, limit: int, unpacked: int) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise UserError(f"{file}, line {line}: is not text in UTF-8; convert the file to UTF-8") from None
-
-
-def megabytes(count: int) -> str:
-    return f"{count / 1e6:,.1f} MB".replace(".0 ", " ")

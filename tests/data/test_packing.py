@@ -393,7 +393,7 @@ def test_a_failing_packer_ends_the_reading_with_its_words(tmp_path: Path, texts:
     (tmp_path / "a").write_bytes(b"\n".join(lines) + b"\n")
     (tmp_path / "b").write_bytes((texts / "b").read_bytes())
     growing = prepare(recipe(tmp_path), tmp_path / "run", subword.files())[1]
-    with pytest.raises(UserError, match=r"a, line 12346: byte 4 \(0xe9\) is not valid UTF-8") as caught:
+    with pytest.raises(UserError, match=r"a, line 12346: is not text in UTF-8 \(byte 4 is 0xe9\)") as caught:
         taken(stream(growing, 1, window=500, batch_tokens=8000), 10_000)
     assert "\n" not in str(caught.value)
     assert sum(part["pairs"] for part in growing.about["parts"]) > 11_000  # all that came before was given

@@ -85,7 +85,7 @@ def test_invalid_utf8_names_the_line(tmp_path: Path, suffix: str) -> None:
     file.write_bytes(WRITERS[suffix](b"ok\nok\ncaf" + b"\xe9 noir\n"))
     lines = read_lines(file)
     assert [next(lines), next(lines)] == ["ok", "ok"]
-    with pytest.raises(UserError, match=r"latin.*, line 3: byte 4 \(0xe9\)"):
+    with pytest.raises(UserError, match=r"latin.*, line 3: is not text in UTF-8 \(byte 4 is 0xe9\)"):
         next(lines)
 
 

@@ -159,6 +159,7 @@ def test_limits_hold_before_memory_is_taken(tmp_path: Path, monkeypatch: pytest.
     assert len(read_table(written(tmp_path, "a\n" + "1\n" * 3)).values) == 3
     monkeypatch.setattr(series, "COLUMNS", 2)
     assert "has 3 columns; 2 are the most" in said("a,b,c\n1,2,3\n")
+    monkeypatch.setattr(series, "ROWS", 10_000)
     monkeypatch.setattr(series, "UNPACKED", 1000)
     assert "unpacks to more than" in said("a\n" + "1\n" * 1000, "a.csv.gz")
     monkeypatch.setattr(series, "BYTES", 1000)

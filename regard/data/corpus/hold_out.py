@@ -36,35 +36,38 @@ class HeldOut:
         return text_hash(target) in self.targets or text_hash(source) in self.sources
 
 
-def choose(pairs: Iterable[Pair], counts: Sequence[int]) -> list[list[Pair]]:
+def choose(pairs: Iterable[Pair], counts: Sequence[int], longest: int = 4096) -> list[list[Pair]]:
     """Sets of `counts` pairs (each at most a tenth of all pairs), no target side in two of them; reads `pairs` once.
 
     Groups of pairs with the same target side come by their hash, smallest first. A set is cut at its count; what is
-    left of its last group goes nowhere, as `HeldOut` bars it from training.
+    left of its last group goes nowhere, as `HeldOut` bars it from training. A pair with a side of more characters than
+    `longest` is never held out, so that what is kept in memory is bounded.
     """
-    # A group may lose pairs where a set is cut, so no fewer than `wanted` groups are kept: enough for any cut.
-    wanted = sum(counts)
+    # Sets take groups in order; each may cut its last one, and what is cut off goes nowhere.
+    enough = sum(counts) + len(counts) * max(counts)
     groups: dict[int, list[Pair]] = {}
     largest: list[int] = []  # a heap of negated hashes
-    seen = 0
+    seen = kept = 0
     for source, target in pairs:
+        if max(len(source), len(target)) > longest:
+            continue
         pair = normalise(source), normalise(target)
         if not (pair[0] and pair[1]):
             continue
         seen += 1
         hash_ = text_hash(target)
-        if hash_ in groups:
-            group = groups[hash_]
-            place = bisect_left(group, pair)
-            if group[place : place + 1] != [pair]:
-                group.insert(place, pair)
-                del group[max(counts) :]  # no set can hold more, and "Yes." may come a million times
-        elif len(groups) < wanted:
-            groups[hash_] = [pair]
+        if hash_ not in groups:
+            groups[hash_] = []
             heapq.heappush(largest, -hash_)
-        elif wanted and hash_ < -largest[0]:
-            del groups[-heapq.heappushpop(largest, -hash_)]
-            groups[hash_] = [pair]
+        group = groups[hash_]
+        kept -= len(group)
+        place = bisect_left(group, pair)
+        if group[place : place + 1] != [pair]:
+            group.insert(place, pair)
+            del group[max(counts) :]  # no set can hold more, and "Yes." may come a million times
+        kept += len(group)
+        while groups and kept - len(groups[-largest[0]]) >= enough:
+            kept -= len(groups.pop(-heapq.heappop(largest)))
     ordered = iter(sorted(groups))
     sets: list[list[Pair]] = []
     for count in counts:

@@ -15,7 +15,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, compress, islice
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -31,6 +31,8 @@ Encode = Callable[[Sequence[str]], list[list[int]]]
 
 _VERSION = 1
 _CHUNK = 16384
+_CHUNK_TEXT = 1 << 23
+"""Pairs, and characters of them, that are in memory at a time."""
 _SIDES = ("source", "target")
 
 
@@ -341,10 +343,16 @@ class _Writer:
 
 
 def _chunks(pairs: Iterable[Pair], part: int) -> Iterator[list[Pair]]:
-    """Lists of pairs; one ends where a part ends."""
-    stream, read = iter(pairs), 0
-    while lines := list(islice(stream, min(_CHUNK, part - read % part) if part else _CHUNK)):
-        read += len(lines)
+    """Lists of pairs; one ends where a part ends, and when it holds much text."""
+    lines: list[Pair] = []
+    text = 0
+    for read, pair in enumerate(pairs, 1):
+        lines.append(pair)
+        text += len(pair[0]) + len(pair[1])
+        if len(lines) == _CHUNK or text >= _CHUNK_TEXT or (part and read % part == 0):
+            yield lines
+            lines, text = [], 0
+    if lines:
         yield lines
 
 

@@ -27,6 +27,8 @@ LARGE = 16
 """A corpus of more parts than this is large,"""
 BEGINNING = 2
 """and so many of them are its beginning."""
+SETS = ("valid", "test")
+"""Of held-out pairs, each as two files in RUN/held_out."""
 
 
 def prepare(
@@ -58,15 +60,23 @@ def _growing(order: Order, note: Note) -> Pack:
     return found
 
 
+def longest_text(data: Data) -> int:
+    """Characters of a side that can have `data.max_length` tokens or fewer: pairs of more are not kept in memory."""
+    return max(4096, 32 * data.max_length)
+
+
 def named_pairs(data: Data, part: str = "valid") -> list[Pair]:
     """The pairs to validate on that the recipe names; a format that makes its own has others to test on."""
     if data.format:
         return list(made_pairs(data, part))
-    return list(read_pairs(data.valid_source, data.valid_target)) if data.valid_source else []
+    return list(read_pairs(data.valid_source, data.valid_target, kept=True)) if data.valid_source else []
 
 
 def held_out(data: Data, place: Path, note: Note, most: int | None = None) -> tuple[list[Pair], HeldOut]:
-    """The validation pairs, and all pairs (those for testing too) that training must avoid; of the first `most`."""
+    """The validation pairs, and all pairs (those for testing too) that training must avoid; of the first `most`.
+
+    Sets that the run's folder holds already are never chosen anew: other pairs might have been trained on.
+    """
     folder = place / "held_out"
     named = named_pairs(data)
     wanted = data.hold_out_valid if data.hold_out_valid >= 0 else 0 if named else 1000
@@ -78,28 +88,44 @@ def held_out(data: Data, place: Path, note: Note, most: int | None = None) -> tu
         for source, target in zip(data.source, data.target or data.source)
         if source in data.hold_out or not data.hold_out
     ]
-    valid, test = [], []
-    if wanted or data.hold_out_test:
+    valid, test = (_stored(folder, name) for name in SETS)
+    if (wanted or data.hold_out_test) and not (valid or test):
         sources, targets = map(list, zip(*files)) if files else ([], [])
         pairs = training_pairs(data) if data.format else read_pairs(sources, targets, mixed=most is not None)
-        valid, test = choose(islice(pairs, most), [wanted, data.hold_out_test])
-        for name, some in (("valid", valid), ("test", test)):
-            for side, ending in enumerate(("source", "target")):
+        valid, test = choose(islice(pairs, most), [wanted, data.hold_out_test], longest_text(data))
+        for name, some in zip(SETS, (valid, test)):
+            for side, file in enumerate(_files(folder, name)):
                 if some:
-                    write_file(folder / f"{name}.{ending}", "".join(f"{pair[side]}\n" for pair in some).encode())
+                    write_file(file, "".join(f"{pair[side]}\n" for pair in some).encode())
+    if wanted or data.hold_out_test:
         note(f"held out: {len(valid):,} pairs to validate and {len(test):,} to test, in {folder}")
     return [*valid, *named], HeldOut([*valid, *test, *named])
+
+
+def forget_held_out(place: Path) -> None:
+    """Removes the sets of a run that never began to train; a new one in its folder chooses its own."""
+    for file in (file for name in SETS for file in _files(place / "held_out", name)):
+        file.unlink(missing_ok=True)
+
+
+def _files(folder: Path, name: str) -> list[Path]:
+    return [folder / f"{name}.{side}" for side in ("source", "target")]
+
+
+def _stored(folder: Path, name: str) -> list[Pair]:
+    source, target = _files(folder, name)
+    return list(read_pairs([source], [target])) if source.is_file() and target.is_file() else []
 
 
 def _tokenizer(recipe: Recipe, held: HeldOut, known: Mapping[str, bytes], note: Note, most: int | None) -> Tokenizer:
     if known:
         return tokenizers.from_files(known)
     note("learning the tokenizer from the training text")
-    tidy = plain if recipe.data.plain_source else str
+    tidy, longest = plain if recipe.data.plain_source else str, longest_text(recipe.data)
 
     def lines() -> Iterator[str]:
         for source, target in islice(training_pairs(recipe.data, mixed=most is not None), most):
-            if not held.has(source, target):
+            if max(len(source), len(target)) <= longest and not held.has(source, target):
                 yield tidy(source)
                 yield target
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import gzip
-import lzma
 import re
-import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from io import BufferedIOBase
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 
+from regard.data.compressed import DAMAGED, most_in_memory, open_expanded, too_large
 from regard.errors import UserError, suggestion
 
 Pair = tuple[str, str]
+
+LONGEST_LINE = 1 << 20
+"""Bytes. A book has about so many; a line of gigabytes is a damaged file or a decompression bomb."""
+MOST_IN_MEMORY = 2_000_000_000
+"""Bytes of text that are kept of a file,"""
+LINE_OVERHEAD = 100
+"""and what a line takes there besides."""
 
 _BLOCK = 1024  # pairs of a file that stay together where files are mixed
 _COLUMN = re.compile(r"(.+)#([1-9][0-9]*)")
@@ -27,19 +31,23 @@ def split_column(path: str | Path) -> tuple[Path, int | None]:
     return Path(found[1]), int(found[2])
 
 
-def read_lines(path: str | Path) -> Iterator[str]:
-    """The lines of a file, or of one column of a .tsv (the first unless `#N` says which), without their ends."""
+def read_lines(path: str | Path, kept: bool = False) -> Iterator[str]:
+    """The lines of a file, or of one column of a .tsv (the first unless `#N` says which), without their ends.
+
+    Where they are all `kept` in memory, more than it should hold are refused.
+    """
     file, column = split_column(path)
     check_file(file)
-    return _lines(file, column or (1 if _is_table(file) else None))
+    return _lines(file, column or (1 if _is_table(file) else None), kept)
 
 
 def read_pairs(
-    source_paths: Sequence[str | Path], target_paths: Sequence[str | Path], mixed: bool = False
+    source_paths: Sequence[str | Path], target_paths: Sequence[str | Path], mixed: bool = False, kept: bool = False
 ) -> Iterator[Pair]:
     """The pairs of one or more files a side. A .tsv alone holds both: column 1 is the source, column 2 the target.
 
-    One file after another or, `mixed`, from all of them by turns, so that they end at about the same time.
+    One file after another or, `mixed`, from all of them by turns, so that they end at about the same time. `kept` is as
+    for lines.
     """
     if not target_paths and all(_is_table(split_column(path)[0]) for path in source_paths):
         target_paths = source_paths
@@ -55,7 +63,7 @@ def read_pairs(
         for file, _ in files:
             check_file(file)
         sides.append([(file, column or (usual_column if _is_table(file) else None)) for file, column in files])
-    return _pairs(sides[0], sides[1], mixed)
+    return _pairs(sides[0], sides[1], mixed, kept)
 
 
 def has_more_lines(paths: Sequence[str | Path], than: int) -> bool:
@@ -87,8 +95,8 @@ Column = tuple[Path, int | None]
 """A file, or a column of it."""
 
 
-def _pairs(sources: list[Column], targets: list[Column], mixed: bool) -> Iterator[Pair]:
-    streams = [_pairs_of(source, target) for source, target in zip(sources, targets, strict=True)]
+def _pairs(sources: list[Column], targets: list[Column], mixed: bool, kept: bool) -> Iterator[Pair]:
+    streams = [_pairs_of(source, target, kept) for source, target in zip(sources, targets, strict=True)]
     sizes = [source[0].stat().st_size for source in sources]
     pairs = _by_turns(streams, sizes) if mixed else chain.from_iterable(streams)
     first = next(pairs, None)
@@ -99,8 +107,8 @@ def _pairs(sources: list[Column], targets: list[Column], mixed: bool) -> Iterato
     yield from pairs
 
 
-def _pairs_of(source: Column, target: Column) -> Iterator[Pair]:
-    left, right = _lines(*source), _lines(*target)
+def _pairs_of(source: Column, target: Column, kept: bool) -> Iterator[Pair]:
+    left, right = _lines(*source, kept), _lines(*target, kept)
     for count, (one, other) in enumerate(zip_longest(left, right)):
         if one is None or other is None:
             more = count + 1 + sum(1 for _ in left) + sum(1 for _ in right)
@@ -117,25 +125,32 @@ def _by_turns(streams: Sequence[Iterator[Pair]], sizes: Sequence[int]) -> Iterat
     taken = dict.fromkeys(range(len(streams)), 0)
     while taken:
         chosen = min(taken, key=lambda i: taken[i] / max(1, sizes[i]))
-        block = list(islice(streams[chosen], _BLOCK))
-        taken[chosen] += len(block)
-        if len(block) < _BLOCK:
+        before = taken[chosen]
+        for pair in islice(streams[chosen], _BLOCK):
+            taken[chosen] += 1
+            yield pair
+        if taken[chosen] < before + _BLOCK:
             del taken[chosen]
-        yield from block
 
 
-def _lines(file: Path, column: int | None) -> Iterator[str]:
+def _lines(file: Path, column: int | None, kept: bool) -> Iterator[str]:
+    lines = text_lines(file, *((MOST_IN_MEMORY, LINE_OVERHEAD) if kept else ()))
+    return lines if column is None else (_cell(line, column, file, number) for number, line in enumerate(lines, 1))
+
+
+def text_lines(file: Path, most: int | None = None, overhead: int = 0) -> Iterator[str]:
+    """The same as `raw_lines`, as text: without a byte order mark or a `\\r` at an end."""
     number = 0
     try:
-        for number, raw in enumerate(raw_lines(file), 1):
+        for number, raw in enumerate(raw_lines(file, LONGEST_LINE, most, overhead), 1):
             if number == 1:
                 raw = raw.removeprefix(b"\xef\xbb\xbf")
-            line = raw.removesuffix(b"\r").decode()
-            yield line if column is None else _cell(line, column, file, number)
+            yield raw.removesuffix(b"\r").decode()
     except UnicodeDecodeError as error:
         bad = error.object[error.start]
         raise UserError(
-            f"{file}, line {number}: byte {error.start + 1} (0x{bad:02x}) is not valid UTF-8; convert the file to UTF-8"
+            f"{file}, line {number}: is not text in UTF-8 (byte {error.start + 1} is 0x{bad:02x}); "
+            "convert the file to UTF-8"
         ) from None
 
 
@@ -146,63 +161,28 @@ def _cell(line: str, column: int, file: Path, number: int) -> str:
     return cells[column - 1]
 
 
-def raw_lines(file: Path, longest: int = -1) -> Iterator[bytes]:
+def raw_lines(file: Path, longest: int = LONGEST_LINE, most: int | None = None, overhead: int = 0) -> Iterator[bytes]:
     """The lines of a file, plain or compressed, as bytes without their `\\n`; one of more bytes than `longest` is
-    refused before it is in memory."""
-    number = 0
+    refused before it is in memory.
+
+    `most` bounds the bytes of all lines together, where they are kept; each counts `overhead` more than its length.
+    """
+    number = total = 0
     try:
-        for line in _opened_lines(file, longest):
-            number += 1
-            line = line.removesuffix(b"\n")
-            if 0 <= longest < len(line):
-                raise UserError(f"{file}, line {number}: has more than {longest:,} bytes; check the file")
-            yield line
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        limit = None if most is None else most_in_memory(file, most)
+        with open_expanded(file) as stream:
+            # Binary files split on \n alone; text mode and splitlines() would also split on U+2028 and others.
+            while line := stream.readline(longest + 1):
+                number += 1
+                total += len(line) + overhead
+                line = line.removesuffix(b"\n")
+                if len(line) > longest:
+                    raise UserError(
+                        f"{file}, line {number}: has more than {longest:,} bytes, which are the most of a line; "
+                        "check the file or break the line"
+                    )
+                if limit is not None and total > limit:
+                    raise too_large(file, limit, number)
+                yield line
+    except DAMAGED as error:
         raise UserError(f"{file}, after line {number}: cannot be read ({error}); check the file") from None
-
-
-def _opened_lines(file: Path, longest: int = -1) -> Iterator[bytes]:
-    """Of a line that has more bytes than `longest` at least one more than those."""
-    # Binary files split on \n alone; text mode and splitlines() would also split on U+2028 and others.
-    if file.suffix == ".gz":
-        with gzip.open(file, "rb") as stream:
-            yield from _whole(stream, longest)
-    elif file.suffix == ".xz":
-        with lzma.open(file, "rb") as stream:
-            yield from _whole(stream, longest)
-    elif file.suffix == ".zst":
-        rest = b""
-        for block in _zstandard_blocks(file):
-            *whole, rest = (rest + block).split(b"\n")
-            yield from whole
-            if 0 <= longest < len(rest):
-                break
-        if rest:
-            yield rest
-    else:
-        with file.open("rb") as plain_stream:
-            yield from _whole(plain_stream, longest)
-
-
-def _whole(stream: BufferedIOBase, longest: int) -> Iterable[bytes]:
-    return stream if longest < 0 else iter(lambda: stream.readline(longest + 1), b"")
-
-
-def _zstandard_blocks(file: Path) -> Iterator[bytes]:
-    try:
-        import zstandard
-    except ImportError:
-        raise UserError(f"{file}: reading .zst needs a package; pip install zstandard") from None
-    frame = None
-    with file.open("rb") as stream:
-        while data := stream.read(1 << 17):
-            while data:
-                frame = frame or zstandard.ZstdDecompressor().decompressobj()
-                try:
-                    yield frame.decompress(data)
-                except zstandard.ZstdError as error:
-                    raise OSError(error) from None
-                data = frame.unused_data if frame.eof else b""
-                frame = None if frame.eof else frame
-    if frame is not None:  # the package itself says nothing about a file that was cut off
-        raise EOFError("it ends too early")

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from regard.data.bounded import read_text
+from regard.data.bounded import check_size
+from regard.data.corpus.reading import LINE_OVERHEAD, MOST_IN_MEMORY, text_lines
 
 BYTES = 200_000_000
-UNPACKED = 500_000_000
 
 
 def numbered_lines(file: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a file, plain or .gz, counted from 1; `\\n` alone ends one, and a `\\r` before it belongs to it."""
-    text = read_text(file, BYTES, UNPACKED)
-    for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
-        yield number, line.removesuffix("\r")
+    """The lines of a file, plain or compressed, counted from 1; one ends with `\\n`, or with `\\r\\n`."""
+    check_size(file, BYTES)
+    return enumerate(text_lines(file, MOST_IN_MEMORY, LINE_OVERHEAD), 1)

@@ -27,7 +27,7 @@ class Captions(Format):
         if len(tables) != 1 or len(archives) != 1:
             raise UserError("data.format: captions wants two files a part, such as train.zip and train.captions.tsv.gz")
         said: dict[str, list[str]] = {}
-        for name, caption in read_pairs(tables, []):
+        for name, caption in read_pairs(tables, [], kept=True):
             if caption.strip():
                 said.setdefault(name, []).append(caption.strip())
         examples: list[Example] = []

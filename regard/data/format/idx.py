@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import math
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from regard.data.bounded import check_size
+from regard.data.compressed import DAMAGED, most_in_memory, open_expanded
 from regard.data.format._base import Example, Format
 from regard.errors import UserError
 
@@ -47,19 +46,18 @@ def _read(file: Path) -> np.ndarray:
     check_size(file, MOST_BYTES)
     packed = file.suffix == ".gz"
     most = file.stat().st_size * (1032 if packed else 1)  # no deflated file unpacks to more
-    opened = gzip.open if packed else open
     try:
-        with opened(file, "rb") as stream:
+        with open_expanded(file, ".gz" if packed else "") as stream:
             magic = stream.read(4)
             if magic not in (b"\0\0\x08\x01", b"\0\0\x08\x03"):
                 raise UserError(f"{file}: is no IDX file of images or labels; check the name")
             axes = magic[3]
             shape = np.frombuffer(stream.read(4 * axes).ljust(4 * axes, b"\0"), ">u4").tolist()
             wanted = math.prod(shape)
-            if not 0 < wanted <= min(MOST_BYTES, most):
+            if not 0 < wanted <= min(most, most_in_memory(file, MOST_BYTES)):
                 raise UserError(f"{file}: its header promises what it cannot hold, {shape}; check the file")
             values = stream.read(wanted + 1)
-    except (OSError, EOFError, ValueError, zlib.error) as error:
+    except (*DAMAGED, ValueError) as error:
         raise UserError(f"{file}: cannot be read ({error}); check the file") from None
     if len(values) != wanted:
         raise UserError(f"{file}: its header promises {wanted:,} values, but it holds more or fewer; check the file")

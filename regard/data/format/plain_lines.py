@@ -34,4 +34,4 @@ class PlainLines(Format):
 def _lines(file: Path) -> Iterable[str]:
     if ".conll" in file.suffixes[-2:]:
         return (" ".join(sentence.input) for sentence in Conll().read([file], "train"))
-    return read_lines(file)
+    return read_lines(file, kept=True)

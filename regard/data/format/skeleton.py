@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.bounded import read_text
+from regard.data.bounded import check_size
+from regard.data.corpus.reading import text_lines
 from regard.data.format._base import Example, Format
 from regard.errors import UserError
 
@@ -95,8 +96,9 @@ def normalised(joints: np.ndarray) -> np.ndarray:
 def _rows(file: Path) -> list[tuple[tuple[int, ...], list[float]]]:
     """((action, subject, episode, frame), 80 numbers) a row, in this order."""
     rows = []
-    for number, line in enumerate(read_text(file, BYTES, UNPACKED).split("\n")[1:], 2):
-        if not line.strip():
+    check_size(file, BYTES)
+    for number, line in enumerate(text_lines(file, UNPACKED), 1):
+        if number == 1 or not line.strip():
             continue
         *keys, joints = line.split("\t")
         try:

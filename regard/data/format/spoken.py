@@ -5,16 +5,17 @@ Indices 0 to 4 are the test, as that data set has it; of the rest, 5 to 9 are fo
 
 from __future__ import annotations
 
+import io
 import re
 import tarfile
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from regard.data.bounded import check_size, megabytes, read_bytes
+from regard.data.compressed import DAMAGED, most_in_memory, open_expanded
 from regard.data.format._base import Example, Format
 from regard.data.format._made import check_made, random_for
 from regard.data.input.sound import Sound, read_sound
@@ -28,6 +29,7 @@ RECORDING = 5_000_000
 ALL_RECORDINGS = 2_000_000_000
 ENTRIES = 200_000
 _NAME = re.compile(r"([0-9])_([^_/]+)_([0-9]{1,6})\.wav")
+_MAGIC = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\0": ".xz", b"\x28\xb5\x2f\xfd": ".zst"}
 _REST = (0.02, 0.25)
 """Seconds of near silence around joined recordings, at least and at most."""
 
@@ -116,12 +118,38 @@ def _folder(folder: Path) -> Iterator[tuple[str, bytes]]:
             yield path.name, read_bytes(path, RECORDING, RECORDING)
 
 
+class _Bounded(io.RawIOBase):
+    """What is in an archive, packed or not, up to a limit: tarfile reads headers whole, however long they are."""
+
+    def __init__(self, file: Path) -> None:
+        self._path, self._read = file, 0
+        with file.open("rb") as stream:
+            begin = stream.read(6)
+        suffix = next((suffix for magic, suffix in _MAGIC.items() if begin.startswith(magic)), "")
+        self._limit = most_in_memory(file, ALL_RECORDINGS + 512 * 4 * ENTRIES, suffix)
+        self._stream = open_expanded(file, suffix)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._stream.readinto(buffer)
+        self._read += count
+        if self._read > self._limit:
+            raise UserError(f"{self._path}: unpacks to more than {megabytes(self._limit)}; use fewer recordings")
+        return count
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
 def _tar(file: Path) -> Iterator[tuple[str, bytes]]:
     """Read from front to back, in memory: nothing is written, so names in it can lead nowhere."""
     check_size(file, PACKED)
     total = 0
     try:
-        with tarfile.open(file, "r|*") as archive:
+        with _Bounded(file) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
             for number, member in enumerate(archive):
                 total += member.size
                 if number >= ENTRIES or total > ALL_RECORDINGS:
@@ -137,5 +165,5 @@ def _tar(file: Path) -> Iterator[tuple[str, bytes]]:
                 content = archive.extractfile(member)
                 assert content is not None
                 yield name, content.read()
-    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+    except (tarfile.TarError, *DAMAGED) as error:
         raise UserError(f"{file}: is no tar archive that can be read ({error}); give the archive or a folder") from None

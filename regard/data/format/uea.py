@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.bounded import read_text
+from regard.data.bounded import check_size
+from regard.data.corpus.reading import text_lines
 from regard.data.format._base import Example, Format
 from regard.errors import UserError, suggestion
 
@@ -25,7 +26,8 @@ class Uea(Format):
 
 
 def _read(file: Path) -> list[Example]:
-    lines = enumerate(read_text(file, BYTES, UNPACKED).split("\n"), 1)
+    check_size(file, BYTES)
+    lines = enumerate(text_lines(file, UNPACKED), 1)
     classes: list[str] = []
     for number, line in lines:
         key, *rest = line.split() or [""]

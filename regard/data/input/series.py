@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import math
 import re
@@ -14,7 +13,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from regard.data.bounded import read_text
+from regard.data.bounded import check_size
+from regard.data.corpus.reading import text_lines
 from regard.data.input._base import Input
 from regard.errors import UserError, suggestion
 
@@ -126,8 +126,9 @@ class Series(Input):
 
 
 def read_table(file: Path) -> Table:
-    """A CSV file, or one packed as .gz: names in the first line, then numbers; a first column of times stands apart."""
-    rows = csv.reader(io.StringIO(read_text(file, BYTES, UNPACKED), newline=""))
+    """A CSV file, or a compressed one: names in the first line, then numbers; a first column of times stands apart."""
+    check_size(file, BYTES)
+    rows = csv.reader(f"{line}\n" for line in text_lines(file, UNPACKED))
     try:
         return _table(rows, file)
     except csv.Error as error:

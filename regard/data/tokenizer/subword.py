@@ -26,6 +26,7 @@ __all__ = ["Subword"]
 _FILE = "tokenizer.model"
 _THREADS = 16  # constant, not the machine's cores: the learnt scores depend on it in their last digits
 _CANDIDATES = 16
+_MOST_TEXT = 1 << 26  # 200,000 lines have half as many characters
 
 
 class Subword(Tokenizer):
@@ -174,12 +175,18 @@ def _cuts(text: str, log_probabilities: Mapping[str, float]) -> list[tuple[float
 
 
 def _choose(lines: Iterable[str], count: int, seed: int) -> list[str]:
-    """A fair sample of a stream whose length nobody knows (reservoir sampling)."""
+    """A fair sample of a stream whose length nobody knows (reservoir sampling), of at most `_MOST_TEXT` characters."""
     random = python_random.Random(seed)
     chosen: list[str] = []
+    text = 0
     for seen, line in enumerate(lines):
-        if seen < count:
+        if seen < count and text + len(line) <= _MOST_TEXT:
             chosen.append(line)
-        elif (place := random.randrange(seen + 1)) < count:
+            text += len(line)
+            continue
+        count = min(count, len(chosen))
+        place = random.randrange(seen + 1)
+        if place < count and text + len(line) - len(chosen[place]) <= _MOST_TEXT:
+            text += len(line) - len(chosen[place])
             chosen[place] = line
     return chosen

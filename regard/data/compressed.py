@@ -1,0 +1,145 @@
+"""Files that may be compressed (.gz, .xz, .zst, .bz2) as binary streams whose memory is bounded, whatever is in them.
+
+A few kilobytes can expand to gigabytes, and a header can ask for a window of gigabytes. No decompressor here gives more
+than a few megabytes at a time, and none takes a larger window than the format's own tools do by default.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from regard.errors import UserError
+
+SUFFIXES = (".gz", ".xz", ".zst", ".bz2")
+XZ_MEMORY = 100 << 20
+"""Bytes a decoder may take; `xz -9` needs 65 MB."""
+ZST_WINDOW = 128 << 20
+"""Bytes; what `zstd -d` takes without --long."""
+ALWAYS = 50_000_000
+EXPANSION = 100
+"""What is held in memory of a compressed file: so many bytes, or so many times its size where that is more. Text
+shrinks to a third or a tenth; whoever has a file that truly expands further can unpack it first."""
+DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error)
+"""What reading a damaged file raises."""
+
+_BLOCK = 1 << 17
+_ZST_INPUT = 1 << 10
+"""Compressed bytes at a time: zstandard expands all it is given, 4 bytes to 128 KB at most; these to 32 MB."""
+
+
+def open_expanded(file: Path, suffix: str | None = None) -> io.BufferedReader:
+    """The content of a file, decompressed as its name (or `suffix`) says. Errors are those of `DAMAGED`."""
+    suffix = file.suffix if suffix is None else suffix
+    if suffix == ".gz":
+        return io.BufferedReader(gzip.GzipFile(file, "rb"), _BLOCK)  # type: ignore[arg-type]
+    if suffix == ".bz2":
+        return io.BufferedReader(bz2.BZ2File(file, "rb"), _BLOCK)  # type: ignore[arg-type]
+    if suffix == ".xz":
+        return io.BufferedReader(_Stream(file, _xz_blocks), _BLOCK)
+    if suffix == ".zst":
+        return io.BufferedReader(_Stream(file, _zst_blocks), _BLOCK)
+    return file.open("rb")
+
+
+def most_in_memory(file: Path, most: int, suffix: str | None = None) -> int:
+    """How many bytes may come out of a file that is held in memory: `most`, and fewer for a small compressed one."""
+    packed = (file.suffix if suffix is None else suffix) in SUFFIXES
+    return min(most, max(ALWAYS, EXPANSION * file.stat().st_size)) if packed else most
+
+
+def too_large(file: Path, limit: int, line: int = 0) -> UserError:
+    where = f"{file}, line {line}:" if line else f"{file}"
+    if file.suffix not in SUFFIXES:
+        return UserError(f"{where} holds more than fits in memory, {megabytes(limit)}; use a smaller file")
+    return UserError(
+        f"{where} unpacks to more than {megabytes(limit)}, which are the most for a file of "
+        f"{megabytes(file.stat().st_size)}; unpack it first if that is what it should hold, or use a smaller file"
+    )
+
+
+def megabytes(count: int) -> str:
+    return f"{count / 1e6:,.1f} MB".replace(".0 ", " ")
+
+
+class _Stream(io.RawIOBase):
+    """Blocks of bytes as a file to read."""
+
+    def __init__(self, file: Path, blocks: Any) -> None:
+        self._file = file.open("rb")
+        self._blocks: Iterator[bytes] = blocks(self._file, file)
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest:
+            block = next(self._blocks, None)
+            if block is None:
+                return 0
+            self._rest = memoryview(block)
+        count = min(len(buffer), len(self._rest))
+        buffer[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        return count
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _xz_blocks(stream: BinaryIO, file: Path) -> Iterator[bytes]:
+    decoder, begun, data = None, False, b""
+    while data or (data := stream.read(_BLOCK)):
+        if decoder is None:
+            data = data.lstrip(b"\0") if begun else data  # between streams there may be padding
+            if not data:
+                continue
+            decoder, begun = lzma.LZMADecompressor(memlimit=XZ_MEMORY), True
+        try:
+            yield decoder.decompress(data, _BLOCK)
+            while not (decoder.eof or decoder.needs_input):
+                yield decoder.decompress(b"", _BLOCK)
+        except lzma.LZMAError as error:
+            if "emory usage limit" in str(error):
+                raise _too_large_a_window(file, XZ_MEMORY, "xz -9 or less") from None
+            raise
+        data = decoder.unused_data
+        decoder = None if decoder.eof else decoder
+    if decoder is not None or not begun:
+        raise EOFError("it ends too early")
+
+
+def _zst_blocks(stream: BinaryIO, file: Path) -> Iterator[bytes]:
+    try:
+        import zstandard
+    except ImportError:
+        raise UserError(f"{file}: reading .zst needs a package; pip install zstandard") from None
+    frame = None
+    while data := stream.read(_ZST_INPUT):
+        while data:
+            frame = frame or zstandard.ZstdDecompressor(max_window_size=ZST_WINDOW).decompressobj()
+            try:
+                yield frame.decompress(data)
+            except zstandard.ZstdError as error:
+                if "too much memory" in str(error):
+                    raise _too_large_a_window(file, ZST_WINDOW, "zstd without --long") from None
+                raise OSError(error) from None
+            data = frame.unused_data if frame.eof else b""
+            frame = None if frame.eof else frame
+    if frame is not None:  # the package itself says nothing about a file that was cut off
+        raise EOFError("it ends too early")
+
+
+def _too_large_a_window(file: Path, limit: int, tool: str) -> UserError:
+    return UserError(
+        f"{file}: decompressing it takes more than {limit >> 20} MB of memory, which are the most; "
+        f"compress it again with {tool}"
+    )
