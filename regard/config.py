@@ -198,7 +198,7 @@ def read_recipe(path_or_name: str | Path) -> Recipe:
     path = Path(path_or_name)
     if path.is_dir() and (path / "recipe.toml").is_file():
         path = path / "recipe.toml"
-    if not path.is_file():
+    if path.is_dir() or not path.exists():
         path = _shipped(path)
     try:
         text = read_regular(path, 4 * LONGEST_TEXT).decode("utf-8-sig")

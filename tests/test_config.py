@@ -244,7 +244,7 @@ def test_only_regular_files_are_read(tmp_path: Path):
     os.mkfifo(tmp_path / "fifo.toml")
     (tmp_path / "device.toml").symlink_to("/dev/zero")
     for path in (tmp_path / "fifo.toml", tmp_path / "device.toml"):
-        refusal(read_recipe, path)
+        assert "not a regular file" in refusal(read_recipe, path)
     with (tmp_path / "sparse.toml").open("wb") as file:
         file.truncate(3 << 30)
     assert "larger than" in refusal(read_recipe, tmp_path / "sparse.toml")

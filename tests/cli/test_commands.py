@@ -14,7 +14,7 @@ import pytest
 from regard import __version__
 from regard.cli import main
 from regard.cli.doctor import doctor
-from regard.cli.terminal import as_json, harmless, one_line
+from regard.cli.terminal import as_json, harmless, one_line, shown
 from regard.cli.train import recipe_and_overrides
 from regard.errors import UserError
 
@@ -159,6 +159,14 @@ def test_characters_that_reorder_or_hide_text_are_spelled_out(number: int):
 )
 def test_text_of_every_script_stays_readable(text: str):
     assert harmless(text) == text
+
+
+def test_results_are_escaped_on_a_terminal_and_exact_in_a_pipe(monkeypatch):
+    text = "a\u202eb\tc\x1b[2J\nd"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False, raising=False)
+    assert shown(text) == text
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    assert shown(text) == "a\\u202eb\tc\\x1b[2J\nd"
 
 
 def test_text_cannot_steer_a_terminal_or_break_a_line():
