@@ -40,7 +40,7 @@ class JobQueue:
 
     def __init__(self, most_sentences: int, most_characters: int):
         self._most_sentences, self._most_characters = most_sentences, most_characters
-        self._turn_size = most_characters // 4
+        self._turn_size = most_characters // 3
         """Characters of one request that go into a batch while others wait."""
         self._waiting: OrderedDict[int, deque[Job]] = OrderedDict()
         """By request; the one whose turn it is comes first."""
