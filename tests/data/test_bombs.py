@@ -21,6 +21,7 @@ from regard.child_process import child_environment, python_command
 from regard.data import compressed
 from regard.data.bounded import read_bytes
 from regard.data.corpus import hold_out, read_lines, read_pairs, reading
+from regard.data.corpus.filters import Filters
 from regard.data.tokenizer import subword
 from regard.errors import UserError
 
@@ -235,6 +236,13 @@ def test_a_chunk_of_a_pack_holds_no_more_text_than_memory(monkeypatch: pytest.Mo
     pairs = [("a" * 30, "b" * 30)] * 7
     assert [len(chunk) for chunk in pack._chunks(iter(pairs), 0)] == [2, 2, 2, 1]
     assert [len(chunk) for chunk in pack._chunks(iter(pairs), 3)] == [2, 1, 2, 1, 1]
+
+
+def test_endless_lines_are_dropped_before_they_are_tokenised() -> None:
+    filters = Filters(max_length=200)
+    pairs = [("une phrase", "a sentence"), ("a" * 6400, "b"), ("c", "d" * 6401)]
+    assert filters.by_text(pairs) == pairs[:2]
+    assert filters.dropped["endless"] == 1
 
 
 def test_files_by_turns_are_not_collected_in_blocks(tmp_path: Path) -> None:

@@ -14,6 +14,11 @@ from regard.data.corpus.reading import Pair
 from regard.data.normalise import normalise
 
 
+def longest_text(max_length: int) -> int:
+    """Characters of a side that can have `max_length` tokens or fewer; more are neither kept nor tokenised."""
+    return max(4096, 32 * max_length)
+
+
 class Filters:
     """Pairs go through `by_text`, are tokenised, and go through `by_length`; `dropped` says how many fell, and why."""
 
@@ -36,7 +41,11 @@ class Filters:
 
     def by_text(self, pairs: Iterable[Pair]) -> list[Pair]:
         """The pairs of a chunk that stay, normalised. The first chunk decides what a side's usual script is."""
-        clean = [(normalise(source), normalise(target)) for source, target in pairs]
+        given, longest = list(pairs), longest_text(self._max_length)
+        short = [pair for pair in given if max(map(len, pair)) <= longest]
+        if len(short) < len(given):
+            self._count("endless", given, short)
+        clean = [(normalise(source), normalise(target)) for source, target in short]
         kept = [pair for pair in clean if pair[0] and pair[1]]
         self._count("empty", clean, kept)
         if self._drop_identical:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from regard.config import Data, Recipe
 from regard.data import tokenizer as tokenizers
+from regard.data.corpus.filters import longest_text
 from regard.data.corpus.hold_out import HeldOut, choose
 from regard.data.corpus.pack import Pack, open_pack
 from regard.data.corpus.packing import Order, Packer, made_pairs, pack, training_pairs
@@ -60,11 +61,6 @@ def _growing(order: Order, note: Note) -> Pack:
     return found
 
 
-def longest_text(data: Data) -> int:
-    """Characters of a side that can have `data.max_length` tokens or fewer: pairs of more are not kept in memory."""
-    return max(4096, 32 * data.max_length)
-
-
 def named_pairs(data: Data, part: str = "valid") -> list[Pair]:
     """The pairs to validate on that the recipe names; a format that makes its own has others to test on."""
     if data.format:
@@ -92,7 +88,7 @@ def held_out(data: Data, place: Path, note: Note, most: int | None = None) -> tu
     if (wanted or data.hold_out_test) and not (valid or test):
         sources, targets = map(list, zip(*files)) if files else ([], [])
         pairs = training_pairs(data) if data.format else read_pairs(sources, targets, mixed=most is not None)
-        valid, test = choose(islice(pairs, most), [wanted, data.hold_out_test], longest_text(data))
+        valid, test = choose(islice(pairs, most), [wanted, data.hold_out_test], longest_text(data.max_length))
         for name, some in zip(SETS, (valid, test)):
             for side, file in enumerate(_files(folder, name)):
                 if some:
@@ -121,7 +117,7 @@ def _tokenizer(recipe: Recipe, held: HeldOut, known: Mapping[str, bytes], note: 
     if known:
         return tokenizers.from_files(known)
     note("learning the tokenizer from the training text")
-    tidy, longest = plain if recipe.data.plain_source else str, longest_text(recipe.data)
+    tidy, longest = plain if recipe.data.plain_source else str, longest_text(recipe.data.max_length)
 
     def lines() -> Iterator[str]:
         for source, target in islice(training_pairs(recipe.data, mixed=most is not None), most):
