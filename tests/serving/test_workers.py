@@ -277,7 +277,8 @@ def test_an_optional_model_that_takes_too_long_to_load_is_left_out_and_the_other
 def test_an_answer_of_100_MB_is_an_error_of_its_own_request_and_the_worker_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(engines, "PING_INTERVAL", 2.0)  # no pong passes before the 100 MB did
+    monkeypatch.setattr(engines, "PING_INTERVAL", 5.0)  # no pong passes before the 100 MB did
+    monkeypatch.setattr(engines, "CANCEL_DEADLINE", 30.0)  # nor is a stream cancelled before it wrote them
 
     async def test() -> None:
         async with running() as engine:
