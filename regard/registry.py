@@ -33,6 +33,12 @@ def kinds(family: str) -> list[str]:
     return sorted({*own, *_elsewhere(family)})
 
 
+def is_kind(family: str, kind: str) -> bool:
+    """Whether a family has this kind; entry points, which are slow to list, are looked at last."""
+    own = {m.name for m in pkgutil.iter_modules([str(ROOT / family)]) if not m.name.startswith("_")}
+    return kind in own or kind in _elsewhere(family)
+
+
 def factory(family: str, kind: str, where: str | None = None) -> Callable[..., Any]:
     """The class or function a kind names; `where` is the recipe key to blame."""
     if kind not in kinds(family):
