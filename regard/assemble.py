@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from regard import registry
-from regard.config import PRESETS, Recipe, recipe_from_toml, to_toml
+from regard.config import PRESETS, Recipe, check_table, recipe_from_toml, to_toml
 from regard.data.codec import Codec, Pair
 from regard.data.tokenizer._base import Tokenizer
 from regard.data.vectors.file import width_of
@@ -24,7 +24,9 @@ from regard.device import pick_device
 from regard.errors import UserError, suggestion
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.fast_linear import ready_for_use
+from regard.part_settings import Decoder, Encoder, Model, Stem
 from regard.pretrained import shipped_models
+from regard.setting import declared
 from regard.storage import Folder, read_folder, save_weights, write_folder
 from regard.task._base import Task
 
@@ -64,16 +66,14 @@ def resolve_model(tree: dict[str, Any]) -> dict[str, Any]:
             values["position"] = "none"
         values |= {name: value for name, value in {**PRESETS[preset], **stated}.items() if name in known}
         values |= spec
-        _check_types(values, known, f"model.{part}")
-        if isinstance(values.get(VECTORS), dict):
-            raise UserError(f"model.{part}.{VECTORS}: wants the name of a file")
+        _check_values(values, known, f"model.{part}")
         if not values.get(VECTORS):
             values.pop(VECTORS, None)
         resolved[part] = {"kind": part_kind, **values}
         taken |= set(known)
     for name in own.keys() - PARTS.keys() - {*GIVEN, "label_smoothing"}:
         resolved[name] = stated.get(name, own[name].default)
-        _check_types({name: resolved[name]}, own, "model")
+        _check_values({name: resolved[name]}, own, "model")
         taken.add(name)
     _refuse_unknown(stated, {*taken, *PARTS, "preset", "kind"}, "model")
     _check_fit(resolved)
@@ -118,23 +118,11 @@ def _refuse_unknown(given: dict[str, Any], known: Any, where: str) -> None:
             raise UserError(f"{where}: no key '{name}'{suggestion(name, known)}")
 
 
-def _check_types(values: dict[str, Any], known: dict[str, inspect.Parameter], where: str) -> None:
-    """A default shows the type that is wanted; numbers must also be small enough to be meant."""
-    for name, value in values.items():
-        default = known[name].default
-        if isinstance(default, bool) or isinstance(value, bool):
-            fits = isinstance(default, bool) and isinstance(value, bool)
-        elif isinstance(default, int):
-            fits = isinstance(value, int) and min(default, 1) <= value <= 2**20
-        elif isinstance(default, float):
-            fits = isinstance(value, (int, float)) and 0 <= value < 1e6
-        else:
-            fits = isinstance(value, (str, dict))
-        if not fits:
-            wanted = {bool: "true or false", int: "a whole number above 0", float: "a number"}.get(
-                type(default), "a name"
-            )
-            raise UserError(f"{where}.{name}: wants {wanted}, was given {value!r}")
+def _check_values(values: dict[str, Any], known: dict[str, inspect.Parameter], where: str) -> None:
+    """Declared keys must be in range; a key of another package's kind must have the type of its default."""
+    keys = {"stem": Stem, "encoder": Encoder, "decoder": Decoder}.get(where.partition(".")[2], Model)
+    check_table(keys, values, where)
+    registry.check_types({n: v for n, v in values.items() if n not in declared(keys)}, known, where)
 
 
 def build_model(

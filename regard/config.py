@@ -132,7 +132,7 @@ class Training:
     shard: Annotated[
         bool, Setting("With several processes (torchrun): each keeps a share of weights, gradients and optimizer.")
     ] = False
-    learning_rate: Annotated[float, Setting("Peak learning rate.", gt=0, le=10)] = 1e-3
+    learning_rate: Annotated[float, Setting("Peak learning rate.", ge=0, le=10)] = 1e-3
     schedule: Annotated[str, Setting("How the learning rate moves.", family="training/schedule")] = (
         "inverse_square_root"
     )
@@ -378,10 +378,7 @@ def _typed(key: Key, value: Any, where: str) -> Any:
         if dataclasses.is_dataclass(key.type):
             return _section(key.type, value, where)
         return check_table(key.setting.keys, value, where) if key.setting.keys else _tree(value, where)
-    found = check(key, value, where)
-    if isinstance(found, str) and key.setting.keys:  # the kind alone, in place of a table
-        check(Key("kind", str, key.setting), found, f"{where}.kind")
-    return _tree(found, where)
+    return _tree(check(key, value, where), where)
 
 
 def check_table(keys: type, table: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypedDict
 
+from regard.registry import MOST as MOST
 from regard.setting import Setting
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -17,8 +18,6 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 """What `model.preset` stands for; keys that are spelled out win over it. Without a preset it is small."""
 
-MOST = 2**20
-"""No size in a model is larger: a typing error must not allocate terabytes."""
 Spec = str | dict[str, Any]
 """A part: its kind, or a table with its kind and keys."""
 

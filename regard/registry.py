@@ -12,7 +12,7 @@ import functools
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from typing import Any
 from regard.errors import UserError, suggestion
 
 ROOT = Path(__file__).parent
+MOST = 2**20
+"""No number that a recipe gives a part is larger: a typing error must not allocate terabytes."""
 
 
 @functools.cache
@@ -53,6 +55,28 @@ def factory(family: str, kind: str, where: str | None = None) -> Callable[..., A
 def keywords(maker: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """The parameters of a factory by name: the signature is the schema."""
     return dict(inspect.signature(maker).parameters)
+
+
+def check_types(given: Mapping[str, Any], known: Mapping[str, inspect.Parameter], where: str) -> None:
+    """Refuses a value of another type than the default of its keyword; numbers must be small enough to be meant."""
+    for name, value in given.items():
+        default = known[name].default if name in known else None
+        if isinstance(default, bool) or (isinstance(value, bool) and isinstance(default, int | float | str)):
+            fits, wanted = isinstance(default, bool) and isinstance(value, bool), "true or false"
+        elif isinstance(default, int):
+            fits = isinstance(value, int) and min(default, 1) <= value <= MOST
+            wanted = f"a whole number from {min(default, 1)} to {MOST:,}"
+        elif isinstance(default, float):
+            fits = isinstance(value, int | float) and 0 <= value < 1e6
+            wanted = "a number of at least 0 and below 1,000,000"
+        elif isinstance(default, str):
+            fits, wanted = isinstance(value, str | dict), "text"
+        elif isinstance(default, tuple | list):
+            fits, wanted = isinstance(value, tuple | list), "a list"
+        else:
+            continue
+        if not fits:
+            raise UserError(f"{where}.{name}: wants {wanted}, given {value!r}")
 
 
 def create(family: str, kind: str, where: str | None = None, **given: Any) -> Any:
