@@ -312,9 +312,11 @@ def tiny_form(recipe: Recipe) -> Recipe:
     for name, value in tree["data"].items():
         if isinstance(value, list) or name.startswith("hold_out"):
             tree["data"][name] = _plain(Recipe())["data"][name]
-    for whole in ("format",):  # another kind takes none of the keys of the first
-        if whole in changes.get("data", {}):
-            tree["data"][whole] = {}
+    # Another kind takes none of the keys of the first.
+    if "format" in changes.get("data", {}):
+        tree["data"]["format"] = {}
+    if "kind" in changes.get("tokenizer", {}):
+        tree["tokenizer"] = {}
     tree["tiny"] = {}
     return recipe_from_dict(_merged(tree, changes))
 
