@@ -147,7 +147,7 @@ class Model(Stem, Encoder, Decoder, total=False):  # type: ignore[misc]  # a par
         str, Setting("How a classifier sums up the positions.", choices=("mean", "max", "last", "first"))
     ]
     head_dropout: Annotated[float, Setting("Dropout before the output layer.", ge=0, lt=1)]
-    window: Annotated[int, Setting("Time steps that a forecast is made from.", ge=1, le=MOST)]
+    window: Annotated[int, Setting("Time steps that a forecast is made from.", ge=1, le=MOST)]  # type: ignore[misc]
     horizon: Annotated[int, Setting("Time steps that are forecast.", ge=1, le=MOST)]
     head: Annotated[str, Setting("What a forecast is computed from.", choices=("last", "mean", "flat"))]
     centre: Annotated[str, Setting("What is subtracted from each window.", choices=("last", "mean", "none"))]

@@ -77,6 +77,11 @@ class Key:
         return tuple(dict if _is_table(each) else each for each in every)
 
     @property
+    def section(self) -> type | None:
+        """What declares the keys of a table; None where the key holds a value, or a table of any keys."""
+        return self.type if is_dataclass(self.type) and isinstance(self.type, type) else self.setting.keys
+
+    @property
     def wanted(self) -> str:
         """The type and range in words, as messages and the reference page say them."""
         return " or ".join(map(_named, self.types)) + (f" {self.setting.range}" if self.setting.range else "")
@@ -104,9 +109,8 @@ def all_keys(section: type, under: str = "") -> Iterator[tuple[str, Key]]:
     for name, key in declared(section).items():
         path = f"{under}.{name}" if under else name
         yield path, key
-        inside = key.setting.keys or (key.type if is_dataclass(key.type) else None)
-        if inside:
-            yield from all_keys(inside, path)
+        if key.section:
+            yield from all_keys(key.section, path)
 
 
 def check(key: Key, value: Any, where: str) -> Any:
