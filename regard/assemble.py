@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from regard import registry
-from regard.config import PRESETS, Recipe, recipe_from_toml, to_toml
+from regard.config import PRESETS, Recipe, check_table, recipe_from_toml, to_toml
 from regard.data.codec import Codec, Pair
 from regard.data.tokenizer._base import Tokenizer
 from regard.data.vectors.file import width_of
@@ -24,7 +24,9 @@ from regard.device import pick_device
 from regard.errors import UserError, suggestion
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.fast_linear import ready_for_use
+from regard.part_settings import Decoder, Encoder, Model, Stem
 from regard.pretrained import shipped_models
+from regard.setting import declared
 from regard.storage import Folder, read_folder, save_weights, write_folder
 from regard.task._base import Task
 
@@ -68,16 +70,14 @@ def resolve_model(tree: dict[str, Any]) -> dict[str, Any]:
             values["position"] = "none"
         values |= {name: value for name, value in {**PRESETS[preset], **stated}.items() if name in known}
         values |= spec
-        registry.check_types(values, known, f"model.{part}")
-        if isinstance(values.get(VECTORS), dict):
-            raise UserError(f"model.{part}.{VECTORS}: wants the name of a file")
+        _check_values(values, known, f"model.{part}")
         if not values.get(VECTORS):
             values.pop(VECTORS, None)
         resolved[part] = {"kind": part_kind, **values}
         taken |= set(known)
     for name in own.keys() - PARTS.keys() - {*GIVEN, "label_smoothing"}:
         resolved[name] = stated.get(name, own[name].default)
-        registry.check_types({name: resolved[name]}, own, "model")
+        _check_values({name: resolved[name]}, own, "model")
         taken.add(name)
     _refuse_unknown(stated, {*taken, *PARTS, "preset", "kind"}, "model")
     _check_fit(resolved)
@@ -128,6 +128,13 @@ def _refuse_unknown(given: dict[str, Any], known: Any, where: str) -> None:
     for name in given:
         if name not in known:
             raise UserError(f"{where}: no key '{name}'{suggestion(name, known)}")
+
+
+def _check_values(values: dict[str, Any], known: dict[str, inspect.Parameter], where: str) -> None:
+    """Declared keys must be in range; a key of another package's kind must have the type of its default."""
+    keys = {"stem": Stem, "encoder": Encoder, "decoder": Decoder}.get(where.partition(".")[2], Model)
+    check_table(keys, values, where)
+    registry.check_types({n: v for n, v in values.items() if n not in declared(keys)}, known, where)
 
 
 def build_model(

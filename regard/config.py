@@ -1,33 +1,34 @@
 """Recipes: what to train and how, as data. TOML in, dotted overrides on top, typed sections out.
 
 A recipe is short: it names only what differs from the defaults below. What is saved beside a model is complete.
-Nothing here knows what a key is for, and nothing in a recipe is ever imported or run.
-The `model` and `tokenizer` sections are trees whose keys are checked against the constructors they name (assemble.py).
+Every key is declared once, with type, range and description: here, and for the free tables (`model`, `tokenizer`,
+`input`, `data.format`) in part_settings.py. Which of those keys a part takes, its constructor says (assemble.py).
+Nothing in a recipe is ever imported or run.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
-import json
 import math
-import re
+import os
 import tomllib
-import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from regard import part_settings
 from regard.errors import UserError, suggestion
+from regard.part_settings import PRESETS as PRESETS
 from regard.regular_files import read_regular
+from regard.setting import ALIASES, Key, Setting, check, declared, shown
+from regard.toml_text import toml_text
 
-PRESETS: dict[str, dict[str, Any]] = {
-    "base": {"layers": 6, "width": 512, "feed_forward": 2048, "heads": 8, "dropout": 0.1},
-    "small": {"layers": 3, "width": 256, "feed_forward": 1024, "heads": 4},
-    "tiny": {"layers": 4, "width": 128, "feed_forward": 256, "heads": 4, "dropout": 0.3},
-}
-"""What `model.preset` stands for; keys that are spelled out win over it. Without a preset it is small."""
+
+def data_root() -> str:
+    """The folder of data sets: REGARD_DATA, or `data`."""
+    return os.environ.get("REGARD_DATA") or "data"
 
 
 @dataclass
@@ -38,149 +39,199 @@ class Data:
     `test`, by `format`.
     """
 
-    root: str = "data"
-    """Relative paths below start here."""
-    source: list[str] = field(default_factory=list)
-    target: list[str] = field(default_factory=list)
-    valid_source: list[str] = field(default_factory=list)
-    valid_target: list[str] = field(default_factory=list)
-    format: dict[str, Any] = field(default_factory=dict)
-    """What reads the examples: its kind (a file in data/format), and its keys."""
-    train: list[str] = field(default_factory=list)
-    valid: list[str] = field(default_factory=list)
-    """When empty, some of `train` are held out."""
-    test: list[str] = field(default_factory=list)
-    folds: int = 0
-    """Cross-validation: the training examples are dealt into this many piles, of which pile `fold` is the test."""
-    fold: int = 0
-    hold_out: list[str] = field(default_factory=list)
-    """Which of `source` the held-out pairs are taken from; all of them when empty."""
-    hold_out_valid: int = -1
-    """Pairs or examples held out for validation, besides the valid files; -1 means 1,000 (of examples a tenth at most)
-    if no such files are named, else none."""
-    hold_out_test: int = 0
-    """Pairs held out and written to RUN/held_out/test.source and test.target, never trained on."""
-    valid_limit: int = 2000
-    """Validation scores at most this many pairs, spread evenly."""
-    max_length: int = 128
-    """Longer pairs (in tokens) are dropped from training; when translating, longer sentences are split."""
-    max_ratio: float = 4.0
-    """Pairs whose token counts differ by more than this factor are dropped (with a grace of 5 tokens)."""
-    drop_duplicates: bool = True
-    drop_identical: bool = True
-    """Pairs whose two sides are the same text (longer than 3 words)."""
-    drop_wrong_script: bool = True
-    """Pairs a side of which is mostly in another script than that side's usual one."""
-    plain_source: bool = True
-    """Typographic apostrophes of the source become ASCII, in training and in use."""
-    part: int = 131072
-    """Lines that are tokenised at a time. A corpus of more than 16 such parts is trained on while it is being read: its
-    first 2 parts give the held-out pairs and the tokenizer, and the first epoch goes from part to part."""
-    window: int = 262144
-    """Pairs that are shuffled together and sorted by length into batches."""
-    workers: int = 1
-    """Threads that prepare batches ahead; they never change the order. 0 prepares in the training thread."""
+    root: Annotated[str, Setting("Folder that relative paths start at; the default is $REGARD_DATA, else data.")] = (
+        field(default_factory=data_root)
+    )
+    source: Annotated[list[str], Setting("Text to translate from, one sentence per line.")] = field(
+        default_factory=list
+    )
+    target: Annotated[list[str], Setting("Its translation, line by line.")] = field(default_factory=list)
+    valid_source: Annotated[list[str], Setting("Text to validate on; empty: some pairs are held out.")] = field(
+        default_factory=list
+    )
+    valid_target: Annotated[list[str], Setting("Translation of valid_source.")] = field(default_factory=list)
+    format: Annotated[
+        dict[str, Any], Setting("What reads the examples: its kind and its keys.", keys=part_settings.Format)
+    ] = field(default_factory=dict)
+    train: Annotated[list[str], Setting("Files of training examples.")] = field(default_factory=list)
+    valid: Annotated[list[str], Setting("Files of validation examples; empty: some of train are held out.")] = field(
+        default_factory=list
+    )
+    test: Annotated[list[str], Setting("Files of test examples.")] = field(default_factory=list)
+    folds: Annotated[int, Setting("Cross-validation: number of folds; 0: off.", ge=0, le=10_000)] = 0
+    fold: Annotated[int, Setting("The fold that is tested on, counted from 0.", ge=0, lt=10_000)] = 0
+    hold_out: Annotated[
+        list[str], Setting("Which of source the held-out pairs are taken from; empty: all of them.")
+    ] = field(default_factory=list)
+    hold_out_valid: Annotated[
+        int,
+        Setting(
+            "Pairs or examples held out for validation, besides the valid files; -1: 1,000 (of examples a tenth at "
+            "most) if no such files are named, else none.",
+            ge=-1,
+        ),
+    ] = -1
+    hold_out_test: Annotated[
+        int, Setting("Pairs held out into RUN/held_out/test.source and test.target, never trained on.", ge=0)
+    ] = 0
+    valid_limit: Annotated[int, Setting("Validation scores at most this many pairs, spread evenly.", ge=1)] = 2000
+    max_length: Annotated[
+        int,
+        Setting(
+            "Longer pairs (in tokens) are dropped from training; when translating, longer sentences are split.",
+            ge=1,
+            le=1 << 17,
+        ),
+    ] = 128
+    max_ratio: Annotated[
+        float,
+        Setting("Pairs whose token counts differ by more than this factor are dropped (5 tokens of grace).", ge=1),
+    ] = 4.0
+    drop_duplicates: Annotated[bool, Setting("Drop repeated pairs.")] = True
+    drop_identical: Annotated[bool, Setting("Drop pairs with the same text (of more than 3 words) on both sides.")] = (
+        True
+    )
+    drop_wrong_script: Annotated[
+        bool, Setting("Drop pairs with a side mostly in another script than that side's usual one.")
+    ] = True
+    plain_source: Annotated[
+        bool, Setting("Typographic apostrophes of the source become ASCII, in training and in use.")
+    ] = True
+    part: Annotated[
+        int,
+        Setting(
+            "Lines tokenised at a time. A corpus of more than 16 parts is trained on while it is read: its first 2 "
+            "parts give held-out pairs and tokenizer.",
+            ge=1,
+        ),
+    ] = 131072
+    window: Annotated[int, Setting("Pairs shuffled together and sorted by length into batches.", ge=1)] = 262144
+    workers: Annotated[
+        int,
+        Setting("Threads that prepare batches ahead, in unchanged order; 0: the training thread does.", ge=0, le=256),
+    ] = 1
 
 
 @dataclass
 class Training:
-    steps: int = 20000
-    minutes: float = 0.0
-    """Stop after this much time even if steps are left, the schedule having followed the time; 0 means no limit."""
-    batch_tokens: int = 4096
-    """A batch holds as many pairs as fit this many padded target tokens, and source tokens likewise."""
-    batch_examples: int = 0
-    """A batch holds so many examples instead; for inputs that are not made of tokens."""
-    accumulate: int = 1
-    """Batches whose gradients make one step, of all processes together; torchrun's processes have one each at least."""
-    shard: bool = False
-    """With several processes (torchrun): each keeps only its share of weights, gradients and optimizer."""
-    learning_rate: float = 1e-3
-    """The peak."""
-    schedule: str = "inverse_square_root"
-    warmup: int = 1000
-    beta1: float = 0.9
-    beta2: float = 0.98
-    epsilon: float = 1e-9
-    weight_decay: float = 0.0
-    clip: float = 1.0
-    """Gradient norm above which gradients are scaled down; 0 turns it off."""
-    label_smoothing: float = 0.1
-    precision: str = "auto"
-    """auto (bf16 where the GPU has it), float32 or bfloat16."""
-    compile: str = "auto"
-    """Whether layers are compiled: always, never or auto, which is on a CUDA GPU from 2,000 steps on."""
-    ema: float = 0.0
-    """Decay of an exponential moving average of the weights, used for validation and the final model; 0 is off."""
-    average: int = 5
-    """The final model averages the weights of this many checkpoints: the best and those just before it; 1 is off."""
-    validate_every: int = 1000
-    save_every: int = 1000
-    log_every: int = 50
-    keep: int = 5
-    """Checkpoints kept, besides the best."""
-    metric: str = ""
-    """What the best is chosen by; empty means the first score that validation gives (for translation, bleu)."""
-    patience: int = 0
-    """Stop after this many validations without improvement; 0 never does."""
-    bad_steps: int = 10
-    """Steps with a non-finite loss or gradient are skipped; this many in a row stop the run."""
-    device: str = "auto"
-    samples: int = 3
-    """Outputs shown at each validation."""
-    start_from: str = ""
-    """A model or run to fine-tune (`training.from` in a recipe): its weights and tokenizer are taken over. From a model
-    for another task only what reads is taken, its stem and encoder."""
+    """How long, how fast and on what to train."""
+
+    steps: Annotated[int, Setting("Optimizer steps.", ge=1)] = 20000
+    minutes: Annotated[
+        float, Setting("Stop after this time even if steps are left; the schedule follows it; 0: no limit.", ge=0)
+    ] = 0.0
+    batch_tokens: Annotated[
+        int, Setting("A batch holds as many pairs as fit this many padded tokens on either side.", ge=1, le=1 << 24)
+    ] = 4096
+    batch_examples: Annotated[
+        int, Setting("Examples per batch, for inputs not made of tokens; 0: batch_tokens decides.", ge=0, le=1 << 20)
+    ] = 0
+    accumulate: Annotated[
+        int,
+        Setting("Batches whose gradients make one step, of all processes together; at least one each.", ge=1, le=10**6),
+    ] = 1
+    shard: Annotated[
+        bool, Setting("With several processes (torchrun): each keeps a share of weights, gradients and optimizer.")
+    ] = False
+    learning_rate: Annotated[float, Setting("Peak learning rate.", ge=0, le=10)] = 1e-3
+    schedule: Annotated[str, Setting("How the learning rate moves.", family="training/schedule")] = (
+        "inverse_square_root"
+    )
+    warmup: Annotated[int, Setting("Steps over which the learning rate rises to its peak.", ge=0)] = 1000
+    beta1: Annotated[float, Setting("Adam's decay of the mean of gradients.", ge=0, lt=1)] = 0.9
+    beta2: Annotated[float, Setting("Adam's decay of the mean of squared gradients.", ge=0, lt=1)] = 0.98
+    epsilon: Annotated[float, Setting("Added to Adam's denominator.", ge=0, le=1)] = 1e-9
+    weight_decay: Annotated[float, Setting("Decoupled weight decay (AdamW).", ge=0, le=100)] = 0.0
+    clip: Annotated[float, Setting("Gradient norm above which gradients are scaled down; 0: off.", ge=0)] = 1.0
+    label_smoothing: Annotated[
+        float, Setting("Share of the target probability spread over all labels or tokens.", ge=0, lt=1)
+    ] = 0.1
+    precision: Annotated[
+        str,
+        Setting("Arithmetic; auto: bfloat16 where the GPU has it.", choices=("auto", "float32", "bfloat16")),
+    ] = "auto"
+    compile: Annotated[
+        str,
+        Setting("Compile layers; auto: on a CUDA GPU from 2,000 steps on.", choices=("auto", "always", "never")),
+    ] = "auto"
+    ema: Annotated[
+        float,
+        Setting("Decay of a moving average of the weights, for validation and final model; 0: off.", ge=0, lt=1),
+    ] = 0.0
+    average: Annotated[
+        int, Setting("Checkpoints averaged into the final model: the best and those before it; 1: off.", ge=1, le=1000)
+    ] = 5
+    validate_every: Annotated[int, Setting("Steps between validations; 0: only at the end.", ge=0)] = 1000
+    save_every: Annotated[int, Setting("Steps between checkpoints; 0: only at the end.", ge=0)] = 1000
+    log_every: Annotated[int, Setting("Steps between lines of the log; 0: never.", ge=0)] = 50
+    keep: Annotated[int, Setting("Checkpoints kept, besides the best.", ge=1)] = 5
+    metric: Annotated[
+        str, Setting("Score that the best checkpoint is chosen by; empty: the first one validation gives.")
+    ] = ""
+    patience: Annotated[int, Setting("Stop after this many validations without improvement; 0: never.", ge=0)] = 0
+    bad_steps: Annotated[
+        int, Setting("Steps with a non-finite loss are skipped; this many in a row stop the run.", ge=1)
+    ] = 10
+    device: Annotated[str, Setting("auto, cpu, cuda, cuda:1 or mps.")] = "auto"
+    samples: Annotated[int, Setting("Outputs shown at each validation.", ge=0, le=1000)] = 3
+    start_from: Annotated[
+        str,
+        Setting(
+            "Model or run to fine-tune: its weights and tokenizer are taken over; from a model for another task only "
+            "stem and encoder."
+        ),
+    ] = ""
 
 
 @dataclass
 class Decoding:
     """How a trained model is used unless the caller says otherwise."""
 
-    beam: int = 4
-    length_penalty: float = 1.0
-    """The exponent of ((5 + length) / 6) that a hypothesis' log-probability is divided by. With less, models that are
-    unsure end long sentences early."""
-    max_length: int = 256
-    length_factor: float = 2.0
-    """An output is at most length_factor * source tokens + length_extra long, and at most max_length."""
-    length_extra: int = 20
-    batch_tokens: int = 4096
+    beam: Annotated[int, Setting("Hypotheses kept in beam search; 1: greedy.", ge=1, le=1000)] = 4
+    length_penalty: Annotated[
+        float,
+        Setting(
+            "Exponent of ((5 + length) / 6) that a log-probability is divided by; less makes outputs shorter.",
+            ge=0,
+            le=10,
+        ),
+    ] = 1.0
+    max_length: Annotated[int, Setting("Longest output in tokens.", ge=1, le=10_000)] = 256
+    length_factor: Annotated[
+        float, Setting("An output has at most length_factor * source tokens + length_extra tokens.", ge=0, le=1000)
+    ] = 2.0
+    length_extra: Annotated[int, Setting("See length_factor.", ge=0, le=10_000)] = 20
+    batch_tokens: Annotated[int, Setting("Tokens that are decoded together.", ge=1, le=1 << 18)] = 4096
 
 
 @dataclass
 class Recipe:
-    task: str = "translate"
-    name: str = ""
-    seed: int = 1
-    source_language: str = ""
-    target_language: str = ""
-    data: Data = field(default_factory=Data)
-    tokenizer: dict[str, Any] = field(default_factory=lambda: {"kind": "subword"})
-    input: dict[str, Any] = field(default_factory=dict)
-    """How an input that is not text is read: the size of pictures, say."""
-    model: dict[str, Any] = field(default_factory=dict)
-    training: Training = field(default_factory=Training)
-    decoding: Decoding = field(default_factory=Decoding)
-    tiny: dict[str, Any] = field(default_factory=dict)
-    """What changes in a form of seconds on data the package makes itself, which anybody can try: any keys of the other
-    sections, and `beats`, the scores that it must do better than to have learnt anything."""
+    task: Annotated[str, Setting("What the model is for.", family="task")] = "translate"
+    name: Annotated[str, Setting("Name of the run: runs/NAME.")] = ""
+    seed: Annotated[int, Setting("Seed of everything random.", ge=0)] = 1
+    source_language: Annotated[str, Setting("Code of the language translated from, such as fr.")] = ""
+    target_language: Annotated[str, Setting("Code of the language translated to, such as en.")] = ""
+    data: Annotated[Data, Setting("Where the data are.")] = field(default_factory=Data)
+    tokenizer: Annotated[dict[str, Any], Setting("Tokenizer: its kind and its keys.", keys=part_settings.Tokenizer)] = (
+        field(default_factory=lambda: {"kind": "subword"})
+    )
+    input: Annotated[dict[str, Any], Setting("How an input that is not text is read.", keys=part_settings.Input)] = (
+        field(default_factory=dict)
+    )
+    model: Annotated[dict[str, Any], Setting("The model and its parts.", keys=part_settings.Model)] = field(
+        default_factory=dict
+    )
+    training: Annotated[Training, Setting("How to train.")] = field(default_factory=Training)
+    decoding: Annotated[Decoding, Setting("How the trained model is used.")] = field(default_factory=Decoding)
+    tiny: Annotated[
+        dict[str, Any],
+        Setting(
+            "What changes in a form of seconds on data the package makes itself: any keys of the other sections, and "
+            "`beats`, scores that it must do better than to have learnt anything."
+        ),
+    ] = field(default_factory=dict)
 
 
-KEYS = {"start_from": "from"}
-"""Fields whose key in a recipe is another word, because Python keeps that word for itself."""
-RANGES: dict[str, tuple[int, int]] = {
-    "data.max_length": (1, 1 << 17),
-    "training.batch_tokens": (1, 1 << 24),
-    "training.batch_examples": (0, 1 << 20),
-    "decoding.beam": (1, 1000),
-    "decoding.max_length": (1, 10_000),
-    "decoding.length_factor": (0, 1000),
-    "decoding.length_extra": (0, 10_000),
-    "decoding.batch_tokens": (1, 1 << 18),
-}
-"""Limits of the settings that decide how much a model takes when it is used: a model may come from anybody. What its
-`model` section asks for is limited by its weight file (assemble.py)."""
 LONGEST_TEXT = 1 << 17
 MOST_DOTS = 100
 """A recipe is a page of text with a few dots a line; more would only keep the TOML reader busy, whose time for a key
@@ -268,9 +319,11 @@ def tiny_form(recipe: Recipe) -> Recipe:
     for name, value in tree["data"].items():
         if isinstance(value, list) or name.startswith("hold_out"):
             tree["data"][name] = _plain(Recipe())["data"][name]
-    for whole in ("format",):  # another kind takes none of the keys of the first
-        if whole in changes.get("data", {}):
-            tree["data"][whole] = {}
+    # Another kind takes none of the keys of the first.
+    if "format" in changes.get("data", {}):
+        tree["data"]["format"] = {}
+    if "kind" in changes.get("tokenizer", {}):
+        tree["tokenizer"] = {}
     tree["tiny"] = {}
     return recipe_from_dict(_merged(tree, changes))
 
@@ -285,7 +338,7 @@ def _merged(tree: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 def to_toml(recipe: Recipe) -> str:
     """Every key of the recipe with its value; `recipe_from_toml` gives the same recipe back."""
     tree = _plain(recipe_from_dict(_plain(recipe)))
-    return "\n".join(_lines(tree, [])) + "\n"
+    return toml_text(tree)
 
 
 # From plain values to typed sections.
@@ -314,44 +367,36 @@ def _toml_value(text: str) -> Any:
 
 
 def _section(kind: Any, tree: Mapping[str, Any], where: str) -> Any:
-    names = {KEYS.get(item.name, item.name): item.name for item in dataclasses.fields(kind)}
-    types = typing.get_type_hints(kind)
+    keys = declared(kind)
+    fields = {alias: name for name, alias in ALIASES.items()}
     given = {}
-    for key, value in tree.items():
-        if key not in names:
-            raise UserError(f"{where or 'recipe'}: no key '{key}'{suggestion(key, names)}")
-        given[names[key]] = _typed(types[names[key]], value, f"{where}.{key}" if where else key)
+    for name, value in tree.items():
+        if name not in keys:
+            raise UserError(f"{where or 'recipe'}: no key '{name}'{suggestion(name, keys)}")
+        given[fields.get(name, name)] = _typed(keys[name], value, f"{where}.{name}" if where else name)
     return kind(**given)
 
 
-WANTED = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list[str]: "a list of texts"}
-
-
-def _typed(kind: Any, value: Any, where: str) -> Any:
+def _typed(key: Key, value: Any, where: str) -> Any:
     if isinstance(value, _Unparsed):
         parsed = _toml_value(value)
         # A name such as 2024 needs no quotes on a command line where text is wanted.
-        value = str(value) if kind in (str, list[str]) and not isinstance(parsed, (str, list)) else parsed
-    free = typing.get_origin(kind) is dict
-    if free or dataclasses.is_dataclass(kind):
-        if not isinstance(value, Mapping):
-            raise UserError(f"{where}: wants a table of keys, given {_shown(value)}")
-        return _tree(value, where) if free else _section(kind, value, where)
-    value = _tree(value, where)
-    if kind is float and type(value) is int:
-        value = float(value)
-    if kind == list[str]:
-        value = [value] if isinstance(value, str) else value
-        good = isinstance(value, list) and all(isinstance(item, str) for item in value)
-    else:
-        good = type(value) is kind  # and not isinstance: True is no number here
-    if not good:
-        raise UserError(f"{where}: wants {WANTED[kind]}, given {_shown(value)}")
-    if where in RANGES:
-        low, high = RANGES[where]
-        if not low <= value <= high:
-            raise UserError(f"{where}: must be between {low:,} and {high:,}, given {_shown(value)}")
-    return value
+        plain = key.types[0] in (str, list[str]) and not isinstance(parsed, str | list | dict)
+        value = str(value) if plain else parsed
+    if isinstance(value, Mapping) and dict in key.types:
+        if dataclasses.is_dataclass(key.type):
+            return _section(key.type, value, where)
+        return check_table(key.setting.keys, value, where) if key.setting.keys else _tree(value, where)
+    return _tree(check(key, value, where), where)
+
+
+def check_table(keys: type, table: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """A copy of a free table in which every declared key has a value of its type and range."""
+    known = declared(keys)
+    copy = _tree({name: 0 if name in known else value for name, value in table.items()}, where)
+    for name in copy.keys() & known.keys():
+        copy[name] = _typed(known[name], table[name], f"{where}.{name}")
+    return copy
 
 
 def _tree(value: Any, where: str) -> Any:
@@ -373,13 +418,8 @@ def _tree(value: Any, where: str) -> Any:
     if isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
         raise UserError(f"{where}: {value!r} is not valid Unicode text")
     if not isinstance(value, (str, int, float, bool)):
-        raise UserError(f"{where}: {_shown(value)} is not text, a number, true, false, a list or a table")
+        raise UserError(f"{where}: {shown(value)} is not text, a number, true, false, a list or a table")
     return value
-
-
-def _shown(value: Any) -> str:
-    text = repr(value) if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 # From typed sections to text.
@@ -387,32 +427,6 @@ def _shown(value: Any) -> str:
 
 def _plain(recipe: Recipe) -> dict[str, Any]:
     def named(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        return {KEYS.get(key, key): value for key, value in pairs}
+        return {ALIASES.get(key, key): value for key, value in pairs}
 
     return dataclasses.asdict(recipe, dict_factory=named)
-
-
-def _lines(tree: Mapping[str, Any], path: list[str]) -> list[str]:
-    """A table as lines: its own values first, then the tables in it under headings, as TOML wants it."""
-    lines = [f"{_key(key)} = {_value(value)}" for key, value in tree.items() if not isinstance(value, dict)]
-    for key, value in tree.items():
-        if isinstance(value, dict):
-            below = [*path, key]
-            lines += ["", f"[{'.'.join(map(_key, below))}]", *_lines(value, below)]
-    return lines
-
-
-def _key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _value(key)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_key(key)} = {_value(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list):
-        one_line = "[" + ", ".join(map(_value, value)) + "]"
-        return one_line if len(one_line) < 100 else "[\n" + "".join(f"    {_value(item)},\n" for item in value) + "]"
-    if isinstance(value, str):
-        # JSON's escapes are all TOML's; only DEL must be escaped here and need not be there.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return str(value).lower() if isinstance(value, bool) else repr(value)

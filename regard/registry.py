@@ -14,7 +14,7 @@ import importlib
 import inspect
 import pkgutil
 import warnings
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from typing import Any
 from regard.errors import UserError, suggestion
 
 ROOT = Path(__file__).parent
+MOST = 2**20
+"""No number that a recipe gives a part is larger: a typing error must not allocate terabytes."""
 
 
 def _own(family: str) -> set[str]:
@@ -50,6 +52,11 @@ def kinds(family: str) -> list[str]:
     return sorted({*_own(family), *_elsewhere(family)})
 
 
+def is_kind(family: str, kind: str) -> bool:
+    """Whether a family has this kind; entry points, which are slow to list, are looked at last."""
+    return kind in _own(family) or kind in _elsewhere(family)
+
+
 def factory(family: str, kind: str, where: str | None = None) -> Callable[..., Any]:
     """The class or function a kind names; `where` is the recipe key to blame."""
     if kind not in kinds(family):
@@ -64,6 +71,28 @@ def factory(family: str, kind: str, where: str | None = None) -> Callable[..., A
 def keywords(maker: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """The parameters of a factory by name: the signature is the schema."""
     return dict(inspect.signature(maker).parameters)
+
+
+def check_types(given: Mapping[str, Any], known: Mapping[str, inspect.Parameter], where: str) -> None:
+    """Refuses a value of another type than the default of its keyword; numbers must be small enough to be meant."""
+    for name, value in given.items():
+        default = known[name].default if name in known else None
+        if isinstance(default, bool) or (isinstance(value, bool) and isinstance(default, int | float | str)):
+            fits, wanted = isinstance(default, bool) and isinstance(value, bool), "true or false"
+        elif isinstance(default, int):
+            fits = isinstance(value, int) and min(default, 1) <= value <= MOST
+            wanted = f"a whole number from {min(default, 1)} to {MOST:,}"
+        elif isinstance(default, float):
+            fits = isinstance(value, int | float) and 0 <= value < 1e6
+            wanted = "a number of at least 0 and below 1,000,000"
+        elif isinstance(default, str):
+            fits, wanted = isinstance(value, str | dict), "text"
+        elif isinstance(default, tuple | list):
+            fits, wanted = isinstance(value, tuple | list), "a list"
+        else:
+            continue
+        if not fits:
+            raise UserError(f"{where}.{name}: wants {wanted}, given {shown(value)}")
 
 
 def create(family: str, kind: str, where: str | None = None, **given: Any) -> Any:
@@ -92,25 +121,6 @@ def _refuse_unknown(maker: Callable[..., Any], given: Iterable[str], known: Coll
         if name not in known:
             title = getattr(maker, "__name__", "it")
             raise UserError(f"{where}: {title} takes no '{name}'{suggestion(name, known)}")
-
-
-def check_types(values: dict[str, Any], known: dict[str, inspect.Parameter], where: str) -> None:
-    """Refuses values of a wrong type (a default shows what is wanted) and numbers that nobody can mean."""
-    for name, value in values.items():
-        default = known[name].default
-        if isinstance(default, bool) or isinstance(value, bool):
-            fits = isinstance(default, bool) and isinstance(value, bool)
-        elif isinstance(default, int):
-            fits = isinstance(value, int) and min(default, 1) <= value <= 2**20
-        elif isinstance(default, float):
-            fits = isinstance(value, (int, float)) and 0 <= value < 1e6
-        else:
-            fits = isinstance(value, (str, dict))
-        if not fits:
-            wanted = {bool: "true or false", int: "a whole number above 0", float: "a number"}.get(
-                type(default), "a name"
-            )
-            raise UserError(f"{where}.{name}: wants {wanted}, was given {shown(value)}")
 
 
 def shown(value: Any) -> str:

@@ -8,7 +8,9 @@ and what the task keeps: for translation RUN/pack/ and RUN/held_out/
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -36,12 +38,14 @@ from regard.assemble import (
     task_of,
     vectors_of,
 )
-from regard.config import Recipe, Training, apply_overrides, read_recipe, recipe_from_toml, to_toml
+from regard.config import Data, Recipe, Training, apply_overrides, data_root, read_recipe, recipe_from_toml, to_toml
 from regard.data import tokenizer as tokenizers
 from regard.data.corpus.preparing import forget_held_out
 from regard.data.fingerprints import fingerprints, read_fingerprints, refuse_changes, write_fingerprints
+from regard.data.known import known as known_sets
 from regard.device import mixed_precision
-from regard.errors import UserError
+from regard.errors import UserError, suggestion
+from regard.evaluation.scores import SCORES
 from regard.evaluation.translation import Scores, corpus_scores
 from regard.layers.compiling import compile_layers, has_triton
 from regard.storage import read_folder, read_small, write_file, write_folder
@@ -96,6 +100,7 @@ def train(
     Started by torchrun, all its processes train together; the first prepares and reports.
     """
     begun: list[tuple[Recipe, Prepared, Path, Listener]] = []
+    fresh: list[Path] = []
 
     def begin() -> dict[str, Any]:
         if resume:
@@ -103,20 +108,47 @@ def train(
                 raise UserError("to resume, say which run: regard train --resume RUN")
             place = Path(folder)
             settled = _with_data_found(apply_overrides(_saved_recipe(place), overrides))
+            _check_start(settled, ranks)
         else:
             given = recipe if isinstance(recipe, Recipe) else read_recipe(recipe) if recipe else Recipe()
-            settled = settle(apply_overrides(given, overrides), source, target)
+            stated = apply_overrides(given, overrides)
+            _check_start(stated, ranks)
+            settled = settle(stated, source, target)
             place = Path(folder) if folder else _new_folder(settled)
             if (place / "checkpoints").exists():
                 raise UserError(f"{place} already holds a run; go on with --resume {place} or choose another folder")
+        if not place.exists():
+            fresh.append(place)
         listener = report or (Quiet() if quiet else Reporter(place, unit=task_of(settled).unit))
         settled = _for_all(settled, ranks, listener)
         begun.append((settled, prepare(settled, place, resume, listener), place, listener))
         return {"recipe": to_toml(settled), "place": str(place.absolute()), "files": _files(settled)}
 
     with together() as ranks:
-        told = ranks.first(begin)
-        return _fit(*(begun[0] if begun else _joined(ranks, **told)), resume, ranks)
+        with _removed_if_refused(fresh):
+            told = ranks.first(begin)
+            started = begun[0] if begun else _joined(ranks, **told)
+            trainer = _trainer(*started, resume, ranks)
+        return _fit(trainer, *started[:3], ranks)
+
+
+def _check_start(recipe: Recipe, ranks: Ranks) -> None:
+    """Refuses what the machine or the task cannot do before any data are read."""
+    ranks.device(recipe.training.device)
+    metric, scores = recipe.training.metric, SCORES.get(recipe.task)
+    if metric and scores and metric not in scores:
+        raise UserError(f"training.metric: validation gives no '{metric}'{suggestion(metric, scores)}")
+
+
+@contextmanager
+def _removed_if_refused(fresh: list[Path]) -> Iterator[None]:
+    """A start that is refused leaves no folder behind; folders that were there before are not in `fresh`."""
+    try:
+        yield
+    except UserError:
+        for folder in fresh:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _for_all(recipe: Recipe, ranks: Ranks, report: Listener) -> Recipe:
@@ -164,6 +196,7 @@ def settle(
         if given is not None:
             paths = [given] if isinstance(given, (str, Path)) else given
             setattr(data, name, [str(Path(path).absolute()) for path in paths])
+    _refuse_missing_sets(recipe.data)
     recipe = _with_data_found(replace(recipe, data=data, model={**task.usual, **recipe.model}))
     if recipe.training.start_from:
         recipe = _continued(recipe)
@@ -174,6 +207,7 @@ def settle(
         Uninitialised(),
     ):  # parts that do not fit together are refused here, before anything is written
         model = build_model(recipe.model, **EXAMPLE_SIZES)
+    _check_positions(model, recipe)
     recipe = _with_vectors_found(recipe)
     check_vectors(model, vectors_of(recipe.model))
     return task.settle(recipe)
@@ -184,6 +218,16 @@ def _with_data_found(recipe: Recipe) -> Recipe:
     data = recipe.data
     found: dict[str, Any] = {name: [_found(path, data.root) for path in getattr(data, name)] for name in PATHS}
     return replace(recipe, data=replace(data, **found))
+
+
+def _check_positions(model: nn.Module, recipe: Recipe) -> None:
+    """Learned positions must reach as far as the longest text that is trained on."""
+    positions = longest_text(model)
+    if positions is not None and positions < recipe.data.max_length + 2:
+        raise UserError(
+            f"model.position: {positions} positions are too few for data.max_length={recipe.data.max_length}; "
+            f"set its length to {recipe.data.max_length + 2} or more, or max_length lower"
+        )
 
 
 def _with_vectors_found(recipe: Recipe) -> Recipe:
@@ -281,16 +325,12 @@ def _known_codec(recipe: Recipe, place: Path, resume: bool) -> tuple[Mapping[str
     return {}, False
 
 
-def _fit(recipe: Recipe, prepared: Prepared, place: Path, report: Listener, resume: bool, ranks: Ranks) -> Run:
+def _trainer(recipe: Recipe, prepared: Prepared, place: Path, report: Listener, resume: bool, ranks: Ranks) -> Trainer:
+    """A trainer at its first step, or where a resumed run was stopped."""
     settings = recipe.training
     torch.manual_seed(recipe.seed)
     model = build_model(recipe.model, **prepared.codec.sizes(), label_smoothing=settings.label_smoothing)
-    positions = longest_text(model)
-    if positions is not None and positions < recipe.data.max_length + 2:
-        raise UserError(
-            f"model.position: {positions} positions are too few for data.max_length={recipe.data.max_length}; "
-            f"set its length to {recipe.data.max_length + 2} or more, or max_length lower"
-        )
+    _check_positions(model, recipe)
     if (vectors := vectors_of(recipe.model)) and not (resume and any((place / "checkpoints").glob("step-*"))):
         begin_with_vectors(model, vectors, prepared.codec, report.note if ranks.is_first else Quiet().note)
     if settings.start_from:  # also when resuming: the run may have been killed before its first checkpoint
@@ -320,12 +360,17 @@ def _fit(recipe: Recipe, prepared: Prepared, place: Path, report: Listener, resu
             trainer.record()
     if resume:
         trainer.resume()
+    return trainer
+
+
+def _fit(trainer: Trainer, recipe: Recipe, prepared: Prepared, place: Path, ranks: Ranks) -> Run:
     result = trainer.fit()
 
     def learn_errors() -> None:
         if result.model and prepared.valid:
             finished = task_of(recipe)(recipe, prepared.codec, trainer.model, trainer.device)
             if finished.learn_errors(prepared.valid):
+                saved = _without_paths(recipe)
                 write_folder(result.model, model_files(saved, prepared.codec, trainer.weights, "float32"))
 
     ranks.first(learn_errors)
@@ -411,6 +456,17 @@ def _found(path: str, root: str) -> str:
     rooted, bare = Path(root) / path, Path(path)
     there = [p for p in (rooted, bare) if Path(str(p).rpartition("#")[0] or p).exists() or p.exists()]
     return str((there or [rooted])[0].absolute())
+
+
+def _refuse_missing_sets(data: Data) -> None:
+    """Where files of known data sets are missing, says how to get them."""
+    paths = [path for name in PATHS for path in getattr(data, name) if not Path(path).is_absolute()]
+    lacking = [path.rpartition("#")[0] or path for path in paths]
+    lacking = [path for path in lacking if not Path(_found(path, data.root)).exists()]
+    if wanted := [name for name in dict.fromkeys(path.split("/")[0] for path in lacking) if name in known_sets()]:
+        into = "" if data.root == data_root() else f" --into {data.root}"
+        commands = "; ".join(f"regard data get {name}{into}" for name in wanted)
+        raise UserError(f"{_found(lacking[0], data.root)} does not exist; get the data with: {commands}")
 
 
 def _without_paths(recipe: Recipe) -> Recipe:

@@ -17,10 +17,11 @@ from torch import nn
 
 from regard import assemble, registry
 from regard.assemble import MAX_BUFFERS, read_model
-from regard.config import RANGES, _lines, read_recipe
+from regard.config import Recipe, _lines, read_recipe
 from regard.errors import UserError
 from regard.pretrained import shipped_models
 from regard.runs import settle
+from regard.setting import all_keys
 from regard.storage import Folder, read_folder, save_tensors, save_weights, write_folder
 from regard.types import Memory
 from tests.training.toys import run_child
@@ -59,16 +60,15 @@ def put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> dict[str, An
 
 def hostile_settings(tree: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], int]]:
     """Every whole number that decides how large a model is or what using it takes, with values nobody can mean."""
+    declared = dict(all_keys(Recipe))
     for path in integers(tree):
-        low, high = RANGES.get(".".join(path), (1, 0))
         for value in HOSTILE:
-            if (
-                path[0] == "model"
-                and not (path[-1] == "embedding" and value == 0)
-                or path[0] != "model"
-                and low <= high
-                and not low <= value <= high
-            ):  # which means: as wide as the rest
+            if path[0] == "model":
+                hostile = not (path[-1] == "embedding" and value == 0)  # which means: as wide as the rest
+            else:
+                key = declared.get(".".join(path))
+                hostile = key is not None and not key.setting.allows(value)
+            if hostile:
                 yield path, value
 
 

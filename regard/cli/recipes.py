@@ -73,14 +73,29 @@ def _names() -> list[str]:
 
 def recipes(
     name: Annotated[
-        str | None, typer.Argument(help="Show this one; without it, all are listed.", autocompletion=_names)
+        str | None,
+        typer.Argument(
+            metavar="NAME|SECTION",
+            help="Show this recipe, or with --keys this section; without it, all are listed.",
+            autocompletion=_names,
+        ),
     ] = None,
+    keys: Annotated[
+        bool, typer.Option("--keys", help="List what can be set in a recipe: type, range, default, description.")
+    ] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print a JSON Schema of recipes, for editors that check TOML.")
+    ] = False,
     data: Annotated[Path, typer.Option(metavar="FOLDER", envvar="REGARD_DATA", help="Where data sets are.")] = Path(
         "data"
     ),
     format: Annotated[Format, typer.Option(help="Plain text, or one JSON value.")] = Format.text,
+    json_: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """List the shipped recipes: task, data, size and score; with a name, show one and how to use it."""
+    format = Format.json if json_ else format
+    if schema or keys:
+        return _settings(name or "", schema, format)
     found = entries()
     if name is not None:
         name = name.removesuffix(".toml")
@@ -93,6 +108,23 @@ def recipes(
     rows = [("RECIPE", "TASK", "DATA", "PARAMETERS", "SCORE")]
     rows += [(one.name, one.task, one.data, one.measured.size, one.measured.result) for one in found.values()]
     typer.echo("\n".join(map(harmless, aligned(rows))))
+
+
+def _settings(section: str, schema: bool, format: Format) -> None:
+    from regard.settings_reference import json_schema, rows
+
+    if schema:
+        if section:
+            raise UserError(f"--schema describes whole recipes; leave out '{section}'")
+        typer.echo(as_json(json_schema()))
+        return
+    found = rows(section)
+    if format is Format.json:
+        typer.echo(as_json([asdict(row) for row in found]))
+        return
+    table = [("KEY", "TYPE", "RANGE", "DEFAULT", "DESCRIPTION")]
+    table += [(row.key, row.type, row.range or "-", row.default, row.description) for row in found]
+    typer.echo("\n".join(map(harmless, aligned(table))))
 
 
 def entries() -> dict[str, Entry]:

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from regard.config import Recipe
 
 
-def _recipe_names() -> list[str]:
+def _completions(incomplete: str) -> list[tuple[str, str]]:
+    """Recipes by name, and keys that can be set; after `KEY=`, the choices of that key."""
     from regard.config import shipped_recipes
+    from regard.settings_reference import completions
 
-    return list(shipped_recipes())
+    return [(name, "recipe") for name in shipped_recipes() if name.startswith(incomplete)] + completions(incomplete)
 
 
 def train(
@@ -28,8 +30,9 @@ def train(
         list[str] | None,
         typer.Argument(
             metavar="RECIPE KEY=VALUE",
-            help="A recipe (file or name), and settings that win over it, such as training.steps=200 model.layers=4.",
-            autocompletion=_recipe_names,
+            help="A recipe (file or name), and settings that win over it, such as training.steps=200 model.layers=4; "
+            "`regard recipes --keys` lists them.",
+            autocompletion=_completions,
         ),
     ] = None,
     task: Annotated[str | None, typer.Option(help="What the model is for, when no recipe says it.")] = None,

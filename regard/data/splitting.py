@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from regard import registry
+from regard import part_settings, registry
 from regard.config import Data
 from regard.data.corpus.reading import check_file, split_column
 from regard.data.format._base import Example, Format
 from regard.errors import UserError
+from regard.setting import declared
 
 
 @dataclass
@@ -66,6 +67,10 @@ def make_format(data: Data) -> Format:
     if not kind:
         kinds = ", ".join(registry.kinds("data/format"))
         raise UserError(f"data.format: say of which kind the files are ({kinds})")
+    known = registry.keywords(registry.factory("data/format", kind, "data.format.kind"))
+    keys = declared(part_settings.Format)
+    loose = {name: value for name, value in options.items() if name not in keys or len(keys[name].types) > 1}
+    registry.check_types(loose, known, "data.format")  # `columns` is a number for one kind, a list for another
     return registry.create("data/format", kind, "data.format", **options)
 
 

@@ -112,7 +112,7 @@ def test_a_resumed_run_needs_the_file_no_more(file, tmp_path):
         ),
         (["model.stem.vectors=strange.txt"], "none of the .* words of the vocabulary is in"),
         (["model.stem.vectors={a = 1}"], "model.stem.vectors: wants the name of a file"),
-        (["model.stem.vectors=3"], "model.stem.vectors: wants a name, was given 3"),
+        (["model.stem.vectors=[3]"], "model.stem.vectors: wants text, given [3]"),
         (["model.encoder.vectors=v.txt"], "model.encoder: no key 'vectors'"),
         (["model.stem.vectors=v.txt", "training.from=fr-en"], "training.from brings its own embeddings"),
     ],

@@ -18,6 +18,8 @@ class LabelledTable(Format):
     def __init__(self, text: int = 1, label: int = 2, names: Mapping[str, str] | None = None, header: bool = False):
         if min(text, label) < 1 or text == label:
             raise UserError(f"data.format: text = {text} and label = {label} are not two columns, counted from 1")
+        if not isinstance(names, Mapping | None):
+            raise UserError('data.format.names: wants a table, such as {0 = "negative", 1 = "positive"}')
         self.text, self.label, self.header = text, label, header
         self.names = dict(names or {})
 

@@ -7,9 +7,10 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from regard import registry
+from regard import part_settings, registry
 from regard.data.tokenizer._base import Tokenizer
 from regard.errors import UserError, suggestion
+from regard.setting import declared
 
 
 def maker(kind: str) -> type[Tokenizer]:
@@ -24,6 +25,8 @@ def settled(given: Mapping[str, Any]) -> dict[str, Any]:
     for name in options:
         if name not in known and name != "path":
             raise UserError(f"tokenizer: no key '{name}'{suggestion(name, [*known, 'kind', 'path'])}")
+    undeclared = {name: value for name, value in options.items() if name not in declared(part_settings.Tokenizer)}
+    registry.check_types(undeclared, known, "tokenizer")
     defaults = {n: p.default for n, p in known.items() if p.default is not inspect.Parameter.empty}
     return {"kind": kind, **defaults, **options}
 

@@ -1,0 +1,223 @@
+"""The keys of the free tables of a recipe: model and its parts, tokenizer, input and data.format.
+
+What a part takes, and its default, is its constructor's signature. Type, range and description of each key are declared
+here once, by name. Kinds of other packages may take further keys: those are checked by their default alone.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypedDict
+
+from regard.registry import MOST as MOST
+from regard.setting import Setting
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "base": {"layers": 6, "width": 512, "feed_forward": 2048, "heads": 8, "dropout": 0.1},
+    "small": {"layers": 3, "width": 256, "feed_forward": 1024, "heads": 4},
+    "tiny": {"layers": 4, "width": 128, "feed_forward": 256, "heads": 4, "dropout": 0.3},
+}
+"""What `model.preset` stands for; keys that are spelled out win over it. Without a preset it is small."""
+
+Spec = str | dict[str, Any]
+"""A part: its kind, or a table with its kind and keys."""
+
+
+class Attention(TypedDict, total=False):
+    kind: Annotated[str, Setting("Kind of attention.", family="layers/attention")]
+    size: Annotated[int, Setting("Width of the additive score's hidden layer; 0: the decoder's.", ge=0, le=MOST)]
+    scaled: Annotated[bool, Setting("Divide dot products by the square root of the width.")]
+    score: Annotated[str, Setting("Score function.", choices=("dot", "general", "concat"))]
+    window: Annotated[int, Setting("Source positions on either side that local attention sees.", ge=1, le=MOST)]
+    alignment: Annotated[str, Setting("How local attention finds its centre.", choices=("predictive", "monotonic"))]
+    heads: Annotated[int, Setting("Attention heads; they must divide the width.", ge=1, le=MOST)]
+    dropout: Annotated[float, Setting("Dropout of attention weights.", ge=0, lt=1)]
+
+
+class Position(TypedDict, total=False):
+    kind: Annotated[str, Setting("Kind of position embedding.", family="layers/position")]
+    length: Annotated[int, Setting("Positions that a learned embedding has.", ge=1, le=MOST)]
+    most: Annotated[int, Setting("Largest random shift of positions in training.", ge=1, le=MOST)]
+
+
+Width = Annotated[int, Setting("Width of the vectors.", ge=1, le=MOST)]
+Layers = Annotated[int, Setting("Number of layers.", ge=1, le=MOST)]
+Heads = Annotated[int, Setting("Attention heads; they must divide the width.", ge=1, le=MOST)]
+FeedForward = Annotated[int, Setting("Width of the hidden layer of feed-forward blocks.", ge=1, le=MOST)]
+Dropout = Annotated[float, Setting("Share of activations set to zero in training.", ge=0, lt=1)]
+Norm = Annotated[str, Setting("Layer norm before or after each sublayer.", choices=("pre", "post"))]
+Activation = Annotated[str, Setting("Activation of feed-forward blocks.", choices=("relu", "gelu", "gelu_tanh"))]
+PositionSpec = Annotated[
+    Spec, Setting("Position embedding: its kind, or a table.", family="layers/position", keys=Position)
+]
+Cell = Annotated[str, Setting("Recurrent cell.", family="layers/cell")]
+LayerNorm = Annotated[bool, Setting("Layer norm inside recurrent cells.")]
+Halting = Annotated[bool, Setting("Adaptive computation time: each position decides how many layers it gets.")]
+PonderCost = Annotated[float, Setting("Weight of the number of layers used in the loss.", ge=0, lt=1e6)]
+Epsilon = Annotated[float, Setting("Halting probability that may be left over when a position stops.", ge=0, lt=1)]
+Vectors = Annotated[str, Setting("File of word vectors that the embedding starts from.")]
+Direction = Annotated[str, Setting("Direction a recurrent encoder reads in.", choices=("forward", "backward", "both"))]
+AttentionSpec = Annotated[Spec, Setting("Attention: its kind, or a table.", family="layers/attention", keys=Attention)]
+Order = Annotated[str, Setting("Attend before or after each recurrent step.", choices=("before", "after"))]
+Feed = Annotated[bool, Setting("Feed what attention returned into the next step.")]
+BridgeKind = Annotated[
+    str, Setting("How the decoder's first state is made of the encoder's last.", choices=("dense", "copy"))
+]
+Embedding = Annotated[int, Setting("Width of the decoder's token embedding; 0: the decoder's width.", ge=0, le=MOST)]
+Tie = Annotated[bool, Setting("Use the token embedding as output layer too.")]
+Scale = Annotated[bool, Setting("Multiply embeddings by the square root of the width.")]
+WordDropout = Annotated[float, Setting("Share of tokens replaced by the unknown token in training.", ge=0, lt=1)]
+Augment = Annotated[str, Setting("Random changes in training, such as 'flip shift'; empty: none.")]
+Patch = Annotated[int, Setting("Side of an image patch in pixels, or time steps per vector.", ge=1, le=MOST)]
+
+
+class Stem(TypedDict, total=False):
+    kind: Annotated[str, Setting("What turns raw input into vectors.", family="stem")]
+    width: Width
+    position: PositionSpec
+    dropout: Dropout
+    word_dropout: WordDropout
+    scale: Scale
+    embedding_norm: Annotated[bool, Setting("Layer norm after the embedding.")]
+    vectors: Vectors
+    patch: Patch
+    class_token: Annotated[bool, Setting("Prepend a learned token for classification.")]
+    augment: Augment
+    filters: Annotated[int, Setting("Filters of the first convolution over each frame.", ge=1, le=MOST)]
+    stages: Annotated[
+        int, Setting("Stages of the convolutional network; each but the first halves the image.", ge=1, le=16)
+    ]
+    blocks: Annotated[int, Setting("Residual blocks per stage.", ge=1, le=1000)]
+    mels: Annotated[int, Setting("Mel bands of the spectrogram.", ge=1, le=1000)]
+    window: Annotated[float, Setting("Seconds of sound per spectrogram frame.", gt=0, le=1)]
+    hop: Annotated[float, Setting("Seconds between spectrogram frames.", gt=0, le=1)]
+    subsample: Annotated[int, Setting("Frames joined into one vector: 1, 2, 4, 8 or 16.", ge=1, le=16)]
+
+
+class Encoder(TypedDict, total=False):
+    kind: Annotated[str, Setting("Kind of encoder.", family="encoder")]
+    width: Width
+    layers: Layers
+    heads: Heads
+    feed_forward: FeedForward
+    dropout: Dropout
+    norm: Norm
+    activation: Activation
+    position: PositionSpec
+    cell: Cell
+    direction: Direction
+    layer_norm: LayerNorm
+    halting: Halting
+    ponder_cost: PonderCost
+    epsilon: Epsilon
+
+
+class Decoder(TypedDict, total=False):
+    kind: Annotated[str, Setting("Kind of decoder.", family="decoder")]
+    width: Width
+    embedding: Embedding
+    layers: Layers
+    heads: Heads
+    feed_forward: FeedForward
+    dropout: Dropout
+    norm: Norm
+    activation: Activation
+    position: PositionSpec
+    cell: Cell
+    attention: AttentionSpec
+    order: Order
+    feed: Feed
+    layer_norm: LayerNorm
+    bridge: BridgeKind
+    halting: Halting
+    ponder_cost: PonderCost
+    epsilon: Epsilon
+    tie: Tie
+    scale: Scale
+    vectors: Vectors
+
+
+class Model(Stem, Encoder, Decoder, total=False):  # type: ignore[misc]  # a part's key stated here is for all parts
+    kind: Annotated[str, Setting("Kind of model; by default the task's.", family="model")]
+    preset: Annotated[str, Setting("Sizes of a Transformer by one name.", choices=tuple(PRESETS))]
+    stem: Annotated[Spec, Setting("What turns raw input into vectors: its kind, or a table.", family="stem", keys=Stem)]
+    encoder: Annotated[Spec, Setting("Encoder: its kind, or a table.", family="encoder", keys=Encoder)]
+    decoder: Annotated[Spec, Setting("Decoder: its kind, or a table.", family="decoder", keys=Decoder)]
+    share: Annotated[bool, Setting("Encoder and decoder share one token embedding.")]
+    pooling: Annotated[
+        str, Setting("How a classifier sums up the positions.", choices=("mean", "max", "last", "first"))
+    ]
+    head_dropout: Annotated[float, Setting("Dropout before the output layer.", ge=0, lt=1)]
+    window: Annotated[int, Setting("Time steps that a forecast is made from.", ge=1, le=MOST)]  # type: ignore[misc]
+    horizon: Annotated[int, Setting("Time steps that are forecast.", ge=1, le=MOST)]
+    head: Annotated[str, Setting("What a forecast is computed from.", choices=("last", "mean", "flat"))]
+    centre: Annotated[str, Setting("What is subtracted from each window.", choices=("last", "mean", "none"))]
+    apart: Annotated[bool, Setting("Forecast each column by itself, with the same weights.")]
+
+
+class Tokenizer(TypedDict, total=False):
+    kind: Annotated[str, Setting("Kind of tokenizer.", family="data/tokenizer")]
+    path: Annotated[str, Setting("Folder of a model whose tokenizer is taken as it is.")]
+    size: Annotated[int, Setting("Most entries of the vocabulary.", ge=1, le=MOST)]
+    min_count: Annotated[int, Setting("How often an entry must occur in the training text.", ge=1, le=MOST)]
+    sampling: Annotated[float, Setting("Subword sampling in training: the exponent alpha; 0: off.", ge=0, le=100)]
+    coverage: Annotated[float, Setting("Share of characters that get a piece of their own.", gt=0, le=1)]
+    sample_lines: Annotated[int, Setting("Lines that subwords are learnt from.", ge=1, le=10**9)]
+    lowercase: Annotated[bool, Setting("Lowercase words.")]
+    exact: Annotated[bool, Setting("Keep the text as it is, without Unicode normalisation.")]
+    alphabet: Annotated[str, Setting("The letters; empty: those of the training text.")]
+
+
+class Input(TypedDict, total=False):
+    size: Annotated[int, Setting("Side of pictures in pixels; 0: that of the training pictures.", ge=0, le=1024)]
+    channels: Annotated[int, Setting("1 is grey, 3 is colour; 0: as the training pictures are.", ge=0, le=3)]
+    rate: Annotated[int, Setting("Samples of sound per second; 0: that of the training recordings.", ge=0, le=192_000)]
+    columns: Annotated[list[str], Setting("Columns of a series that are read; empty: all.")]
+
+
+class Format(TypedDict, total=False):
+    kind: Annotated[str, Setting("What reads the files, or makes examples itself (made_...).", family="data/format")]
+    count: Annotated[int, Setting("Examples that are made.", ge=1, le=10**9)]
+    seed: Annotated[int, Setting("Seed of the examples that are made.", ge=0)]
+    shortest: Annotated[int, Setting("Length of the shortest example made.", ge=1, le=MOST)]
+    longest: Annotated[int, Setting("Length of the longest example made.", ge=1, le=MOST)]
+    size: Annotated[int, Setting("Side of the pictures made, in pixels.", ge=12, le=512)]
+    noise: Annotated[float, Setting("Noise added to the examples made.", ge=0, le=100)]
+    task: Annotated[
+        str,
+        Setting("Algorithm to learn.", choices=("copy", "reverse", "addition")),
+    ]
+    target: Annotated[str, Setting("What is asked of a clip.", choices=("activity", "track"))]
+    colour: Annotated[bool, Setting("Draw in colour.")]
+    captions: Annotated[bool, Setting("Describe the shapes in words.")]
+    shapes: Annotated[int, Setting("Shapes per picture.", ge=1, le=2)]
+    length: Annotated[int, Setting("Bases per sequence.", ge=1, le=10_000)]
+    motif: Annotated[str, Setting("Motif to recognise.")]
+    mark: Annotated[bool, Setting("Mark the position in the sequence instead of naming its class.")]
+    sensors: Annotated[int, Setting("Sensors of a made recording.", ge=1, le=1000)]
+    steps: Annotated[int, Setting("Time steps per series.", ge=1, le=1_000_000)]
+    trend: Annotated[float, Setting("Slope of the series made.", ge=-1000, le=1000)]
+    rate: Annotated[int, Setting("Samples of made sound per second.", ge=4_000, le=192_000)]
+    columns: Annotated[
+        int | list[str],
+        Setting("How many columns are made (made_series), or the names of those read (table).", ge=1, le=1000),
+    ]
+    borders: Annotated[list[float], Setting("Sizes of train, valid and test, in rows or shares; empty: by file.", ge=0)]
+    shrink: Annotated[int, Setting("Longest short side of a picture read, in pixels; 0: no limit.", ge=0, le=MOST)]
+    transpose: Annotated[int, Setting("Semitones up and down that training pieces are transposed.", ge=0, le=12)]
+    word: Annotated[int, Setting("Column of the word, counted from 1.", ge=1, le=1000)]
+    tag: Annotated[int, Setting("Column of the tag, counted from 1.", ge=1, le=1000)]
+    text: Annotated[int, Setting("Column of the text, counted from 1.", ge=1, le=1000)]
+    label: Annotated[int, Setting("Column of the label, counted from 1.", ge=1, le=1000)]
+    header: Annotated[bool, Setting("The first line of a table is a header.")]
+    names: Annotated[
+        list[str] | dict[str, Any], Setting("Names of the labels: a list (idx), or a table (labelled_table).")
+    ]
+    labels: Annotated[list[str], Setting("The label of each file, in their order.")]
+    none: Annotated[str, Setting("Class of sequences in which nothing is marked.")]
+    most: Annotated[int, Setting("Most lines read of a file.", ge=1)]
+    share: Annotated[float, Setting("Share of the text that is trained on.", gt=0, le=1)]
+    unseen: Annotated[str, Setting("Speaker kept for testing.")]
+    join: Annotated[int, Setting("Most digits joined into one recording.", ge=1, le=20)]
+    train: Annotated[list[int], Setting("Subjects to train on.", ge=1, le=1000)]
+    valid: Annotated[list[int], Setting("Subjects to validate on.", ge=1, le=1000)]
+    test: Annotated[list[int], Setting("Subjects to test on.", ge=1, le=1000)]
