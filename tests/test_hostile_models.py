@@ -17,12 +17,13 @@ from torch import nn
 
 from regard import assemble, registry
 from regard.assemble import MAX_BUFFERS, read_model
-from regard.config import Recipe, _lines, read_recipe
+from regard.config import Recipe, read_recipe
 from regard.errors import UserError
 from regard.pretrained import shipped_models
 from regard.runs import settle
 from regard.setting import all_keys
 from regard.storage import Folder, read_folder, save_tensors, save_weights, write_folder
+from regard.toml_text import toml_text
 from regard.types import Memory
 from tests.training.toys import run_child
 
@@ -36,7 +37,7 @@ def small_files(name: str) -> dict[str, bytes]:
 
 def changed(name: str, recipe: dict[str, Any], files: dict[str, bytes]) -> Folder:
     """A shipped model with another recipe, as if its manifest had been made anew."""
-    text = "\n".join(_lines(recipe, [])) + "\n"
+    text = toml_text(recipe)
     place = shipped_models()[name]
     return Folder(place, (*files, "weights.safetensors"), "", {**files, "recipe.toml": text.encode()})
 

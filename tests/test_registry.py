@@ -102,8 +102,8 @@ def test_another_package_cannot_replace_a_built_in_kind(tmp_path: Path):
     [
         ({"kind": "learned", "width": 3}, "m.p: Learned takes no 'width'"),
         ({"kind": "learned", "family": 3}, "m.p: Learned takes no 'family'"),
-        ({"kind": "learned", "length": "x"}, "m.p.length: wants a whole number above 0, was given 'x'"),
-        ({"kind": "learned", "length": 10**9}, "m.p.length: wants a whole number above 0"),
+        ({"kind": "learned", "length": "x"}, "m.p.length: wants a whole number from 1 to 1,048,576, given 'x'"),
+        ({"kind": "learned", "length": 10**9}, "m.p.length: wants a whole number from 1 to 1,048,576"),
         ({"kind": ["learned"]}, "m.p.kind: wants a name"),
     ],
 )
