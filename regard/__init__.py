@@ -14,17 +14,21 @@ if TYPE_CHECKING:
     from typing import Any
 
     from regard.assemble import load as load
+    from regard.errors import UserError as UserError
     from regard.inspection.capture import capture as capture
+    from regard.interchange import export as export
     from regard.looking import inspect as inspect
     from regard.runs import evaluate as evaluate
     from regard.runs import train as train
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "capture", "evaluate", "inspect", "load", "train"]
+__all__ = ["UserError", "__version__", "capture", "evaluate", "export", "inspect", "load", "train"]
 
 _HOMES = {
+    "UserError": "regard.errors",
     "capture": "regard.inspection.capture",
     "evaluate": "regard.runs",
+    "export": "regard.interchange",
     "inspect": "regard.looking",
     "load": "regard.assemble",
     "train": "regard.runs",
@@ -38,4 +42,5 @@ def __getattr__(name: str) -> "Any":
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """The public names alone, for tab completion."""
+    return sorted(__all__)

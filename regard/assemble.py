@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +29,17 @@ from regard.pretrained import shipped_models
 from regard.setting import declared
 from regard.storage import Folder, read_folder, save_weights, write_folder
 from regard.task._base import Task
+
+if TYPE_CHECKING:
+    from regard.task.caption import Captioner
+    from regard.task.classify import Classifier
+    from regard.task.fill import Filler
+    from regard.task.forecast import Forecaster
+    from regard.task.generate import Generator
+    from regard.task.tag import Tagger
+    from regard.task.track import Tracker
+    from regard.task.transcribe import Transcriber
+    from regard.task.translate import Translator
 
 PARTS = {"stem": "tokens", "encoder": "transformer", "decoder": "transformer"}
 """The parts a model may be made of, each a family folder, and the kind taken when a recipe names none."""
@@ -365,11 +376,49 @@ def export(name: str | Path, folder: str | Path, precision: str = "int8") -> Pat
     return Path(folder)
 
 
+Translators = Literal["fr-en", "fr-en-bahdanau", "fr-en-luong", "fr-en-plain", "fr-en-universal"]
+Generators = Literal["shakespeare", "shakespeare-lstm"]
+"""Shipped models whose task a type checker knows by their name."""
+
+
+@overload
+def load(
+    name: Translators = "fr-en", device: str = "auto", task: Literal[""] = "", precision: str = ""
+) -> Translator: ...
+@overload
+def load(name: Generators, device: str = "auto", task: Literal[""] = "", precision: str = "") -> Generator: ...
+@overload
+def load(name: Literal["fashion"], device: str = "auto", task: Literal[""] = "", precision: str = "") -> Classifier: ...
+@overload
+def load(name: Literal["shapes"], device: str = "auto", task: Literal[""] = "", precision: str = "") -> Captioner: ...
+@overload
+def load(name: str | Path, device: str = "auto", *, task: Literal["translate"], precision: str = "") -> Translator: ...
+@overload
+def load(name: str | Path, device: str = "auto", *, task: Literal["classify"], precision: str = "") -> Classifier: ...
+@overload
+def load(name: str | Path, device: str = "auto", *, task: Literal["tag"], precision: str = "") -> Tagger: ...
+@overload
+def load(name: str | Path, device: str = "auto", *, task: Literal["generate"], precision: str = "") -> Generator: ...
+@overload
+def load(name: str | Path, device: str = "auto", *, task: Literal["forecast"], precision: str = "") -> Forecaster: ...
+@overload
+def load(name: str | Path, device: str = "auto", *, task: Literal["caption"], precision: str = "") -> Captioner: ...
+@overload
+def load(
+    name: str | Path, device: str = "auto", *, task: Literal["transcribe"], precision: str = ""
+) -> Transcriber: ...
+@overload
+def load(name: str | Path, device: str = "auto", *, task: Literal["track"], precision: str = "") -> Tracker: ...
+@overload
+def load(name: str | Path, device: str = "auto", *, task: Literal["fill"], precision: str = "") -> Filler: ...
+@overload
+def load(name: str | Path, device: str = "auto", task: str = "", precision: str = "") -> Any: ...
 def load(name: str | Path = "fr-en", device: str = "auto", task: str = "", precision: str = "") -> Any:
     """A shipped model by name, or any model folder or run by path, ready to use: a Translator, a Classifier, ...
 
-    With `task` a model for anything else is refused. `precision` makes it fast for use and nothing else: float32,
-    bfloat16, int8 (on the CPU) or auto, the fastest of these on the device. Without it the model is as it was trained.
+    With `task` a model for anything else is refused, and type checkers know what is returned. `precision` makes it fast
+    for use and nothing else: float32, bfloat16, int8 (on the CPU) or auto, the fastest of these on the device. Without
+    it the model is as it was trained.
     """
     recipe, codec, model = read_model(read_folder(find_model(name)))
     if task and recipe.task != task:

@@ -8,11 +8,12 @@ and what the task keeps: for translation RUN/pack/ and RUN/held_out/
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from statistics import mean, pstdev
 from typing import Any
@@ -38,7 +39,17 @@ from regard.assemble import (
     task_of,
     vectors_of,
 )
-from regard.config import Data, Recipe, Training, apply_overrides, data_root, read_recipe, recipe_from_toml, to_toml
+from regard.config import (
+    Data,
+    Recipe,
+    Training,
+    apply_overrides,
+    data_root,
+    read_recipe,
+    recipe_from_toml,
+    tiny_form,
+    to_toml,
+)
 from regard.data import tokenizer as tokenizers
 from regard.data.corpus.preparing import forget_held_out
 from regard.data.fingerprints import fingerprints, read_fingerprints, refuse_changes, write_fingerprints
@@ -61,6 +72,7 @@ PATHS = ("source", "target", "valid_source", "valid_target", "hold_out", "train"
 """The keys of the data section that name files."""
 SPLIT = ("format", "folds", "fold", "hold_out_valid", "hold_out_test")
 """The keys of the data section that say which examples there are and which of them are held out."""
+Files = Sequence[str | Path] | str | Path
 WORTH_COMPILING = 2000
 """Steps of a training that is longer than compiling takes."""
 READING = ("stem", "encoder")
@@ -79,56 +91,86 @@ class Run:
     speaks: bool = True
     """False in the processes that train along with the first, which speaks for all."""
 
-    @property
+    @cached_property
     def model(self) -> Any:
+        """The finished model, ready to use: loaded when it is first asked for, and kept."""
         return load(self.folder)
 
 
 def train(
     recipe: Recipe | str | Path | None = None,
     *overrides: str,
-    source: Sequence[str | Path] | str | Path | None = None,
-    target: Sequence[str | Path] | str | Path | None = None,
+    task: str | None = None,
+    source: Files | None = None,
+    target: Files | None = None,
+    valid_source: Files | None = None,
+    valid_target: Files | None = None,
+    start_from: str | Path | None = None,
+    tiny: bool = False,
+    steps: int | None = None,
+    device: str | None = None,
+    out: str | Path | None = None,
     folder: str | Path | None = None,
-    resume: bool = False,
+    resume: bool | str | Path = False,
     quiet: bool = False,
     report: Listener | None = None,
 ) -> Run:
-    """Trains by a recipe (its file or name) or on two text files; `resume` goes on with the run in `folder`.
+    """Trains by a recipe (its file or name) or on two text files, as the command `regard train` does.
 
-    Overrides are `"training.steps=200"` and the like. A run that a signal stopped can be resumed.
+    Overrides are `"training.steps=200"` and the like; `task`, `valid_source`, `valid_target`, `start_from` (a model to
+    fine-tune), `steps` and `device` are settings of the recipe by another name. `tiny` takes the recipe's form of
+    seconds, on data made on the spot. `out` is the new run's folder (`folder` is its former name), and `resume` the
+    folder of a run to go on with: one that a signal stopped, for example.
     Started by torchrun, all its processes train together; the first prepares and reports.
     """
+    if folder is not None:
+        if out is not None:
+            raise UserError("out and folder are the same; give out alone")
+        out = folder
+    if resume and resume is not True:
+        if recipe or source or target or out or start_from or tiny:
+            raise UserError("resume goes on with a run as it is; it takes no recipe, source, target, start_from or out")
+        out, resume = Path(resume), True
+    named = {
+        "task": task,
+        "data.valid_source": _names(valid_source),
+        "data.valid_target": _names(valid_target),
+        "training.from": start_from and str(start_from),
+        "training.steps": steps,
+        "training.device": device,
+    }
+    # Texts, numbers and lists of JSON are TOML's too.
+    changes = [*overrides, *(f"{key}={json.dumps(v, ensure_ascii=False)}" for key, v in named.items() if v is not None)]
     begun: list[tuple[Recipe, Prepared, Path, Listener]] = []
     fresh: list[Path] = []
 
     def begin() -> dict[str, Any]:
         if resume:
-            if folder is None:
+            if out is None:
                 raise UserError("to resume, say which run: regard train --resume RUN")
-            place = Path(folder)
-            settled = _with_data_found(apply_overrides(_saved_recipe(place), overrides))
+            place = Path(out)
+            settled = _with_data_found(apply_overrides(_saved_recipe(place), changes))
             _check_start(settled, ranks)
         else:
             given = recipe if isinstance(recipe, Recipe) else read_recipe(recipe) if recipe else Recipe()
-            stated = apply_overrides(given, overrides)
+            stated = apply_overrides(tiny_form(given) if tiny else given, changes)
             _check_start(stated, ranks)
             settled = settle(stated, source, target)
-            place = Path(folder) if folder else _new_folder(settled)
+            place = Path(out) if out else _new_folder(settled)
             if (place / "checkpoints").exists():
                 raise UserError(f"{place} already holds a run; go on with --resume {place} or choose another folder")
         if not place.exists():
             fresh.append(place)
         listener = report or (Quiet() if quiet else Reporter(place, unit=task_of(settled).unit))
         settled = _for_all(settled, ranks, listener)
-        begun.append((settled, prepare(settled, place, resume, listener), place, listener))
+        begun.append((settled, prepare(settled, place, bool(resume), listener), place, listener))
         return {"recipe": to_toml(settled), "place": str(place.absolute()), "files": _files(settled)}
 
     with together() as ranks:
         with _removed_if_refused(fresh):
             told = ranks.first(begin)
             started = begun[0] if begun else _joined(ranks, **told)
-            trainer = _trainer(*started, resume, ranks)
+            trainer = _trainer(*started, bool(resume), ranks)
         return _fit(trainer, *started[:3], ranks)
 
 
@@ -149,6 +191,10 @@ def _removed_if_refused(fresh: list[Path]) -> Iterator[None]:
         for folder in fresh:
             shutil.rmtree(folder, ignore_errors=True)
         raise
+
+
+def _names(files: Files | None) -> list[str] | None:
+    return None if files is None else list(map(str, [files] if isinstance(files, (str, Path)) else files))
 
 
 def _for_all(recipe: Recipe, ranks: Ranks, report: Listener) -> Recipe:
@@ -186,16 +232,15 @@ def _files(recipe: Recipe) -> list[Any]:
 
 def settle(
     recipe: Recipe,
-    source: Sequence[str | Path] | str | Path | None = None,
-    target: Sequence[str | Path] | str | Path | None = None,
+    source: Files | None = None,
+    target: Files | None = None,
 ) -> Recipe:
     """The recipe with nothing left open: paths found, defaults of tokenizer and model written out, `from` resolved."""
     task = task_of(recipe)
     data = replace(recipe.data)
     for name, given in (("source", source), ("target", target)):
         if given is not None:
-            paths = [given] if isinstance(given, (str, Path)) else given
-            setattr(data, name, [str(Path(path).absolute()) for path in paths])
+            setattr(data, name, [str(Path(path).absolute()) for path in _names(given) or []])
     _refuse_missing_sets(recipe.data)
     recipe = _with_data_found(replace(recipe, data=data, model={**task.usual, **recipe.model}))
     if recipe.training.start_from:
@@ -427,9 +472,12 @@ def cross_validate(
 
 
 def evaluate(
-    model: Translator | str | Path, sources: Sequence[str], references: Sequence[str], **options: Any
+    model: Translator | str | Path, sources: Iterable[str], references: Iterable[str], **options: Any
 ) -> tuple[Scores, list[str]]:
     """The scores of a model's translations against the references, and the translations."""
+    sources, references = ([given] if isinstance(given, str) else list(given) for given in (sources, references))
+    if len(sources) != len(references):
+        raise UserError(f"{len(sources)} sources but {len(references)} references; each text needs its own")
     translator = model if isinstance(model, Translator) else load(model, task="translate")
     outputs = [translation.text for translation in translator.translate(sources, **options)]
     return corpus_scores(outputs, references), outputs

@@ -110,7 +110,7 @@ def test_the_translators_translate(name: str):
 
 @pytest.mark.parametrize("name", ["fr-en-bahdanau", "fr-en-luong", "fr-en-universal"])
 def test_attention_looks_at_the_word_that_is_translated(name: str):
-    (found,) = loaded(name).translate("Les enfants jouent dans le jardin avec leur chien noir.", alignment=True)
+    found = loaded(name).translate("Les enfants jouent dans le jardin avec leur chien noir.", alignment=True)
     source, target = found.source.split(), found.text.split()
     for word, original in (("garden", "jardin"), ("with", "avec"), ("their", "leur")):
         assert source[int(found.attention[target.index(word)].argmax())] == original
@@ -130,7 +130,7 @@ def test_the_plays_go_on_as_plays(name: str):
     task = loaded(name)
     speech = "KING RICHARD:\nMy lord, I know the man that did this deed,\nAnd he shall die before the sun is down.\n"
     assert task.score(speech).loss < 1.7 < 3 < task.score(speech[::-1]).loss
-    (written,) = task.generate("KING RICHARD", length=40, temperature=0.5, seed=3)
+    written = task.generate("KING RICHARD", length=40, temperature=0.5, seed=3)
     assert len(str(written)) > 40
 
 
@@ -146,7 +146,7 @@ def test_the_shapes_are_described_and_each_is_looked_at_for_its_name():
     made = MadeShapes(count=6, seed=13, size=64, colour=True, captions=True, shapes=2).read([], "samples")
     pictures = [task.pair.input.decode(png, name) for name, png in shapes().items()]
     assert all((picture == one.input).all() for picture, one in zip(pictures, made, strict=True))
-    for picture, one, said in zip(pictures, made, task.write(pictures), strict=True):
+    for picture, one, said in zip(pictures, made, task.caption(pictures), strict=True):
         assert said.text in one.target
         looked = task.attention(picture, said.ids).reshape(-1, 16, 16).numpy()
         words = said.text.split()

@@ -17,7 +17,7 @@ from torch import nn
 
 from regard import assemble, registry
 from regard.assemble import MAX_BUFFERS, read_model
-from regard.config import Recipe, read_recipe
+from regard.config import Recipe, read_recipe, tiny_form
 from regard.errors import UserError
 from regard.pretrained import shipped_models
 from regard.runs import settle
@@ -245,7 +245,7 @@ def test_a_model_section_of_the_wrong_types_is_one_line(section: bytes, fashion:
 
 @pytest.mark.parametrize("model", [{"encoder": 3}, {"preset": ["tiny"]}, {"kind": 3}, {"stem": {"kind": ["tokens"]}}])
 def test_nor_does_training_take_them(model: dict[str, Any]) -> None:
-    recipe = read_recipe("fr-en")
+    recipe = tiny_form(read_recipe("fr-en"))
     recipe.model = model
     with pytest.raises(UserError, match="model"):
         settle(recipe)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -32,8 +32,8 @@ def caption(
 
     task = regard.load(model, device=device, task="caption")
 
-    def use(raws: list[object]) -> list[str]:
-        return [written(one, format, scores) for one in task.write(raws, beam=beam, n_best=n_best)]
+    def use(raws: list[Any]) -> list[str]:
+        return [written(one, format, scores) for one in task.caption(raws, beam=beam, n_best=n_best)]
 
     numbered = n_best > 1 and format is Format.text
     answer(pictures, reader(task, quiet), use, "regard caption MODEL photo.jpg", quiet, numbered)

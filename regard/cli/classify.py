@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -30,7 +30,7 @@ def classify(
 
     task = regard.load(model, device=device, task="classify")
 
-    def use(raws: list[object]) -> list[str]:
+    def use(raws: list[Any]) -> list[str]:
         found = task.classify(raws)
         if format is Format.json:
             return [as_json({"label": one.label, "probabilities": one.probabilities}) for one in found]

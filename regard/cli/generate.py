@@ -63,12 +63,12 @@ def generate(
     first = secrets.randbelow(2**31) if seed is None else seed
     if not quiet:
         _hints(task, prompt, None if seed is not None else first)
-    options = {"length": length, "temperature": temperature, "top_k": top_k, "top_p": top_p}
+    options: dict[str, Any] = {"length": length, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     with writing_may_fail():
         seeds = range(first, first + count)
         if output is None and format is Form.text:
             return _write_as_it_comes(sys.stdout.buffer, task, prompt, seeds, scores, options)
-        found = (task.generate(prompt, seed=one, **options)[0] for one in seeds)
+        found = (task.generate(prompt, seed=one, **options) for one in seeds)
         if output is None:
             for one in found:  # each as soon as it is whole
                 _write(sys.stdout.buffer, _content([one], format, scores, tempo))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -37,7 +37,7 @@ def tag(
         raw = task.pair.input.read(text)
         return raw.split() if words else raw
 
-    def use(raws: list[object]) -> list[str]:
+    def use(raws: list[Any]) -> list[str]:
         found = task.tag(raws)
         return [as_json(asdict(one)) if format is Format.json else one_line(str(one)) for one in found]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -29,7 +29,7 @@ def track(
 
     task = regard.load(model, device=device, task="track")
 
-    def use(raws: list[object]) -> list[str]:
+    def use(raws: list[Any]) -> list[str]:
         found = task.track(raws)
         if format is Format.json:
             return [as_json({"places": one.places, "spreads": one.spreads}) for one in found]

@@ -95,7 +95,12 @@ def translate(
         raise UserError("--from and --to are for --server; here the model knows its languages, see --model")
     warn = (lambda message: None) if quiet else say
     waiting = lines_waiting(sys.stdin.fileno()) if not texts and not input else None
-    search = {"beam": beam, "n_best": n_best, "length_penalty": length_penalty, "max_length": max_length}
+    search: dict[str, Any] = {
+        "beam": beam,
+        "n_best": n_best,
+        "length_penalty": length_penalty,
+        "max_length": max_length,
+    }
     on_terminal = not output and sys.stdout.isatty()
     shared = cores_to_share(device, waiting) if n_best == 1 and not server else 1
     companions: Companions | None = None

@@ -89,6 +89,16 @@ def decode_picture(
         raise UserError(f"{where}: the picture is damaged or cut off; save it again") from None
 
 
+def pixels_of_image(image: Opened) -> Pixels:
+    """The pixels of a PIL image that a caller has open; of several frames the current one."""
+    if image.width * image.height > MOST_PIXELS:
+        raise UserError(f"the picture has more than {MOST_PIXELS // 1_000_000} million pixels; make it smaller")
+    try:
+        return pixels_of(image, 0)
+    except Exception:  # opened from a file that is damaged: it is only now decoded
+        raise UserError("the picture is damaged, cut off or closed; open it again") from None
+
+
 def pixels_of(opened: Opened, shortest: int) -> Pixels:
     """Decodes what is open, the current frame where there are several."""
     from PIL import Image

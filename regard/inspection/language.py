@@ -13,7 +13,7 @@ from regard.inspection.shown import READING, WRITING, Choice, Picture, Shown, Si
 from regard.inspection.views import drawn, gates, heads, numbers, ponder, positions
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class TextLook(Shown):
     """One text, and what a model said of it: of the whole, of each word, or of each blank."""
 
@@ -43,7 +43,7 @@ class TextLook(Shown):
         return super().parts() | {"guesses"}
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class LanguageLook(TextLook):
     """A text as a language model reads it: how sure it was of each token, and what may come next.
 

@@ -47,7 +47,7 @@ class Candidate:
     finished: bool
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class Look(Shown):
     """One translation, seen from inside."""
 

@@ -137,7 +137,7 @@ class Choice:
     """Which query of an attention, or which step of the writing, from 0."""
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class Shown(ABC):
     """One input, and what a model did with it."""
 
@@ -156,6 +156,11 @@ class Shown(ABC):
         """Finds the gradients of an output, where whoever made this look can."""
         self.calculate: Callable[[Shown, Choice], Calculation] | None = None
         """Follows the numbers of the head that was chosen, likewise."""
+
+    def __repr__(self) -> str:
+        """One line: what went in and came out, and the view to begin with. The numbers are in the attributes."""
+        texts = " -> ".join(repr(_shortened(side.text)) for side in self.texts())
+        return f"<{type(self).__name__} {texts}, view {self.usual()!r}>"
 
     @abstractmethod
     def views(self) -> Mapping[str, Callable[[Any, Choice], View]]:
@@ -255,6 +260,10 @@ class Shown(ABC):
         from regard.inspection.page import framed
 
         return framed(self.html())
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:39]}…"
 
 
 def plain(value: Any) -> Any:

@@ -26,7 +26,7 @@ MOST_MAPS = 196
 """Places of which a picture each is drawn, all at once."""
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class Viewed(Shown):
     """A look at a scene: the picture, and what came of it."""
 
@@ -50,7 +50,7 @@ class Viewed(Shown):
         return found
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class PictureLook(Viewed):
     """One picture, classified, seen from inside."""
 
@@ -88,7 +88,7 @@ class PictureLook(Viewed):
         return found
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class CaptionLook(Viewed):
     """A text that was written about a picture or a recording, seen from inside."""
 

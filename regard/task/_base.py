@@ -27,6 +27,7 @@ from regard.types import Batch, BatchStream, Validation
 
 Note = Callable[[str], None]
 Progress = Callable[[int], None]
+PUBLIC = ("device", "inspect", "judge", "model", "recipe")
 
 
 @dataclass
@@ -48,10 +49,16 @@ class Task(ABC):
     """What a loss is averaged over, as people call it."""
     usage: ClassVar[str] = ""
     """How the command is written after `regard`, `{model}` standing for the model."""
+    public: ClassVar[tuple[str, ...]] = ()
+    """What tab completion offers beside the method that is named as the task is, and PUBLIC."""
 
     recipe: Recipe
     device: torch.device
     model: Any
+
+    def __dir__(self) -> list[str]:
+        """What a user needs: not what training calls."""
+        return sorted(name for name in {*PUBLIC, self.recipe.task, *self.public} if hasattr(self, name))
 
     @classmethod
     @abstractmethod

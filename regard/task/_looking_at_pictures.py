@@ -79,7 +79,7 @@ def look_while_writing(
     modules = dict(model.named_modules())
     steps: list[Step] = []
     with watching(steps.append):
-        (best,) = writer.write([raw], beam=beam, n_best=n_best, length_penalty=length_penalty, max_length=max_length)
+        (best,) = writer.written([raw], beam=beam, n_best=n_best, length_penalty=length_penalty, max_length=max_length)
     written = [*best.ids, END] if best.finished else best.ids
     fed = [BEGIN, *written[:-1]]
     with capture(model) as seen:
@@ -120,7 +120,7 @@ def opened(task: ExampleTask, given: Any) -> tuple[Any, str, list[str]]:
         raw = task.pair.input.read(str(given), notes.append)
         # Where it lies is nobody's concern who is shown the picture.
         return raw, called, [note.replace(str(given), called) for note in notes]
-    return given, "", notes
+    return task.pair.input.accept(given), "", notes
 
 
 def _scene(task: ExampleTask, raw: Any, called: str, notes: list[str]) -> tuple[Scene, Tensor, Tensor]:

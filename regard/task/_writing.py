@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, Unpack
 
 import torch
 from jaxtyping import Int
@@ -23,9 +24,11 @@ from regard.inspection.capture import capture
 from regard.layers.cross_entropy import token_loss
 from regard.layers.embedding import TokenEmbedding
 from regard.task._base import ExampleTask, Progress
+from regard.task._one_or_many import one_or_many
 from regard.types import BEGIN, END, Hypothesis, Memory, Steps
 
 if TYPE_CHECKING:
+    from regard.data.input._given import InputLike
     from regard.inspection.vision import CaptionLook
 
 
@@ -84,12 +87,28 @@ class Written:
         return self.text
 
 
+class WritingOptions(TypedDict, total=False):
+    """The keywords of `caption` and `transcribe`."""
+
+    beam: int | None
+    """Texts kept while searching, 1 to 1000; 1 is greedy. Without it, the recipe's."""
+    n_best: int
+    """Texts for each input, 1 to 1000: the best, and the others as its `alternatives`."""
+    length_penalty: float | None
+    """0 favours short texts, 1 long ones; 0 to 10."""
+    max_length: int | None
+    """Most tokens of a text, 1 to 10,000."""
+    progress: Progress | None
+    """Called with the number of inputs finished since the last call."""
+
+
 class Writer(ExampleTask):
     """A task whose target is text, read off something that is not: a picture, a sound."""
 
     usual: ClassVar[dict[str, Any]] = {"kind": "seq2seq", "share": False}
     target: ClassVar[str] = "text"
     unit: ClassVar[str] = "tokens"
+    public: ClassVar[tuple[str, ...]] = ("attention", "tokenizer")
     repeats: ClassVar[int] = 3
     """How often a text may say the same in a row."""
 
@@ -99,8 +118,17 @@ class Writer(ExampleTask):
         assert isinstance(target, Text)
         return target.tokenizer
 
+    def write(self, raws: Any, **options: Unpack[WritingOptions]) -> Any:
+        """The former name of the method that is called as the task is."""
+        warnings.warn(f"write() is now called {self.recipe.task}()", DeprecationWarning, stacklevel=2)
+        return self.written(raws, **options)
+
+    def written(self, given: Any, **options: Unpack[WritingOptions]) -> Any:
+        """One text for one input, a list of them for many."""
+        return one_or_many(given, self.pair.input, lambda raws: self._write(raws, **options))
+
     @torch.inference_mode()
-    def write(
+    def _write(
         self,
         raws: Sequence[Raw],
         *,
@@ -160,7 +188,7 @@ class Writer(ExampleTask):
 
     def inspect(
         self,
-        given: Any,
+        given: InputLike,
         *,
         name: str = "",
         beam: int | None = None,
@@ -168,15 +196,15 @@ class Writer(ExampleTask):
         max_length: int | None = None,
         n_best: int = 1,
     ) -> CaptionLook:
-        """What the model did to write about one input: a file by its name or its bytes, or what was read of it."""
+        """What the model did to write about one input."""
         from regard.task._looking_at_pictures import look_while_writing
 
         return look_while_writing(self, given, name, beam, length_penalty, max_length, n_best)
 
     @torch.inference_mode()
-    def attention(self, raw: Raw, ids: Sequence[int]) -> Tensor:
+    def attention(self, given: InputLike, ids: Sequence[int]) -> Tensor:
         """Where the decoder looked when it wrote each token (`Written.ids`): (T, S), the mean of layers and heads."""
-        _, source, mask = next(self.batches([raw]))
+        _, source, mask = next(self.batches([self.pair.input.accept(given)]))
         fed = torch.tensor([[BEGIN, *ids[:-1]]], device=self.device)
         with capture(self.model.decoder) as seen:
             self.model(source, mask, fed)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Unpack, overload
 
 from regard.data.format._base import Example
+from regard.data.input._given import PictureLike
 from regard.data.target.text import references
 from regard.evaluation.writing import bleu4
-from regard.task._writing import Writer
+from regard.task._writing import Writer, WritingOptions, Written
 from regard.types import Validation
 
 __all__ = ["Captioner"]
@@ -19,9 +20,17 @@ class Captioner(Writer):
 
     usage: ClassVar[str] = "caption {model} photo.jpg"
 
+    @overload
+    def caption(self, pictures: PictureLike, **options: Unpack[WritingOptions]) -> Written: ...  # type: ignore[overload-overlap]
+    @overload
+    def caption(self, pictures: Iterable[PictureLike], **options: Unpack[WritingOptions]) -> list[Written]: ...
+    def caption(self, pictures: Any, **options: Unpack[WritingOptions]) -> Any:
+        """A sentence about a picture, or the list of those about many."""
+        return self.written(pictures, **options)
+
     def judge(self, valid: Sequence[Example]) -> Validation:
         """BLEU-4 against all captions of a picture; the loss is that of its first one."""
-        outputs = [one.text for one in self.write([example.input for example in valid])]
+        outputs = [one.text for one in self.caption([example.input for example in valid])]
         wanted = [references(example.target) for example in valid]
         scores = {"bleu4": bleu4(outputs, wanted), "loss": self.loss(valid)}
         return Validation(scores, self.samples([("(picture)", o, w[0]) for o, w in zip(outputs, wanted)]))

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, overload
 
 import torch
 
 from regard.data.codec import Pair
 from regard.data.format._base import Example
 from regard.data.input._base import Raw
+from regard.data.input._given import InputLike
+from regard.data.input.text import PlainText
 from regard.data.target.label import Label
 from regard.errors import UserError
 from regard.evaluation.labels import accuracy, macro_f1
 from regard.inspection.shown import Shown
 from regard.task._base import ExampleTask, Progress
 from regard.task._looking_at_text import look_at_class
+from regard.task._one_or_many import one_or_many
 from regard.types import Validation
 
 __all__ = ["Classifier"]
@@ -41,6 +44,7 @@ class Classifier(ExampleTask):
     usual: ClassVar[dict[str, Any]] = {"kind": "classifier"}
     target: ClassVar[str] = "label"
     usage: ClassVar[str] = "classify {model} '...'"
+    public: ClassVar[tuple[str, ...]] = ("labels",)
 
     pair: Pair
 
@@ -50,9 +54,17 @@ class Classifier(ExampleTask):
         assert isinstance(target, Label)
         return target
 
+    @overload
+    def classify(self, inputs: InputLike, progress: Progress | None = None) -> Classification: ...  # type: ignore[overload-overlap]
+    @overload
+    def classify(self, inputs: Iterable[InputLike], progress: Progress | None = None) -> list[Classification]: ...
+    def classify(self, inputs: Any, progress: Progress | None = None) -> Any:
+        """The class of one input of the kind that the model reads (a text, a picture, a series, ...), or the list of
+        those of many, in order. `progress` is called with the number of inputs finished since the last call."""
+        return one_or_many(inputs, self.pair.input, lambda raws: self._classify(raws, progress))
+
     @torch.inference_mode()
-    def classify(self, raws: Sequence[Raw], progress: Progress | None = None) -> list[Classification]:
-        """Raw inputs of the model's kind: texts, pictures, series; in order."""
+    def _classify(self, raws: Sequence[Raw], progress: Progress | None) -> list[Classification]:
         found: dict[int, Classification] = {}
         for indexes, source, mask in self.batches(raws, progress):
             probabilities = self.model(source, mask).float().softmax(-1)
@@ -61,15 +73,15 @@ class Classifier(ExampleTask):
                 found[index] = Classification(*ranked[0], dict(ranked))
         return [found[i] for i in range(len(raws))]
 
-    def inspect(self, given: Any, *, name: str = "") -> Shown:
-        """What the model did with one input: a text, or a picture's file, bytes or pixels; `name` is the model's."""
+    def inspect(self, given: InputLike, *, name: str = "") -> Shown:
+        """What the model did with one text or picture; `name` is the model's."""
         kind = self.pair.input.kind
         if kind == "image":
             from regard.task._looking_at_pictures import look_at_picture
 
             return look_at_picture(self, given, name)
         if kind == "text":
-            return look_at_class(self, given, name)
+            return look_at_class(self, PlainText().accept(given), name)
         raise UserError(f"this model reads {kind}, and there are no pictures of what it does with that yet")
 
     def judge(self, valid: Sequence[Example]) -> Validation:

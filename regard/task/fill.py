@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, overload
 
 import numpy as np
 import torch
@@ -14,13 +14,14 @@ from regard.config import Recipe
 from regard.data.codec import Pair
 from regard.data.examples import Coded
 from regard.data.format._base import Example
-from regard.data.input.text import Text
+from regard.data.input.text import PlainText, Text
 from regard.data.target.hidden import Hidden
 from regard.data.tokenizer._base import Tokenizer
 from regard.errors import UserError
 from regard.inspection.language import TextLook
 from regard.task._base import ExampleTask
 from regard.task._looking_at_text import look_at_blanks
+from regard.task._one_or_many import one_or_many
 from regard.types import END, UNKNOWN, Validation
 
 __all__ = ["Filler"]
@@ -57,6 +58,7 @@ class Filler(ExampleTask):
     target: ClassVar[str] = "hidden"
     unit: ClassVar[str] = "hidden tokens"
     usage: ClassVar[str] = "fill {model} 'one _ two'"
+    public: ClassVar[tuple[str, ...]] = ("tokenizer",)
 
     pair: Pair
 
@@ -66,9 +68,16 @@ class Filler(ExampleTask):
         assert isinstance(reader, Text)
         return reader.tokenizer
 
+    @overload
+    def fill(self, texts: str, top: int = 5) -> Filled: ...  # type: ignore[overload-overlap]
+    @overload
+    def fill(self, texts: Iterable[str], top: int = 5) -> list[Filled]: ...
+    def fill(self, texts: Any, top: int = 5) -> Any:
+        """A text with `_` where a word is wanted, filled in, or the list of many such; `top` words for each blank."""
+        return one_or_many(texts, PlainText(), lambda raws: self._fill(raws, top))
+
     @torch.inference_mode()
-    def fill(self, texts: Sequence[str], top: int = 5) -> list[Filled]:
-        """Texts with `_` where a word is wanted; in order."""
+    def _fill(self, texts: Sequence[str], top: int) -> list[Filled]:
         result = []
         for text in texts:
             ids, places = self.hidden(text)
@@ -81,7 +90,7 @@ class Filler(ExampleTask):
 
     def inspect(self, text: str, *, name: str = "") -> TextLook:
         """What the model did to fill the blanks of one text."""
-        return look_at_blanks(self, text, name)
+        return look_at_blanks(self, PlainText().accept(text), name)
 
     def hidden(self, text: str) -> tuple[list[int], list[int]]:
         """The ids of a text with its blanks hidden, and where these are."""

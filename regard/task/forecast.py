@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, overload
 
 import numpy as np
 import torch
@@ -13,12 +13,14 @@ from regard.config import Recipe
 from regard.data.codec import Pair
 from regard.data.examples import Coded, collate
 from regard.data.format._base import Example
+from regard.data.input._given import SeriesLike
 from regard.data.input.series import Series
 from regard.data.splitting import read_parts
 from regard.data.target.future import Future, Windows
 from regard.errors import UserError
 from regard.evaluation.forecasting import coverage, mae, mase, mse, percent
 from regard.task._base import ExampleTask, Note
+from regard.task._one_or_many import one_or_many
 from regard.types import Batch, Validation
 
 __all__ = ["Forecaster"]
@@ -49,6 +51,7 @@ class Forecaster(ExampleTask):
     target: ClassVar[str] = "future"
     unit: ClassVar[str] = "steps"
     usage: ClassVar[str] = "forecast {model} series.csv"
+    public: ClassVar[tuple[str, ...]] = ("columns",)
 
     pair: Pair
 
@@ -159,20 +162,29 @@ class Forecaster(ExampleTask):
     def _few(self, values: np.ndarray) -> str:
         return " ".join(f"{value:.4g}" for value in self.series.decode(values)[:4, 0])
 
-    @torch.inference_mode()
-    def forecast(self, series: np.ndarray, horizon: int | None = None, note: Note = lambda text: None) -> Forecast:
-        """What follows on a series (steps, columns) in its own units; `horizon` steps, or as many as were trained.
+    @overload
+    def forecast(self, series: SeriesLike, horizon: int | None = None, note: Note = ...) -> Forecast: ...  # type: ignore[overload-overlap]
+    @overload
+    def forecast(
+        self, series: Iterable[SeriesLike], horizon: int | None = None, note: Note = ...
+    ) -> list[Forecast]: ...
+    def forecast(self, series: Any, horizon: int | None = None, note: Note = lambda text: None) -> Any:
+        """What follows on a series in its own units, or the list of that for many; `horizon` steps, or as many as were
+        trained. A series is an array (steps, columns), a DataFrame or a CSV file; of these two the model's columns are
+        taken by name.
 
         Further than it was trained the model forecasts from its own forecasts: `note` is told so.
         """
+        return one_or_many(series, self.series, lambda raws: [self._forecast(raw, horizon, note) for raw in raws])
+
+    @torch.inference_mode()
+    def _forecast(self, series: np.ndarray, horizon: int | None, note: Note) -> Forecast:
         window, reach = self.model.window, self.model.horizon
         wanted = reach if horizon is None else horizon
         if not 1 <= wanted <= LONGEST:
             raise UserError(f"a horizon of {wanted} steps; 1 to {LONGEST:,} can be forecast")
-        if series.ndim != 2 or len(series) < window:
+        if len(series) < window:
             raise UserError(f"a series of {len(series)} rows is too short: the model looks at the last {window}")
-        if not np.isfinite(series).all():
-            raise UserError("the series has a hole (a value that is no number); fill it in")
         if wanted > reach:
             note(f"the model was trained to forecast {reach} steps; further ones follow from its own forecasts")
         past = self.series.encode(series[-window:])

@@ -7,11 +7,10 @@ document ends, and only there.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, Unpack, cast, overload
 
 import numpy as np
 import torch
@@ -22,6 +21,7 @@ from regard.config import Recipe
 from regard.data import tokenizer as tokenizers
 from regard.data.examples import Coded, ExampleBatches, pad_arrays
 from regard.data.format._base import Example
+from regard.data.input.text import PlainText
 from regard.data.music import bar_of, tidy
 from regard.data.normalise import as_written, normalise
 from regard.data.splitting import Parts, read_parts
@@ -34,70 +34,18 @@ from regard.errors import UserError
 from regard.inspection.language import LanguageLook
 from regard.model.language_model import LanguageModel
 from regard.task._base import Note, Prepared, Task
+from regard.task._generated import Generated, Next, Piece, SamplingOptions, Score, perplexity
 from regard.task._looking_at_text import look_at_language
+from regard.task._one_or_many import one_or_many
 from regard.task._writing import longest_text
 from regard.types import BEGIN, END, PAD, UNKNOWN, Validation, nothing
 
-__all__ = ["Generator"]
+__all__ = ["Generator", "Generated"]
 
 LONGEST = 1_000_000
 """Tokens of one output, characters of a prompt."""
 SHOWN = 24, 48
 """Tokens given, and tokens written, where a validation shows what the model makes of it."""
-
-
-class Piece(NamedTuple):
-    """A token as it is written."""
-
-    text: str
-    """What it adds; nothing as long as the bytes of a character are not all there."""
-    token: str
-    probability: float
-    """How sure the model was of it, given what stood before: at temperature 1, without cut-offs."""
-    id: int
-
-
-class Next(NamedTuple):
-    """A token that may come next."""
-
-    token: str
-    text: str
-    probability: float
-
-
-@dataclass
-class Generated:
-    """How a text went on; `str()` of it is the whole text, with its beginning."""
-
-    prompt: str
-    text: str
-    tokens: list[str]
-    probabilities: list[float]
-    """How sure the model was of each token."""
-    log_probability: float
-    finished: bool
-    """Whether it came to an end by itself."""
-    seed: int
-
-    def __str__(self) -> str:
-        return self.prompt + self.text
-
-
-@dataclass
-class Score:
-    """What a model thinks of a text, token by token."""
-
-    tokens: list[str]
-    log_probabilities: list[float]
-
-    @property
-    def loss(self) -> float:
-        """The mean of -log p a token."""
-        return -sum(self.log_probabilities) / max(1, len(self.log_probabilities))
-
-    @property
-    def perplexity(self) -> float:
-        return perplexity(self.loss)
 
 
 class Generator(Task):
@@ -106,6 +54,7 @@ class Generator(Task):
     usual: ClassVar[dict[str, Any]] = {"kind": "language_model"}
     unit: ClassVar[str] = "tokens"
     usage: ClassVar[str] = "generate {model} '...'"
+    public: ClassVar[tuple[str, ...]] = ("next_tokens", "score", "stream", "tokenizer")
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, model: nn.Module, device: torch.device) -> None:
         self.recipe, self.tokenizer, self.device = recipe, tokenizer, device
@@ -241,6 +190,7 @@ class Generator(Task):
 
     def encode(self, text: str) -> list[int]:
         """A beginning as ids; of a model of music, one that is no music is refused."""
+        PlainText().accept(text)
         if len(text) > LONGEST:
             raise UserError(f"the text has {len(text):,} characters; {LONGEST:,} are the most")
         if self.bar is None:
@@ -287,10 +237,36 @@ class Generator(Task):
             (token,) = self.tokenizer.pieces([one.id])
             yield Piece(spelling.add(one.id), token, math.exp(one.log_probability), one.id)
 
-    def generate(self, prompt: str = "", *, count: int = 1, seed: int = 0, **options: Any) -> list[Generated]:
-        """The same to the end, `count` times, with `seed` and those after it; `options` are those of `stream`."""
-        if not 1 <= count <= 1000:
+    @overload
+    def generate(  # type: ignore[overload-overlap]
+        self, prompt: str = "", *, count: None = None, seed: int = 0, **options: Unpack[SamplingOptions]
+    ) -> Generated: ...
+    @overload
+    def generate(  # type: ignore[overload-overlap]
+        self, prompt: str = "", *, count: int, seed: int = 0, **options: Unpack[SamplingOptions]
+    ) -> list[Generated]: ...
+    @overload
+    def generate(
+        self, prompt: Iterable[str], *, count: None = None, seed: int = 0, **options: Unpack[SamplingOptions]
+    ) -> list[Generated]: ...
+    @overload
+    def generate(
+        self, prompt: Iterable[str], *, count: int, seed: int = 0, **options: Unpack[SamplingOptions]
+    ) -> list[list[Generated]]: ...
+    def generate(self, prompt: Any = "", *, count: int | None = None, seed: int = 0, **options: Any) -> Any:
+        """How a text goes on, or the list of that for many texts. With `count`, a list of so many for each text, drawn
+        with `seed` and the seeds after it. `options` are those of `stream`."""
+        if count is not None and not 1 <= count <= 1000:
             raise UserError(f"count must lie between 1 and 1000, not {count}")
+        if count is None:
+            return one_or_many(
+                prompt, PlainText(), lambda prompts: [self._generate(p, 1, seed, options)[0] for p in prompts]
+            )
+        return one_or_many(
+            prompt, PlainText(), lambda prompts: [self._generate(p, count, seed, options) for p in prompts]
+        )
+
+    def _generate(self, prompt: str, count: int, seed: int, options: Mapping[str, Any]) -> list[Generated]:
         begun = self.shown(prompt)
         found = []
         for number in range(seed, seed + count):
@@ -392,10 +368,6 @@ def as_ids(tokenizer: Tokenizer, texts: Sequence[str]) -> list[np.ndarray]:
 
 def _is_control(text: str) -> bool:
     return as_written(text) != text
-
-
-def perplexity(loss: float) -> float:
-    return math.exp(min(loss, 700.0))
 
 
 def _read(recipe: Recipe) -> Parts:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, overload
 
 import torch
 
@@ -12,7 +12,7 @@ from regard.config import Recipe
 from regard.data.codec import Pair
 from regard.data.examples import Coded
 from regard.data.format._base import Example
-from regard.data.input.text import Text
+from regard.data.input.text import PlainText, Text
 from regard.data.target.tags import Tags
 from regard.data.words import words_of
 from regard.evaluation.entities import entities, entity_scores
@@ -20,6 +20,7 @@ from regard.evaluation.labels import accuracy
 from regard.inspection.language import TextLook
 from regard.task._base import ExampleTask, Progress
 from regard.task._looking_at_text import look_at_tags
+from regard.task._one_or_many import one_or_many
 from regard.types import Validation
 
 __all__ = ["Tagger"]
@@ -67,6 +68,7 @@ class Tagger(ExampleTask):
     target: ClassVar[str] = "tags"
     unit: ClassVar[str] = "words"
     usage: ClassVar[str] = "tag {model} '...'"
+    public: ClassVar[tuple[str, ...]] = ("names",)
 
     pair: Pair
 
@@ -76,15 +78,23 @@ class Tagger(ExampleTask):
         assert isinstance(target, Tags)
         return target.labels.names
 
-    def tag(self, raws: Sequence[str | Words], progress: Progress | None = None) -> list[Tagging]:
-        """Texts, which are cut into words here, or lists of words; in order."""
+    @overload
+    def tag(self, texts: str, progress: Progress | None = None) -> Tagging: ...  # type: ignore[overload-overlap]
+    @overload
+    def tag(self, texts: Iterable[str | Sequence[str]], progress: Progress | None = None) -> list[Tagging]: ...
+    def tag(self, texts: Any, progress: Progress | None = None) -> Any:
+        """The tags of a text, or the list of those of many, in order. Texts are cut into words here; one of many may
+        also be the list of its words."""
+        return one_or_many(texts, self.pair.input, lambda raws: self._tag(raws, progress))
+
+    def _tag(self, raws: Sequence[str | Words], progress: Progress | None) -> list[Tagging]:
         cut = [self._words(raw) for raw in raws]
         found = self._tagged([words for _, words, _ in cut], progress)
         return [_tagging(*parts, *tags) for parts, tags in zip(cut, found)]
 
     def inspect(self, text: str, *, name: str = "") -> TextLook:
         """What the model did to tag one text."""
-        return look_at_tags(self, text, name)
+        return look_at_tags(self, PlainText().accept(text), name)
 
     def judge(self, valid: Sequence[Example]) -> Validation:
         target = self.pair.target

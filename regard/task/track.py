@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, overload
 
 import numpy as np
 import torch
 
 from regard.data.format._base import Example
 from regard.data.input._base import Raw
+from regard.data.input._given import ClipLike
 from regard.task._base import ExampleTask, Progress
+from regard.task._one_or_many import one_or_many
 from regard.types import Validation
 
 __all__ = ["Tracker"]
@@ -34,8 +36,16 @@ class Tracker(ExampleTask):
     unit: ClassVar[str] = "frames"
     usage: ClassVar[str] = "track {model} clip.gif"
 
+    @overload
+    def track(self, clips: ClipLike, progress: Progress | None = None) -> Track: ...  # type: ignore[overload-overlap]
+    @overload
+    def track(self, clips: Iterable[ClipLike], progress: Progress | None = None) -> list[Track]: ...
+    def track(self, clips: Any, progress: Progress | None = None) -> Any:
+        """Where the object is in each frame of a clip, or the list of that for many clips."""
+        return one_or_many(clips, self.pair.input, lambda raws: self._track(raws, progress))
+
     @torch.inference_mode()
-    def track(self, raws: Sequence[Raw], progress: Progress | None = None) -> list[Track]:
+    def _track(self, raws: Sequence[Raw], progress: Progress | None) -> list[Track]:
         found: dict[int, Track] = {}
         for indexes, source, mask in self.batches(raws, progress):
             places, spreads = (part.cpu() for part in self.model(source, mask))

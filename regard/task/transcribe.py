@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Unpack, overload
 
 from regard.data.format._base import Example
+from regard.data.input._given import SoundLike
 from regard.evaluation.writing import word_error_rate
-from regard.task._writing import Writer
+from regard.task._writing import Writer, WritingOptions, Written
 from regard.types import Validation
 
 __all__ = ["Transcriber"]
@@ -20,8 +21,16 @@ class Transcriber(Writer):
     repeats: ClassVar[int] = 20
     """People do say "three three three three"."""
 
+    @overload
+    def transcribe(self, recordings: SoundLike, **options: Unpack[WritingOptions]) -> Written: ...  # type: ignore[overload-overlap]
+    @overload
+    def transcribe(self, recordings: Iterable[SoundLike], **options: Unpack[WritingOptions]) -> list[Written]: ...
+    def transcribe(self, recordings: Any, **options: Unpack[WritingOptions]) -> Any:
+        """The words spoken in a recording, or the list of those in many."""
+        return self.written(recordings, **options)
+
     def judge(self, valid: Sequence[Example]) -> Validation:
-        outputs = [one.text for one in self.write([example.input for example in valid])]
+        outputs = [one.text for one in self.transcribe([example.input for example in valid])]
         wanted = [str(example.target) for example in valid]
         scores = {
             "wer": word_error_rate(outputs, wanted),

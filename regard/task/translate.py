@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Unpack, cast, overload
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from regard.data.batching import Batches, pad, sorted_batches
 from regard.data.corpus.preparing import named_pairs, prepare, training_pairs
 from regard.data.corpus.reading import Pair
 from regard.data.flat import Sentences
+from regard.data.input.text import PlainText
 from regard.data.normalise import plain
 from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.abandoning import Gone, abandoning
@@ -28,18 +29,18 @@ from regard.errors import UserError
 from regard.evaluation.translation import corpus_scores
 from regard.inspection.alignment import average, links, word_matrix
 from regard.inspection.capture import capture
-from regard.inspection.drawing import matrix_svg
 from regard.inspection.look import Look
-from regard.inspection.paper import safe
 from regard.layers.cross_entropy import token_loss
 from regard.model.seq2seq import Seq2Seq
 from regard.task._base import Prepared, Task
 from regard.task._looking import look, one_sentence
+from regard.task._one_or_many import one_or_many
 from regard.task._splitting import sentences, split_long
+from regard.task._translation import Translation, TranslationOptions
 from regard.task._writing import longest_text, search
 from regard.types import BEGIN, END, Hypothesis, Memory, Validation, joined
 
-__all__ = ["Translator"]
+__all__ = ["Translator", "Translation"]
 
 ON_CPU = 1024
 """Tokens that a CPU translates together: more would not fit its cache."""
@@ -52,41 +53,13 @@ Warn = Callable[[str], None]
 Progress = Callable[[int], None]
 
 
-@dataclass
-class Translation:
-    """One translation; `str()` of it is its text."""
-
-    source: str
-    text: str
-    score: float = 0.0
-    """Log-probability after the length penalty: what translations of one sentence are ranked by."""
-    log_probability: float = 0.0
-    tokens: list[str] = field(default_factory=list)
-    alignment: list[tuple[int, int]] | None = None
-    """(source word, target word) pairs, counted from 0 over the words between spaces; None when not asked for."""
-    attention: Tensor | None = field(default=None, repr=False, compare=False)
-    """What the alignment was read from, (target words, source words)."""
-    finished: bool = True
-    """False when the length limit cut it off."""
-    alternatives: list[Translation] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        return self.text
-
-    def _repr_html_(self) -> str:
-        """In a notebook: the alignment where it was asked for, else the text."""
-        words = self.source.split(), self.text.split()
-        if self.attention is None or self.attention.shape != (len(words[1]), len(words[0])):
-            return f'<p dir="auto">{safe(self.text)}</p>'
-        return matrix_svg(self.attention, *words)
-
-
 class Translator(Task):
     """A model with its tokenizer and recipe: everything needed to translate."""
 
     usual: ClassVar[dict[str, Any]] = {"kind": "seq2seq"}
     unit: ClassVar[str] = "tokens"
     usage: ClassVar[str] = "translate --model {model} '...'"
+    public: ClassVar[tuple[str, ...]] = ("tokenizer",)
 
     @classmethod
     def codec(cls, recipe: Recipe, files: Mapping[str, bytes]) -> Tokenizer:
@@ -139,9 +112,20 @@ class Translator(Task):
         self.recipe, self.tokenizer, self.device = recipe, tokenizer, device
         self.model = cast(Seq2Seq, model.to(device).eval())
 
-    def translate(
+    @overload
+    def translate(self, texts: str, **options: Unpack[TranslationOptions]) -> Translation: ...  # type: ignore[overload-overlap]
+    @overload
+    def translate(self, texts: Iterable[str], **options: Unpack[TranslationOptions]) -> list[Translation]: ...
+    def translate(self, texts: Any, **options: Unpack[TranslationOptions]) -> Any:
+        """The translation of a text, or the list of those of many, in order.
+
+        An empty text stays empty; one too long for the model is split (see `warn`).
+        """
+        return one_or_many(texts, PlainText(), lambda accepted: self._translate(accepted, **options))
+
+    def _translate(
         self,
-        texts: str | Sequence[str],
+        texts: list[str],
         *,
         beam: int | None = None,
         n_best: int = 1,
@@ -153,12 +137,6 @@ class Translator(Task):
         progress: Progress | None = None,
         gone: Gone | None = None,
     ) -> list[Translation]:
-        """Translates each text, in order. An empty one stays empty; one too long for the model is split (see `warn`).
-
-        `progress` is told how many texts (or parts of long ones) were finished since the last call; `gone` is asked
-        again and again which texts nobody waits for any more.
-        """
-        texts = [texts] if isinstance(texts, str) else list(texts)
         settings = self.recipe.decoding
         width = settings.beam if beam is None else beam
         self._check(width, n_best, length_penalty, max_length, batch_tokens)
@@ -305,7 +283,17 @@ class Translator(Task):
         """
         width = self.recipe.decoding.beam if beam is None else beam
         self._check(width, max(n_best, of + 1), length_penalty, max_length, None)
-        return look(self, one_sentence(self, text), name, beam, length_penalty, max_length, n_best, of, prefix)
+        return look(
+            self,
+            one_sentence(self, PlainText().accept(text)),
+            name,
+            beam,
+            length_penalty,
+            max_length,
+            n_best,
+            of,
+            prefix,
+        )
 
     def parts(self, text: str, number: int = 1, warn: Warn | None = None) -> list[str]:
         """What is translated by itself: the whole text, its sentences if they are many, or less where that is long."""

@@ -36,7 +36,7 @@ def translator() -> Translator:
             for weight in model.parameters():
                 weight.mul_(1.5)
         made = Translator(recipe, tokenizer, model, torch.device("cpu"))
-        (found,) = made.translate(TEXT, n_best=2)
+        found = made.translate(TEXT, n_best=2)
         if min(len(one.text.split()) for one in (found, *found.alternatives)) > 2 and found.finished:
             return made
     raise AssertionError("none of them says anything")
@@ -50,7 +50,7 @@ def nothing_kept() -> None:
 def passed(translator: Translator, of: int) -> tuple[np.ndarray, list[float], list[str]]:
     """Weights by layer and head, and probabilities, of a translation that `translate` ranks at this place: it is fed
     one token at a time, beside another sentence."""
-    (found,) = translator.translate(TEXT, n_best=4)
+    found = translator.translate(TEXT, n_best=4)
     tokens = [found, *found.alternatives][of].tokens
     pieces = translator.tokenizer.pieces(list(range(len(translator.tokenizer))))
     written = [*(pieces.index(token) for token in tokens), END]
@@ -85,7 +85,7 @@ def test_R20_it_tells_of_the_translation_that_was_chosen(translator: Translator,
 
 def test_what_is_found_is_what_translating_finds(translator: Translator) -> None:
     told = look.answer(translator, {"text": TEXT, "n_best": 4})
-    (found,) = translator.translate(TEXT, n_best=4)
+    found = translator.translate(TEXT, n_best=4)
     assert [one["text"] for one in told["candidates"]] == [one.text for one in (found, *found.alternatives)]
     alone = look.answer(translator, {"text": TEXT})
     assert alone["target"] == told["target"] and len(alone["candidates"]) == 1  # asking for more changes nothing

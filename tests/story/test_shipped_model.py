@@ -62,7 +62,7 @@ def test_R16_neighbours_change_nothing_not_even_the_last_bit_of_a_score(precisio
     words = SPEECH.replace(",", "").split()
     chance = random.Random(5)
     texts = [" ".join(words[start : start + chance.randint(1, 40)]) for start in range(0, 60, 4)]
-    alone = [ready.translate(text)[0] for text in texts]
+    alone = [ready.translate(text) for text in texts]
     order = chance.sample(range(len(texts)), len(texts))
     for size in (3, 13):
         for first in range(0, len(order), size):
@@ -100,7 +100,7 @@ def test_a_long_text_that_nobody_waits_for_costs_nothing_more(translator, monkey
 
 
 def test_the_score_is_what_the_model_gives_the_finished_translation(translator):
-    (found,) = translator.translate("Les enfants jouent dans le jardin.")
+    found = translator.translate("Les enfants jouent dans le jardin.")
     source = torch.tensor([[*translator.encode(found.source), END]])
     written = [*translator.tokenizer.encode(found.text), END]
     with torch.no_grad():
@@ -114,13 +114,13 @@ def test_the_score_is_what_the_model_gives_the_finished_translation(translator):
 def test_long_odd_and_repetitive_text(translator):
     said: list[str] = []
     sentence = "Je voudrais bien aller à la mer avec toi demain matin, si tu veux. "
-    (paragraph,) = translator.translate(sentence * 12, warn=said.append)
+    paragraph = translator.translate(sentence * 12, warn=said.append)
     assert not said and paragraph.text.count("sea") == 12  # nothing was cut off
-    (long,) = translator.translate(SPEECH, warn=said.append)
+    long = translator.translate(SPEECH, warn=said.append)
     assert len(said) == 1 and "split into 2 parts" in said[0]
     assert all(word in long.text for word in ("rapporteur", "environment", "pensions", "peace"))  # from end to end
     for odd in ("ha " * 40, "🙂🙂🙂", "x" * 100, "....", "42", "\u202eabc", "Non, non, non, non !"):
-        (found,) = translator.translate(odd)
+        found = translator.translate(odd)
         words = found.text.split()
         assert len(words) < 3 * len(odd.split()) + 60
     assert [t.text for t in translator.translate(["", "   ", "\u00a0"])] == ["", "", ""]

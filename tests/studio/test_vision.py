@@ -110,7 +110,7 @@ def test_R20_patches_on_the_page_are_weighed_as_the_model_weighs_them(page, seei
 def test_R20_each_word_of_a_caption_shows_where_the_model_looked(page, seeing):
     task = captioner("transformer")
     pixels = sample("shapes-2")
-    written = task.write([pixels])[0]
+    written = task.caption(pixels)
     looks = task.attention(pixels, written.ids).numpy()
     open_view(page, seeing, "vision", model=WRITER, sample="shapes-2")
     words = page.eval_on_selector_all(".caption .word", "all => all.map(one => one.textContent)")

@@ -44,14 +44,14 @@ def test_saved_and_loaded_it_is_the_same(run, tmp_path):
     valid = read_parts(tiny_form(read_recipe(NAMES[0])).data).valid[:40]
     assert task.judge(valid).scores == pytest.approx(run.scores, abs=1e-4)
     pictures = inputs(NAMES[0], 4)
-    assert list(map(str, task.write(pictures))) == list(map(str, run.model.write(pictures)))
+    assert list(map(str, task.caption(pictures))) == list(map(str, run.model.caption(pictures)))
 
 
 def test_a_picture_of_another_size_is_read_too(run):
     picture = inputs(NAMES[0], 1)[0]
     large = picture.repeat(3, axis=0).repeat(3, axis=1)
     grey = np.full((40, 60, 1), 90, np.uint8)
-    found = run.model.write([large, picture, grey])
+    found = run.model.caption([large, picture, grey])
     assert all(one.text for one in found)
 
 
@@ -64,7 +64,7 @@ def test_with_captions_shuffled_it_does_not_reach_what_must_be_beaten(tmp_path, 
 def test_all_captions_of_a_picture_count(run):
     task = run.model
     picture = inputs(NAMES[0], 1)[0]
-    said = task.write([picture])[0].text
+    said = task.caption([picture])[0].text
     scores = task.judge([Example(picture, ["something else entirely here", said])]).scores
     assert list(scores)[0] == "bleu4" and scores["bleu4"] == pytest.approx(100)
     assert task.judge([Example(picture, "something else entirely here")]).scores["bleu4"] < 50
@@ -76,7 +76,7 @@ def test_the_limit_of_length_is_the_decoders(tmp_path):
     run = tiny(NAMES[1], *SHORT, "training.steps=2", "data.max_length=4", position, folder=tmp_path / "run")
     task = run.model
     pictures = inputs(NAMES[0], 8)
-    assert max(len(one.ids) for one in task.write(pictures, max_length=50, beam=1)) <= 8
+    assert max(len(one.ids) for one in task.caption(pictures, max_length=50, beam=1)) <= 8
     example = Example(pictures[0], "there is a red circle on the left")
     coded = task.coded(task.recipe, task.pair, example)
     assert len(coded.target) == len(coded.wanted) == 5 and task.loss([example]) > 0
@@ -91,18 +91,18 @@ def test_what_has_no_attention_says_so(tmp_path):
 @pytest.mark.parametrize("options", [{"beam": 0}, {"n_best": 1001}, {"max_length": 0}, {"length_penalty": 11.0}])
 def test_options_out_of_range_are_refused(run, options):
     with pytest.raises(UserError):
-        run.model.write(inputs(NAMES[0], 1), **options)
+        run.model.caption(inputs(NAMES[0], 1), **options)
 
 
 def test_nothing_in_nothing_out(run):
-    assert run.model.write([]) == []
+    assert run.model.caption([]) == []
 
 
 def test_what_is_written_can_be_longer_than_usual(run, monkeypatch):
     """A caller's limit counts, also where it is above the recipe's."""
     task = run.model
     monkeypatch.setattr(task.recipe.decoding, "max_length", 2)
-    one = task.write(inputs(NAMES[0], 1), max_length=30)[0]
+    one = task.caption(inputs(NAMES[0], 1), max_length=30)[0]
     assert len(one.ids) > 2 and one.finished
 
 

@@ -109,7 +109,7 @@ def test_what_it_has_is_what_its_kind_has(looked) -> None:
 
 def test_it_is_the_translation_that_was_chosen(looked) -> None:
     translator, look = looked
-    (translation,) = translator.translate(LINES[2])
+    translation = translator.translate(LINES[2])
     assert (look.target.text, look.score, look.finished) == (translation.text, translation.score, translation.finished)
     assert look.target.tokens[: len(translation.tokens)] == translation.tokens
     assert sum(map(np.log, look.probabilities)) == pytest.approx(look.log_probability, abs=1e-3)
@@ -268,7 +268,7 @@ def test_what_cannot_be_looked_at_is_refused() -> None:
 
 def test_a_translation_draws_itself_in_a_notebook() -> None:
     translator = made("transformer", Character.train(["<b> & co"], seed=1))
-    (plain,), (aligned,) = (translator.translate("<b> & co", alignment=wanted) for wanted in (False, True))
+    plain, aligned = (translator.translate("<b> & co", alignment=wanted) for wanted in (False, True))
     assert plain._repr_html_().startswith('<p dir="auto">') and "<b>" not in plain._repr_html_()
     assert aligned._repr_html_().startswith("<svg ") and "<b>" not in aligned._repr_html_()
     assert Translation("", "<img src=x>")._repr_html_() == '<p dir="auto">&lt;img src=x&gt;</p>'

@@ -71,7 +71,7 @@ def test_rollout_follows_the_attention_through_the_layers():
 def test_R20_a_caption_is_the_one_that_is_written_and_its_looks_are_those_of_the_model(decoder):
     task, pixels = captioner(decoder), picture(16, 16, 3)
     seen = task.inspect(pixels, n_best=2)
-    written = task.write([pixels], n_best=2)[0]
+    written = task.caption(pixels, n_best=2)
     assert (seen.target.text, seen.log_probability) == (written.text, pytest.approx(written.log_probability, abs=1e-5))
     assert [one.text for one in seen.candidates] == [written.text, *(one.text for one in written.alternatives)]
     ended = [*written.ids, END] if written.finished else written.ids

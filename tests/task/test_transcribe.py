@@ -54,13 +54,13 @@ def test_saved_and_loaded_it_is_the_same(run, tmp_path):
 def test_a_recording_at_another_rate_says_the_same(run):
     sounds = inputs(NAME, 8)
     fast = [Sound(resampled(sound.samples, sound.rate, 22050), 22050) for sound in sounds]
-    texts = list(map(str, run.model.write(sounds)))
-    assert list(map(str, run.model.write(fast))) == texts and len(set(texts)) > 3
+    texts = list(map(str, run.model.transcribe(sounds)))
+    assert list(map(str, run.model.transcribe(fast))) == texts and len(set(texts)) > 3
 
 
 def test_one_sample_is_a_recording_too(run):
     sound = inputs(NAME, 1)[0]
-    assert len(run.model.write([Sound(sound.samples[:1], sound.rate), sound])) == 2
+    assert len(run.model.transcribe([Sound(sound.samples[:1], sound.rate), sound])) == 2
 
 
 def test_the_same_word_may_come_often_but_not_for_ever(run, monkeypatch):
@@ -73,7 +73,7 @@ def test_the_same_word_may_come_often_but_not_for_ever(run, monkeypatch):
         return logits
 
     monkeypatch.setattr(task.model.decoder, "project", stammering)
-    ids = task.write(inputs(NAME, 1), beam=1, max_length=50)[0].ids
+    ids = task.transcribe(inputs(NAME, 1), beam=1, max_length=50)[0].ids
     assert ids[:20] == [4] * 20 and ids[20] != 4
 
 
@@ -87,7 +87,7 @@ def test_with_transcripts_shuffled_it_does_not_reach_what_must_be_beaten(tmp_pat
 def test_judged_by_hand(run):
     task = run.model
     sound = inputs(NAME, 1)[0]
-    said = task.write([sound])[0].text
+    said = task.transcribe([sound])[0].text
     assert task.judge([Example(sound, said)]).scores["wer"] == 0
     scores = task.judge([Example(sound, said), Example(sound, f"{said} and more words")]).scores
     words = len(said.split())

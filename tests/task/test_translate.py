@@ -28,7 +28,7 @@ def test_learned_positions_limit_what_is_written(beam, monkeypatch):
         return logits
 
     monkeypatch.setattr(translator.model.decoder, "project", endless)
-    (found,) = translator.translate("abcdef" * 3, beam=beam, max_length=500)
+    found = translator.translate("abcdef" * 3, beam=beam, max_length=500)
     assert len(found.tokens) == 24 and not found.finished  # and position 25 was never asked for
 
 
@@ -133,6 +133,6 @@ def test_the_attention_that_is_shown_is_that_of_the_chosen_hypothesis(tree):
 
 def test_a_model_without_attention_says_so():
     translator = translator_of({"encoder": "recurrent", "decoder": "recurrent"})
-    assert translator.translate("abc", max_length=5)[0].alignment is None
+    assert translator.translate("abc", max_length=5).alignment is None
     with pytest.raises(UserError, match="no attention"):
         translator.translate("abc", alignment=True, max_length=5)

@@ -33,12 +33,12 @@ def same(one: Written, other: Written) -> None:
 
 
 def neighbours_do_not_matter(task: Writer, raws: list[Raw], monkeypatch: pytest.MonkeyPatch) -> None:
-    together = task.write(raws, n_best=2)
+    together = task.written(raws, n_best=2)
     for raw, one in zip(raws, together, strict=True):
-        same(one, task.write([raw], n_best=2)[0])
+        same(one, task.written([raw], n_best=2)[0])
     monkeypatch.setattr(task.recipe.training, "batch_examples", 3)
     finished: list[int] = []
-    for pair in zip(together, task.write(raws, n_best=2, progress=finished.append), strict=True):
+    for pair in zip(together, task.written(raws, n_best=2, progress=finished.append), strict=True):
         same(*pair)
     assert sum(finished) == len(raws) and max(finished) == 3
 
@@ -46,7 +46,7 @@ def neighbours_do_not_matter(task: Writer, raws: list[Raw], monkeypatch: pytest.
 def scores_are_probabilities(task: Writer, raws: list[Raw]) -> None:
     """What the search says of a text is what the model says of it, for beam and greedy and every alternative."""
     for options in ({"beam": 1}, {"beam": 5, "n_best": 3}, {"beam": 4, "max_length": 2}):
-        for raw, best in zip(raws, task.write(raws, **options), strict=True):  # type: ignore[arg-type]
+        for raw, best in zip(raws, task.written(raws, **options), strict=True):  # type: ignore[arg-type]
             assert len(best.token_probabilities) == len(best.ids) == len(best.tokens)
             for one in (best, *best.alternatives):
                 found = forced(task, raw, one.ids)
@@ -59,11 +59,11 @@ def scores_are_probabilities(task: Writer, raws: list[Raw]) -> None:
             assert [
                 other.log_probability for other in best.alternatives if not other.finished
             ] == [] or not best.finished
-    assert not any(one.finished for one in task.write(raws, max_length=1) if one.ids)
+    assert not any(one.finished for one in task.written(raws, max_length=1) if one.ids)
 
 
 def looks_are_shares(task: Writer, raw: Raw, positions: int) -> None:
-    one = task.write([raw])[0]
+    one = task.written([raw])[0]
     looks = task.attention(raw, one.ids)
     assert looks.shape == (len(one.ids), positions) and len(one.ids) > 0
     assert (looks >= 0).all() and looks.sum(1) == pytest.approx(torch.ones(len(one.ids)), abs=1e-5)

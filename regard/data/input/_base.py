@@ -19,6 +19,9 @@ class Input(ABC):
     varying: ClassVar[bool]
     """Lengths differ: a batch is padded along the first axis and masked. Otherwise it is stacked."""
 
+    takes: ClassVar[str]
+    """One input as a caller in Python may give it, for error messages."""
+
     @classmethod
     @abstractmethod
     def fit(cls, raws: Sequence[Raw], *, seed: int) -> Input:
@@ -39,6 +42,15 @@ class Input(ABC):
     @abstractmethod
     def read(self, argument: str, note: Callable[[str], None] = lambda text: None) -> Raw:
         """What a user names on the command line, a path or the text itself. `note` is told what was changed in it."""
+
+    @abstractmethod
+    def is_one(self, given: Any) -> bool:
+        """Whether this is one input; else it can only be several."""
+
+    @abstractmethod
+    def accept(self, given: Any) -> Raw:
+        """One input as a caller in Python has it (a path, bytes, an array, ...), checked, and no larger than the model
+        needs it. What is of another type, or cannot be read, is a UserError."""
 
     @abstractmethod
     def encode(self, raw: Raw) -> np.ndarray:

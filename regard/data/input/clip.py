@@ -15,6 +15,7 @@ from jaxtyping import Float32, UInt8
 
 from regard.data.bounded import read_bytes
 from regard.data.input._base import Input
+from regard.data.input._given import CONTENT, FILES, as_array, is_array, read_named, refused
 from regard.data.input.image import Image
 from regard.data.picture import pixels_of
 from regard.errors import UserError
@@ -38,6 +39,9 @@ class Clip(Input):
 
     kind: ClassVar[str] = "clip"
     varying: ClassVar[bool] = True
+    takes: ClassVar[str] = (
+        "a clip: the path or the bytes of an animated GIF, or an array of uint8 (frames, height, width, 1 or 3)"
+    )
 
     def __init__(self, image: Image) -> None:
         self.image = image
@@ -67,6 +71,22 @@ class Clip(Input):
     def decode(self, content: bytes, name: str, note: Callable[[str], None] = lambda text: None) -> Frames:
         """The same of a file's bytes, as somebody sent them."""
         return _noted(*decode_gif(content, name, self.image.size), name, note)
+
+    def is_one(self, given: Any) -> bool:
+        return isinstance(given, (*FILES, *CONTENT)) or is_array(given)
+
+    def accept(self, given: Any) -> Frames:
+        if isinstance(given, CONTENT):
+            frames = self.decode(bytes(given), "the clip")
+        elif isinstance(given, FILES):
+            frames = read_named(self.read, given, self.takes)
+        elif is_array(given):
+            frames = as_array(given)
+        else:
+            raise refused(given, self.takes)
+        if frames.ndim != 4 or not len(frames):
+            raise refused(frames, self.takes)
+        return np.stack([self.image.shaped(frame) for frame in frames])
 
     def encode(self, raw: Frames) -> Float32[np.ndarray, "T K S S"]:
         return np.stack([self.image.encode(frame) for frame in raw])

@@ -13,7 +13,8 @@ import numpy as np
 from jaxtyping import Float32, UInt8
 
 from regard.data.input._base import Input
-from regard.data.picture import Pixels, decode_picture, read_picture
+from regard.data.input._given import CONTENT, FILES, as_array, is_array, read_named, refused
+from regard.data.picture import Pixels, decode_picture, pixels_of_image, read_picture
 from regard.errors import UserError, suggestion
 
 __all__ = ["Image"]
@@ -28,6 +29,9 @@ class Image(Input):
 
     kind: ClassVar[str] = "image"
     varying: ClassVar[bool] = False
+    takes: ClassVar[str] = (
+        "a picture: the path or the bytes of a file, a PIL image, or an array of uint8 (height, width, 1 or 3)"
+    )
 
     def __init__(self, size: int, mean: Sequence[float], spread: Sequence[float]) -> None:
         self.size, self.mean, self.spread = size, tuple(mean), tuple(spread)
@@ -96,6 +100,25 @@ class Image(Input):
         """The same of a file's bytes, as somebody sent them; one that moves is refused."""
         return _noted(decode_picture(content, name, note=note, still=True), name, note)
 
+    def is_one(self, given: Any) -> bool:
+        return isinstance(given, (*FILES, *CONTENT)) or is_array(given) or _is_pillow(given)
+
+    def accept(self, given: Any) -> UInt8[np.ndarray, "S S C"]:
+        if isinstance(given, CONTENT):
+            return self.shaped(self.decode(bytes(given), "the picture"))
+        if isinstance(given, FILES):
+            return self.shaped(read_named(self.read, given, self.takes))
+        if _is_pillow(given):
+            return self.shaped(pixels_of_image(given))
+        if not is_array(given):
+            raise refused(given, self.takes)
+        pixels = as_array(given)
+        if pixels.ndim == 3 and pixels.shape[2] == 4 and pixels.dtype == np.uint8:
+            from PIL import Image as Pillow
+
+            return self.shaped(pixels_of_image(Pillow.fromarray(pixels)))
+        return self.shaped(pixels[..., None] if pixels.ndim == 2 else pixels)
+
     def shaped(self, raw: Any) -> UInt8[np.ndarray, "S S C"]:
         """What a model is given of it, before it becomes numbers."""
         return _shaped(checked(raw), self.size, self.channels)
@@ -106,6 +129,12 @@ class Image(Input):
         for channel, values in enumerate(self._values):
             encoded[channel] = values[pixels[..., channel]]
         return encoded
+
+
+def _is_pillow(given: Any) -> bool:
+    from PIL import Image as Pillow
+
+    return isinstance(given, Pillow.Image)
 
 
 def _noted(pixels: Pixels, name: str, note: Callable[[str], None]) -> Pixels:

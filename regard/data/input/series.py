@@ -8,6 +8,7 @@ import math
 import re
 from array import array
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -16,6 +17,7 @@ import numpy as np
 from regard.data.bounded import check_size
 from regard.data.corpus.reading import text_lines
 from regard.data.input._base import Input
+from regard.data.input._given import FILES, as_array, is_array, is_frame, read_named, refused
 from regard.errors import UserError, suggestion
 
 __all__ = ["Series", "Table", "read_table"]
@@ -44,6 +46,7 @@ class Series(Input):
 
     kind: ClassVar[str] = "series"
     varying: ClassVar[bool] = True
+    takes: ClassVar[str] = "a series: the path of a CSV file, a DataFrame, or an array of numbers (steps, columns)"
 
     def __init__(self, mean: Sequence[float], spread: Sequence[float], columns: Sequence[str] = ()) -> None:
         self.mean, self.spread = np.array(mean, dtype=np.float64), np.array(spread, dtype=np.float64)
@@ -115,14 +118,70 @@ class Series(Input):
             note(f"{argument}: not read: {', '.join(unused)}")
         return table.values[:, [table.columns.index(name) for name in self.columns]]
 
-    def encode(self, raw: np.ndarray) -> np.ndarray:
+    def is_one(self, given: Any) -> bool:
+        return isinstance(given, FILES) or is_frame(given) or is_array(given) or _is_rows(given)
+
+    def accept(self, given: Any) -> np.ndarray:
+        if isinstance(given, FILES):
+            return read_named(self.read, given, self.takes)
+        if is_frame(given):
+            values = self._columns_of(given)
+        elif is_array(given) or _is_rows(given):
+            values = _numbers(given, "the series")
+        else:
+            raise refused(given, self.takes)
+        if values.ndim == 1 and len(self.mean) == 1:
+            values = values[:, None]
+        self._check_shape(values)
+        if not np.isfinite(values).all():
+            raise UserError("the series has a hole (a value that is no number); fill it in")
+        return values
+
+    def _columns_of(self, frame: Any) -> np.ndarray:
+        """The columns this input knows, by name; where it knows no names, all that hold numbers."""
+        names = {str(name): name for name in frame.columns}
+        if self.columns:
+            for name in self.columns:
+                if name not in names:
+                    raise UserError(f"the table has no column '{name}'{suggestion(name, names)}")
+            return np.stack([_numbers(frame[names[name]], f"column '{name}'") for name in self.columns], axis=1)
+        columns = [as_array(frame[name]) for name in names.values()]
+        numeric = [column for column in columns if column.dtype.kind in "fiu"]
+        if len(numeric) != len(self.mean):
+            raise UserError(f"the table has {len(numeric)} columns of numbers, but the model reads {len(self.mean)}")
+        return np.stack(numeric, axis=1).astype(np.float64)
+
+    def _check_shape(self, raw: np.ndarray) -> None:
         if raw.ndim != 2 or raw.shape[1] != len(self.mean):
             raise UserError(f"a series of shape {raw.shape}, but the model reads steps of {len(self.mean)} numbers")
+
+    def encode(self, raw: np.ndarray) -> np.ndarray:
+        self._check_shape(raw)
         return ((raw - self.mean) / self.spread).astype(np.float32)
 
     def decode(self, values: np.ndarray) -> np.ndarray:
         """Encoded values (..., F) in the units they came in."""
         return (values * self.spread + self.mean).astype(np.float32)
+
+
+def _is_rows(given: Any) -> bool:
+    """Plain lists: of numbers, or of rows of numbers."""
+    if not isinstance(given, (list, tuple)) or not given:
+        return False
+    first = given[0][0] if isinstance(given[0], (list, tuple)) and given[0] else given[0]
+    return isinstance(first, Real)
+
+
+def _numbers(given: Any, where: str) -> np.ndarray:
+    values = as_array(given)
+    try:
+        if values.dtype.kind not in "fiubO":
+            raise TypeError
+        return values if values.dtype.kind == "f" else values.astype(np.float64)
+    except (TypeError, ValueError):
+        raise UserError(
+            f"{where}: holds something that is no number ({values.dtype}); every value must be one"
+        ) from None
 
 
 def read_table(file: Path) -> Table:

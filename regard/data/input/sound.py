@@ -14,6 +14,7 @@ import numpy as np
 
 from regard.data.bounded import read_bytes
 from regard.data.input._base import Input
+from regard.data.input._given import CONTENT, FILES, as_array, is_array, read_named, refused
 from regard.errors import UserError, suggestion
 
 __all__ = ["SoundInput", "Sound", "read_sound", "resampled"]
@@ -22,6 +23,10 @@ _FILE = "input.json"
 BYTES = 50_000_000
 SECONDS = 60
 RATES = (4_000, 192_000)
+LOUDEST = 16.0
+"""Of floats that a caller gives: a little above 1 is a loud recording, far above it samples that were not scaled."""
+CHANNELS = 32
+"""More than that in the last axis of an array means that its axes are the other way round."""
 USUAL = (b"RIFF", b"RIFX", b"RF64", b"fLaC", b"OggS")
 """How WAV, FLAC and OGG files begin."""
 _BLOCK = 1 << 16
@@ -44,6 +49,7 @@ class SoundInput(Input):
 
     kind: ClassVar[str] = "sound"
     varying: ClassVar[bool] = True
+    takes: ClassVar[str] = "a recording: the path or the bytes of a file, or an array and its rate: (samples, rate)"
 
     def __init__(self, rate: int) -> None:
         self.rate = rate
@@ -91,8 +97,54 @@ class SoundInput(Input):
             note(f"{name}: {sound.rate:,} Hz, resampled to the model's {self.rate:,} Hz")
         return sound
 
+    def is_one(self, given: Any) -> bool:
+        return isinstance(given, (*FILES, *CONTENT)) or is_array(given) or _is_sampled(given)
+
+    def accept(self, given: Any) -> Sound:
+        if isinstance(given, CONTENT):
+            sound = self.decode(bytes(given), "the recording")
+        elif isinstance(given, FILES):
+            sound = read_named(self.read, given, self.takes)
+        elif isinstance(given, Sound):
+            sound = given
+        elif _is_sampled(given):
+            sound = _sampled(as_array(given[0]), int(given[1]))
+        else:
+            raise refused(given, self.takes)
+        return Sound(resampled(sound.samples, sound.rate, self.rate), self.rate)
+
     def encode(self, raw: Sound) -> np.ndarray:
         return resampled(raw.samples, raw.rate, self.rate)
+
+
+def _is_sampled(given: Any) -> bool:
+    """(samples, rate), which a `Sound` is too."""
+    return (
+        isinstance(given, tuple) and len(given) == 2 and is_array(given[0]) and isinstance(given[1], (int, np.integer))
+    )
+
+
+def _sampled(samples: np.ndarray, rate: int) -> Sound:
+    """Samples as a caller has them: channels are mixed, integers scaled to between -1 and 1."""
+    if samples.ndim not in (1, 2) or samples.ndim == 2 and samples.shape[1] > CHANNELS:
+        raise UserError(f"samples must be of shape (samples,) or (samples, channels), not {samples.shape}")
+    if samples.dtype.kind not in "fiu":
+        raise UserError(f"samples must be numbers, not {samples.dtype}")
+    check_rate(rate, "the recording")
+    _check_length(len(samples), rate, "the recording")
+    if not samples.size:
+        raise UserError("the recording holds no samples")
+    heard = samples.astype(np.float32)
+    if samples.dtype.kind in "iu":
+        half = 2.0 ** (8 * samples.dtype.itemsize - 1)
+        heard = (heard - half if samples.dtype.kind == "u" else heard) / np.float32(half)
+    heard = heard if heard.ndim == 1 else heard.mean(axis=1)
+    if not np.isfinite(heard).all():
+        place = int(np.flatnonzero(~np.isfinite(heard))[0])
+        raise UserError(f"the recording: sample {place + 1:,} is not a number")
+    if (loudest := float(np.abs(heard).max())) > LOUDEST:
+        raise UserError(f"samples must lie between -1 and 1, but one is {loudest:g}; divide by 32768 what was 16 bits")
+    return Sound(heard, rate)
 
 
 def read_sound(content: bytes, name: str, note: Callable[[str], None] = lambda text: None) -> Sound:

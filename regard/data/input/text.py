@@ -9,15 +9,30 @@ from typing import Any, ClassVar
 import numpy as np
 
 from regard.data.input._base import Input
+from regard.data.input._given import refused
 from regard.data.tokenizer import from_files as tokenizer_from_files
 from regard.data.tokenizer import train as train_tokenizer
 from regard.data.tokenizer._base import Tokenizer
 from regard.errors import UserError
 from regard.types import UNKNOWN
 
-__all__ = ["Text"]
+__all__ = ["Text", "PlainText"]
 
 LONGEST = 1_000_000
+
+
+class PlainText:
+    """Tells one text from many, for tasks that take nothing else."""
+
+    takes: ClassVar[str] = "a text (str)"
+
+    def is_one(self, given: Any) -> bool:
+        return isinstance(given, str)
+
+    def accept(self, given: Any) -> str:
+        if not isinstance(given, str):
+            raise refused(given, self.takes)
+        return given
 
 
 class Text(Input):
@@ -25,6 +40,7 @@ class Text(Input):
 
     kind: ClassVar[str] = "text"
     varying: ClassVar[bool] = True
+    takes: ClassVar[str] = "a text (str), or in a list of texts the list of its words"
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -51,6 +67,16 @@ class Text(Input):
         if not argument.strip():
             raise UserError("the text is empty; write something to look at")
         return argument
+
+    def is_one(self, given: Any) -> bool:
+        return isinstance(given, str)
+
+    def accept(self, given: Any) -> str | list[str]:
+        if isinstance(given, (list, tuple)) and all(isinstance(word, str) for word in given):
+            return list(given)
+        if not isinstance(given, str):
+            raise refused(given, self.takes)
+        return given
 
     def words(self, raw: str | Sequence[str]) -> list[list[int]]:
         """The ids of each word; of a text, which is not cut into words, as if it were one."""

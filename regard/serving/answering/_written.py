@@ -49,7 +49,7 @@ class Written(BaseModel):
 
 def write(model: Any, asked: WriteRequest) -> dict[str, Any]:
     notes: list[str] = []
-    (one,) = model.write([read_file(model, asked.file(), notes)], beam=asked.beam, n_best=asked.n_best)
+    (one,) = model.written([read_file(model, asked.file(), notes)], beam=asked.beam, n_best=asked.n_best)
     return {
         "text": one.text,
         "log_probability": one.log_probability,
