@@ -45,7 +45,7 @@ Heads = Annotated[int, Setting("Attention heads; they must divide the width.", g
 FeedForward = Annotated[int, Setting("Width of the hidden layer of feed-forward blocks.", ge=1, le=MOST)]
 Dropout = Annotated[float, Setting("Share of activations set to zero in training.", ge=0, lt=1)]
 Norm = Annotated[str, Setting("Layer norm before or after each sublayer.", choices=("pre", "post"))]
-Activation = Annotated[str, Setting("Activation of feed-forward blocks.", choices=("relu", "gelu", "gelu_tanh"))]
+Activation = Annotated[str, Setting("Activation of feed-forward blocks.", choices=("relu", "gelu", "gelu_tanh", "elu"))]
 PositionSpec = Annotated[
     Spec, Setting("Position embedding: its kind, or a table.", family="layers/position", keys=Position)
 ]
