@@ -241,7 +241,7 @@ def test_a_chunk_of_a_pack_holds_no_more_text_than_memory(monkeypatch: pytest.Mo
 def test_endless_lines_are_dropped_before_they_are_tokenised() -> None:
     filters = Filters(max_length=200)
     pairs = [("une phrase", "a sentence"), ("a" * 6400, "b"), ("c", "d" * 6401)]
-    assert filters.by_text(pairs) == pairs[:2]
+    assert filters.by_size(pairs) == pairs[:2]
     assert filters.dropped["endless"] == 1
 
 

@@ -20,7 +20,10 @@ def longest_text(max_length: int) -> int:
 
 
 class Filters:
-    """Pairs go through `by_text`, are tokenised, and go through `by_length`; `dropped` says how many fell, and why."""
+    """Pairs go through `by_size` and `by_text`, are tokenised, and go through `by_length`.
+
+    `dropped` says how many fell, and why.
+    """
 
     def __init__(
         self,
@@ -39,13 +42,17 @@ class Filters:
         self._scripts: tuple[UsualScript, UsualScript] | None = None
         self._drop_wrong_script = drop_wrong_script
 
+    def by_size(self, pairs: Sequence[Pair]) -> list[Pair]:
+        """The pairs that are worth looking at: without those so long that no tokenizer could make them fit."""
+        longest = longest_text(self._max_length)
+        kept = [pair for pair in pairs if len(pair[0]) <= longest and len(pair[1]) <= longest]
+        if len(kept) < len(pairs):
+            self._count("endless", pairs, kept)
+        return kept
+
     def by_text(self, pairs: Iterable[Pair]) -> list[Pair]:
         """The pairs of a chunk that stay, normalised. The first chunk decides what a side's usual script is."""
-        given, longest = list(pairs), longest_text(self._max_length)
-        short = [pair for pair in given if max(map(len, pair)) <= longest]
-        if len(short) < len(given):
-            self._count("endless", given, short)
-        clean = [(normalise(source), normalise(target)) for source, target in short]
+        clean = [(normalise(source), normalise(target)) for source, target in pairs]
         kept = [pair for pair in clean if pair[0] and pair[1]]
         self._count("empty", clean, kept)
         if self._drop_identical:

@@ -248,6 +248,7 @@ def pack_pairs(
         with _Writer(folder, about) as writer:
             for lines in _chunks(pairs, part):
                 read += len(lines)
+                lines = filters.by_size(lines)
                 kept = [pair for pair in lines if not held_out.has(*pair)] if held_out is not None else lines
                 withheld += len(lines) - len(kept)
                 kept = filters.by_text(kept)  # also of what an earlier run packed: filters remember what they saw
