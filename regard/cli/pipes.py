@@ -11,10 +11,11 @@ import select
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
-from regard.data.corpus.reading import LONGEST_LINE
 from regard.errors import UserError
 
 PIECE = 1 << 16
+LONGEST_LINE = 1 << 26
+"""Bytes. More than in files: nothing that arrives here is compressed, so whoever sends it pays for it."""
 CHUNK = 1 << 18
 """Bytes after which no more is collected before answering: some thousand lines."""
 PATIENCE = 0.02

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import pytest
 
 from regard.child_process import child_environment, python_command
+from regard.cli import pipes
 from regard.data import compressed
 from regard.data.bounded import read_bytes
 from regard.data.corpus import hold_out, read_lines, read_pairs, reading
@@ -284,9 +285,8 @@ def test_a_sample_of_text_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(chosen) > "0250", "the end of the stream is sampled, too"
 
 
-def test_an_endless_line_of_standard_input_is_refused() -> None:
-    from regard.cli.pipes import arriving_lines
-
+def test_an_endless_line_of_standard_input_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipes, "LONGEST_LINE", 1 << 20)
     reader, writer = os.pipe()
     if not os.fork():
         os.close(reader)
@@ -297,7 +297,7 @@ def test_an_endless_line_of_standard_input_is_refused() -> None:
             os._exit(0)
     os.close(writer)
     with open(reader, "rb"), pytest.raises(UserError, match="line 2 has more than 1,048,576 bytes"):
-        list(arriving_lines(reader))
+        list(pipes.arriving_lines(reader))
     os.wait()
 
 

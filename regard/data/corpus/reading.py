@@ -185,4 +185,5 @@ def raw_lines(file: Path, longest: int = LONGEST_LINE, most: int | None = None, 
                     raise too_large(file, limit, number)
                 yield line
     except DAMAGED as error:
-        raise UserError(f"{file}, after line {number}: cannot be read ({error}); check the file") from None
+        where = f"{file}, after line {number}" if number else f"{file}"
+        raise UserError(f"{where}: cannot be read ({error}); check the file") from None
