@@ -95,10 +95,11 @@ class Training:
     """Batches whose gradients make one step, of all processes together; torchrun's processes have one each at least."""
     shard: bool = False
     """With several processes (torchrun): each keeps only its share of weights, gradients and optimizer."""
-    learning_rate: float = 1e-3
-    """The peak."""
+    learning_rate: float = 0.0
+    """The peak; 0 means automatic: 1e-3, or 3e-4 for fine-tuning."""
     schedule: str = "inverse_square_root"
-    warmup: int = 1000
+    warmup: int = -1
+    """Steps until the peak; -1 means automatic: a tenth of the steps, at most 1,000, or 100 for fine-tuning."""
     beta1: float = 0.9
     beta2: float = 0.98
     epsilon: float = 1e-9
