@@ -133,11 +133,20 @@ class Training:
     shard: Annotated[
         bool, Setting("With several processes (torchrun): each keeps a share of weights, gradients and optimizer.")
     ] = False
-    learning_rate: Annotated[float, Setting("Peak learning rate.", ge=0, le=10)] = 1e-3
+    learning_rate: Annotated[
+        float, Setting("Peak learning rate; 0: automatic, 0.001, or 0.0003 for fine-tuning.", ge=0, le=10)
+    ] = 0.0
     schedule: Annotated[str, Setting("How the learning rate moves.", family="training/schedule")] = (
         "inverse_square_root"
     )
-    warmup: Annotated[int, Setting("Steps over which the learning rate rises to its peak.", ge=0)] = 1000
+    warmup: Annotated[
+        int,
+        Setting(
+            "Steps over which the learning rate rises to its peak; -1: automatic, a tenth of the steps, at most 1,000, "
+            "or 100 for fine-tuning.",
+            ge=-1,
+        ),
+    ] = -1
     beta1: Annotated[float, Setting("Adam's decay of the mean of gradients.", ge=0, lt=1)] = 0.9
     beta2: Annotated[float, Setting("Adam's decay of the mean of squared gradients.", ge=0, lt=1)] = 0.98
     epsilon: Annotated[float, Setting("Added to Adam's denominator.", ge=0, le=1)] = 1e-9

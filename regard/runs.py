@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -51,27 +51,28 @@ from regard.config import (
     to_toml,
 )
 from regard.data import tokenizer as tokenizers
+from regard.data.corpus.pair_languages import with_languages
 from regard.data.corpus.preparing import forget_held_out
 from regard.data.fingerprints import fingerprints, read_fingerprints, refuse_changes, write_fingerprints
 from regard.data.known import known as known_sets
 from regard.device import mixed_precision
 from regard.errors import UserError, suggestion
 from regard.evaluation.scores import SCORES
-from regard.evaluation.translation import Scores, corpus_scores
+from regard.evaluation.translation import Scores, check_lengths, corpus_scores
 from regard.layers.compiling import compile_layers, has_triton
 from regard.storage import read_folder, read_small, write_file, write_folder
 from regard.task._base import Prepared
 from regard.task._writing import longest_text
 from regard.task.translate import Translator
+from regard.training.defaults import warnings, with_defaults
 from regard.training.distributed import Ranks, together
 from regard.training.loop import Trainer
 from regard.training.progress import Listener, OtherRank, Quiet, Reporter
+from regard.training.resuming import refuse_fixed_changes
 from regard.types import Validation
 
 PATHS = ("source", "target", "valid_source", "valid_target", "hold_out", "train", "valid", "test")
 """The keys of the data section that name files."""
-SPLIT = ("format", "folds", "fold", "hold_out_valid", "hold_out_test")
-"""The keys of the data section that say which examples there are and which of them are held out."""
 Files = Sequence[str | Path] | str | Path
 WORTH_COMPILING = 2000
 """Steps of a training that is longer than compiling takes."""
@@ -145,23 +146,26 @@ def train(
     fresh: list[Path] = []
 
     def begin() -> dict[str, Any]:
+        notes: list[str] = []
         if resume:
             if out is None:
                 raise UserError("to resume, say which run: regard train --resume RUN")
             place = Path(out)
-            settled = _with_data_found(apply_overrides(_saved_recipe(place), changes))
+            settled = _resumed(place, changes)
             _check_start(settled, ranks)
         else:
             given = recipe if isinstance(recipe, Recipe) else read_recipe(recipe) if recipe else Recipe()
             stated = apply_overrides(tiny_form(given) if tiny else given, changes)
             _check_start(stated, ranks)
-            settled = settle(stated, source, target)
+            settled = settle(stated, source, target, notes.append)
             place = Path(out) if out else _new_folder(settled)
             if (place / "checkpoints").exists():
                 raise UserError(f"{place} already holds a run; go on with --resume {place} or choose another folder")
         if not place.exists():
             fresh.append(place)
         listener = report or (Quiet() if quiet else Reporter(place, unit=task_of(settled).unit))
+        for note in notes:
+            listener.note(note)
         settled = _for_all(settled, ranks, listener)
         begun.append((settled, prepare(settled, place, bool(resume), listener), place, listener))
         return {"recipe": to_toml(settled), "place": str(place.absolute()), "files": _files(settled)}
@@ -197,6 +201,14 @@ def _names(files: Files | None) -> list[str] | None:
     return None if files is None else list(map(str, [files] if isinstance(files, (str, Path)) else files))
 
 
+def _resumed(place: Path, overrides: Sequence[str]) -> Recipe:
+    """The recipe of a run with the settings of it that may change; others are refused before anything is written."""
+    saved = _saved_recipe(place)
+    wanted = apply_overrides(saved, overrides)
+    refuse_fixed_changes(place, saved, wanted)
+    return _with_data_found(replace(wanted, training=with_defaults(wanted.training, bool(wanted.training.start_from))))
+
+
 def _for_all(recipe: Recipe, ranks: Ranks, report: Listener) -> Recipe:
     """A step takes one batch at least for each process: also of one that resumes it with fewer, so it is saved so."""
     if ranks.size == 1:
@@ -212,7 +224,7 @@ def _for_all(recipe: Recipe, ranks: Ranks, report: Listener) -> Recipe:
 def _joined(ranks: Ranks, recipe: str, place: str, files: list[Any]) -> tuple[Recipe, Prepared, Path, Listener]:
     """What another process prepared, read from where it wrote it."""
     settled, folder = recipe_from_toml(recipe), Path(place)
-    if not (folder / "recipe.toml").is_file():
+    if not (folder / "codec").is_dir():
         raise UserError(f"{folder} cannot be seen by rank {ranks.rank}; all machines must share the disk it is on")
     if (seen := _files(settled)) != files:
         path = next((mine[0] for mine, first in zip(seen, files) if mine != first), "data")
@@ -234,8 +246,9 @@ def settle(
     recipe: Recipe,
     source: Files | None = None,
     target: Files | None = None,
+    note: Callable[[str], None] = lambda text: None,
 ) -> Recipe:
-    """The recipe with nothing left open: paths found, defaults of tokenizer and model written out, `from` resolved."""
+    """The recipe with nothing left open: paths found, defaults written out, `from` resolved, languages inferred."""
     task = task_of(recipe)
     data = replace(recipe.data)
     for name, given in (("source", source), ("target", target)):
@@ -243,8 +256,9 @@ def settle(
             setattr(data, name, [str(Path(path).absolute()) for path in _names(given) or []])
     _refuse_missing_sets(recipe.data)
     recipe = _with_data_found(replace(recipe, data=data, model={**task.usual, **recipe.model}))
+    stated, fine_tuning = recipe, False
     if recipe.training.start_from:
-        recipe = _continued(recipe)
+        recipe, fine_tuning = _continued(recipe)
     else:
         recipe = replace(recipe, tokenizer=tokenizers.settled(recipe.tokenizer), model=resolve_model(recipe.model))
     with (
@@ -255,7 +269,9 @@ def settle(
     _check_positions(model, recipe)
     recipe = _with_vectors_found(recipe)
     check_vectors(model, vectors_of(recipe.model))
-    return task.settle(recipe)
+    recipe = replace(recipe, training=with_defaults(recipe.training, fine_tuning))
+    recipe = task.settle(recipe)
+    return with_languages(recipe, stated, note) if recipe.task == "translate" else recipe
 
 
 def _with_data_found(recipe: Recipe) -> Recipe:
@@ -281,8 +297,11 @@ def _with_vectors_found(recipe: Recipe) -> Recipe:
     return replace(recipe, model={**recipe.model, **{p: recipe.model[p] | {VECTORS: f} for p, f in found.items()}})
 
 
-def _continued(recipe: Recipe) -> Recipe:
-    """What `training.from` brings along: all of a model for the same task, of another only what reads."""
+def _continued(recipe: Recipe) -> tuple[Recipe, bool]:
+    """What `training.from` brings along: all of a model for the same task, of another only what reads.
+
+    The second value is True where all of it goes on: that is fine-tuning.
+    """
     for stated in (recipe.model, *recipe.model.values()):
         if isinstance(stated, dict) and VECTORS in stated:
             raise UserError(f"model.{VECTORS}: training.from brings its own embeddings; leave out one of the two")
@@ -292,7 +311,7 @@ def _continued(recipe: Recipe) -> Recipe:
     if old.task != recipe.task:
         reading = {part: _taken(part, model[part], recipe.model, origin) for part in READING if part in model}
         model = resolve_model({**recipe.model, **reading})
-    return replace(
+    continued = replace(
         recipe,
         tokenizer=old.tokenizer,
         input=old.input,
@@ -301,6 +320,7 @@ def _continued(recipe: Recipe) -> Recipe:
         target_language=recipe.target_language or old.target_language,
         training=replace(recipe.training, start_from=str(origin)),
     )
+    return continued, old.task == recipe.task
 
 
 def _taken(part: str, old: dict[str, Any], stated: Mapping[str, Any], origin: Path) -> dict[str, Any]:
@@ -324,7 +344,6 @@ def prepare(recipe: Recipe, place: Path, resume: bool = False, report: Listener 
     paths = {name: getattr(recipe.data, name) for name in PATHS}
     found, begun = fingerprints(paths), read_fingerprints(place) if resume else None
     if resume:
-        _refuse_another_split(recipe, place)
         if begun is None:
             report.note(f"{place} was begun without fingerprints of its data: whether they changed cannot be compared")
         else:
@@ -337,19 +356,7 @@ def prepare(recipe: Recipe, place: Path, resume: bool = False, report: Listener 
         write_file(place / "codec" / name, content)
     if begun is None:
         write_fingerprints(place, found)
-    write_file(place / "recipe.toml", to_toml(recipe).encode())  # last: what is refused on the way leaves no run
     return prepared
-
-
-def _refuse_another_split(recipe: Recipe, place: Path) -> None:
-    begun = _saved_recipe(place).data
-    for name in SPLIT:
-        was, wanted = getattr(begun, name), getattr(recipe.data, name)
-        if was != wanted:
-            raise UserError(
-                f"data.{name} was {was!r} when {place} was begun, not {wanted!r}; a resumed run keeps its held-out "
-                "examples: leave it as it was, or train a new run"
-            )
 
 
 def _known_codec(recipe: Recipe, place: Path, resume: bool) -> tuple[Mapping[str, bytes], bool]:
@@ -378,10 +385,12 @@ def _trainer(recipe: Recipe, prepared: Prepared, place: Path, report: Listener, 
     _check_positions(model, recipe)
     if (vectors := vectors_of(recipe.model)) and not (resume and any((place / "checkpoints").glob("step-*"))):
         begin_with_vectors(model, vectors, prepared.codec, report.note if ranks.is_first else Quiet().note)
+    fine_tuning = False
     if settings.start_from:  # also when resuming: the run may have been killed before its first checkpoint
         origin = read_folder(Path(settings.start_from))
         old = read_recipe_of(origin)
-        if old.task == recipe.task:
+        fine_tuning = old.task == recipe.task
+        if fine_tuning:
             assign_weights(model, origin.weights(), settings.start_from)
         else:
             taken = take_over(model, origin.weights(), settings.start_from)
@@ -398,6 +407,7 @@ def _trainer(recipe: Recipe, prepared: Prepared, place: Path, report: Listener, 
         validate=(lambda model: judge(recipe, prepared.codec, model, prepared.valid)) if prepared.valid else None,
         report=report,
         ranks=ranks,
+        fine_tuning=fine_tuning,
     )
     if _compiles(settings, trainer.device, report):
         compile_layers(model)
@@ -405,6 +415,11 @@ def _trainer(recipe: Recipe, prepared: Prepared, place: Path, report: Listener, 
             trainer.record()
     if resume:
         trainer.resume()
+    if ranks.is_first:
+        for text in warnings(settings, prepared.stream):
+            report.note(text)
+    # Last, so that a setting that anything above refuses does not replace those the run was begun with.
+    ranks.first(lambda: write_file(place / "recipe.toml", to_toml(recipe).encode()))
     return trainer
 
 
@@ -476,8 +491,7 @@ def evaluate(
 ) -> tuple[Scores, list[str]]:
     """The scores of a model's translations against the references, and the translations."""
     sources, references = ([given] if isinstance(given, str) else list(given) for given in (sources, references))
-    if len(sources) != len(references):
-        raise UserError(f"{len(sources)} sources but {len(references)} references; each text needs its own")
+    check_lengths(sources, references)
     translator = model if isinstance(model, Translator) else load(model, task="translate")
     outputs = [translation.text for translation in translator.translate(sources, **options)]
     return corpus_scores(outputs, references), outputs

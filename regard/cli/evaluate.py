@@ -43,11 +43,14 @@ def evaluate(
     if source is None:
         return _tested(model, device, format)
     from regard.data.corpus import read_lines, read_pairs
-    from regard.evaluation.translation import compare, corpus_scores
+    from regard.evaluation.translation import check_tokenizer, compare, corpus_scores
 
+    check_tokenizer(tokenize)
     sources, references = map(list, zip(*read_pairs([source], [target] if target else [], kept=True), strict=True))
     others: list[str] | None = None
-    if against is not None and Path(against).is_file():
+    if against is not None and not Path(against).is_file():
+        _check_translator(against)
+    elif against is not None:
         others = list(read_lines(against, kept=True))
         if len(others) != len(references):
             raise UserError(f"{against} has {len(others)} lines but {source} has {len(sources)}; they must match")
@@ -62,6 +65,19 @@ def evaluate(
         result["against"] = {"name": against}
         result["against"] |= {n: dataclasses.asdict(c) | {"significant": c.significant} for n, c in found.items()}
     typer.echo(as_json(result) if format is Format.json else _report(result))
+
+
+def _check_translator(name: str) -> None:
+    """Refuses what is no file and no translator either, before anything is translated."""
+    from regard.assemble import find_model, read_recipe_of
+    from regard.storage import read_folder
+
+    try:
+        task = read_recipe_of(read_folder(find_model(name))).task
+    except UserError as error:
+        raise UserError(f"--against: {error}, or of a file of translations") from None
+    if task != "translate":
+        raise UserError(f"--against: {name} is made to {task}, not to translate")
 
 
 def _tested(run: str, device: str, format: Format) -> None:

@@ -33,6 +33,8 @@ _AHEAD = 8  # batches prepared before they are asked for, for each worker
 BAND = 3
 """Target lengths that are sorted together: with one, sources of all lengths would meet; with many, targets would."""
 _PART = 2048  # sentences read at once
+SMALL = 10_000
+"""Pairs of a corpus up to which it is worth knowing how many batches they make."""
 
 
 class Batches:
@@ -73,6 +75,11 @@ class Batches:
     def seek(self, cursor: dict[str, int]) -> None:
         """The next iteration starts there, or at the next window if the budget was changed and it has fewer batches."""
         self._next = {name: int(cursor[name]) for name in self._next}
+
+    def batches_per_epoch(self) -> int:
+        """Of a small corpus; 0 for others, which may not have been read to their end."""
+        small = self._pack.whole and len(self._pack) <= min(SMALL, self._window)
+        return len(self._plan(1, 0).batches) if small else 0
 
     def share(self, rank: int, of: int, together: int) -> None:
         """From the next iteration on, batches that are other ranks' come without rows; the cursor counts them all."""

@@ -49,6 +49,9 @@ class ExampleBatches:
         self._share = Share()
         self._next = {"epoch": 0, "batch": 0}
 
+    def batches_per_epoch(self) -> int:
+        return len(self._plan(self._epochs(0), 0))
+
     def share(self, rank: int, of: int, together: int) -> None:
         """From the next iteration on, batches that are other ranks' come without rows; the cursor counts them all."""
         self._share = Share(rank, of, together)

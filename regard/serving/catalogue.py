@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regard.config import read_recipe
 from regard.errors import UserError, suggestion
+from regard.languages import internal, is_code, split_pair
 from regard.pretrained import shipped_models
-from regard.serving.languages import internal
 
-_CODE = re.compile(r"[a-z]{2,3}(-[a-z0-9]{2,8})?")
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -84,7 +83,13 @@ def read_catalogue(names: Iterable[str]) -> Catalogue:
 
 
 def read_models(name: str, languages: bool = True) -> list[Served]:
-    """What one name stands for. With `languages`, a translator has to say between which."""
+    """What one name stands for. With `languages`, a translator has to say between which.
+
+    `fr-en=FOLDER` states the languages of a translator, whatever its recipe says of them.
+    """
+    stated, equals, place = name.partition("=")
+    if equals and not Path(name).exists():
+        return [_between(stated, place)]
     path = Path(name)
     if folder := _folder(path):
         return [_served(_public_name(path), folder, languages)]
@@ -99,6 +104,17 @@ def read_models(name: str, languages: bool = True) -> list[Served]:
             f"{path}: no model in this folder (no manifest.json); give a model folder, a run or a folder of them"
         )
     raise UserError(f"no model '{name}'{suggestion(name, shipped)} (or the path of a model folder)")
+
+
+def _between(languages: str, name: str) -> Served:
+    """The translator of that name, between the languages that `languages` (such as fr-en) states."""
+    pair = split_pair(languages)
+    if pair is None:
+        raise UserError(f"'{languages}={name}': '{languages}' is no pair of languages; write it like fr-en={name}")
+    found = read_models(name, languages=False)
+    if len(found) > 1 or found[0].task != "translate":
+        raise UserError(f"'{languages}={name}': languages can be stated for one translator; {name} is something else")
+    return replace(found[0], source=internal(pair[0]), target=internal(pair[1]))
 
 
 def _folder(path: Path) -> Path | None:
@@ -119,10 +135,10 @@ def _served(name: str, folder: Path, languages: bool) -> Served:
     if recipe.task != "translate":
         return Served(name, folder, recipe.task)
     source, target = internal(recipe.source_language), internal(recipe.target_language)
-    if languages and (not _CODE.fullmatch(source) or not _CODE.fullmatch(target)):
+    if languages and not (is_code(source) and is_code(target)):
         raise UserError(
-            f"{folder}: its recipe does not say between which languages it translates; set source_language and "
-            "target_language, such as fr and en, when training"
+            f"{folder}: its recipe does not say between which languages it translates; say it, from French to English "
+            f"for example: --model fr-en={folder}"
         )
     decoder = recipe.model.get("decoder", {})
     kind = decoder.get("kind") if isinstance(decoder, dict) else decoder

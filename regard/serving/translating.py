@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from regard.languages import name, public
 from regard.serving.catalogue import Catalogue, Served
 from regard.serving.detection import ENOUGH, detect
 from regard.serving.engine import Engine, Search, Translated
 from regard.serving.keeping import Attempt, attempts
-from regard.serving.languages import name, public
 from regard.serving.markup import put_together, sentences_of
 from regard.serving.settings import Settings
 from regard.serving.text import pieces_of

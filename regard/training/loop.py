@@ -31,6 +31,7 @@ from regard.device import is_out_of_memory, mixed_precision
 from regard.errors import UserError, suggestion
 from regard.storage import Folder, clean_leftovers, read_folder, save_tensors, write_folder
 from regard.training.checkpoints import Checkpoints, Lock, average
+from regard.training.defaults import with_defaults
 from regard.training.distributed import Ranks
 from regard.training.gradient_sum import GradientSum
 from regard.training.interruption import Interrupted, Interruption
@@ -99,6 +100,8 @@ class Ledger:
     best_score: float | None = None
     best_step: int = 0
     best_scores: dict[str, float] = field(default_factory=dict)
+    start_scores: dict[str, float] = field(default_factory=dict)
+    """Of the model that fine-tuning started from, on the validation examples."""
     waited: int = 0
     """Validations since the best one."""
     bad: int = 0
@@ -143,12 +146,14 @@ class Trainer:
         validate: Callable[[nn.Module], Validation] | None = None,
         report: Listener | None = None,
         ranks: Ranks | None = None,
+        fine_tuning: bool = False,
     ) -> None:
         """`model_files` turns weights into the files of a model folder; it must keep them unrounded.
 
+        With `fine_tuning` the model is validated before the first step, too, and compared with the result.
         With several `ranks` all make their trainer of the same arguments, but for the device and the report.
         """
-        self.settings = settings
+        self.settings = settings = with_defaults(settings)
         self.folder = Path(folder)
         self.ranks = ranks or Ranks()
         self.device = self.ranks.device(settings.device)
@@ -157,6 +162,7 @@ class Trainer:
         self.model_files = model_files
         self.validate = validate
         self.report = report or Quiet()
+        self.fine_tuning = fine_tuning
         self.checkpoints = Checkpoints(self.folder, settings.keep, settings.average, warn=self.report.note)
         self.accumulate = max(1, settings.accumulate)
         self.ranks.connect(self.device)
@@ -295,6 +301,7 @@ class Trainer:
         (self.sharded or self.model).train()
         try:
             following: list[Batch] = []
+            self._validate_start()
             while True:
                 self._check_interruption()
                 if self.settings.minutes and self.ranks.size == 1:
@@ -343,6 +350,7 @@ class Trainer:
         scores = self.ranks.first(self._make_model)
         if scores is None:
             raise Interrupted
+        self._compare_with_start(scores)
         return self._result(reason, scores, self.folder / "model")
 
     def _make_model(self) -> dict[str, float] | None:
@@ -662,6 +670,29 @@ class Trainer:
             return False
         return bool(ending) or self._every(self.settings.validate_every)
 
+    def _validate_start(self) -> None:
+        """Scores the model that fine-tuning starts from, once."""
+        if self.fine_tuning and self.validate and self.ledger.step == 0 and not self.ledger.start_scores:
+            validation = self._validated()
+            self.ledger.start_scores = dict(validation.scores)
+            self.report.validated(0, validation)
+
+    def _compare_with_start(self, scores: dict[str, float]) -> None:
+        """Says what fine-tuning changed on held-out text."""
+        before = self.ledger.start_scores
+        if not before or not scores:
+            return
+        metric = self._metric(scores)
+        change = f"{metric} {before[metric]:.4g} before fine-tuning, {scores[metric]:.4g} after"
+        worse = scores[metric] > before[metric] if metric in ERRORS else scores[metric] < before[metric]
+        if worse:
+            self._note(
+                f"warning: fine-tuning made held-out text worse: {change}; try fewer training.steps, a lower "
+                f"training.learning_rate than {self.settings.learning_rate:g}, or more data"
+            )
+        else:
+            self._note(f"held-out text: {change}")
+
     def _validated(self) -> Validation:
         """What rank 0 finds; all ranks get the scores."""
         if self.sharded:
@@ -814,8 +845,9 @@ class Trainer:
     def _read_ledger(self, folder: Folder) -> Ledger:
         try:
             values = json.loads(folder.read(LEDGER))
+            values.setdefault("start_scores", {})  # checkpoints of earlier versions have none
             ledger = Ledger(**{f.name: values[f.name] for f in fields(Ledger)})
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise UserError(f"{folder.path / LEDGER}: cannot be understood; another version wrote it") from None
         for name, now in (("seed", self.ledger.seed), ("batch_tokens", self.ledger.batch_tokens)):
             if getattr(ledger, name) != now:  # the cursor would point to other batches

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from serving.timing import seconds
 
+from regard.languages import NAMES
 from regard.serving.detection import detect, warm
-from regard.serving.languages import NAMES
 
 PHRASES = {
     "fr": [

@@ -388,6 +388,6 @@ def test_S17_also_of_what_looks_like_things():
 
 
 def test_the_http_process_gets_no_torch_from_here():
-    modules = ["text", "keeping", "verbatim", "words", "markup", "placing", "scanning", "languages", "detection"]
+    modules = ["text", "keeping", "verbatim", "words", "markup", "placing", "scanning", "detection"]
     code = f"import sys, {', '.join('regard.serving.' + name for name in modules)}; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -7,9 +7,9 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
+from regard.languages import from_deepl, internal, name, public, to_deepl
 from regard.serving.asked import fields_of
 from regard.serving.catalogue import Catalogue
-from regard.serving.languages import from_deepl, internal, name, public, to_deepl
 from regard.serving.problem import Problem
 from regard.serving.routes.describing import answer, chosen, fields, listed, refusals, sample, tree
 from regard.serving.settings import Settings

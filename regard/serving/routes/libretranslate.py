@@ -8,10 +8,10 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
+from regard.languages import internal, name, public
 from regard.serving.asked import fields_of
 from regard.serving.catalogue import Catalogue
 from regard.serving.detection import detect
-from regard.serving.languages import internal, name, public
 from regard.serving.problem import Problem
 from regard.serving.routes.describing import Schema, answer, chosen, fields, listed, refusals, sample, text, tree
 from regard.serving.settings import Settings

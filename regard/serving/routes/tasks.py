@@ -14,12 +14,12 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ValidationError
 
 from regard.errors import UserError
+from regard.languages import internal, public
 from regard.serving.answering import module_of, task_names, translate
 from regard.serving.answering._asked import Asked, AskedOfFile, example_of
 from regard.serving.asked import fields_of, query_fields
 from regard.serving.catalogue import Catalogue, Served
 from regard.serving.engine import Busy, Failed, Refused, Search
-from regard.serving.languages import internal, public
 from regard.serving.problem import Problem
 from regard.serving.routes.describing import Schema, answer, listed, refusals, text, tree
 from regard.serving.settings import Settings

@@ -1,6 +1,6 @@
 import pytest
 
-from regard.serving.languages import NAMES, from_deepl, internal, name, public, to_deepl
+from regard.languages import NAMES, from_deepl, internal, name, public, to_deepl
 
 
 def test_names():

@@ -6,6 +6,8 @@ Portuguese, zt for traditional Chinese.
 
 from __future__ import annotations
 
+import re
+
 _NAMES = """
 aa Afar, ab Abkhazian, ae Avestan, af Afrikaans, ak Akan, am Amharic, an Aragonese, ar Arabic, as Assamese, av Avaric,
 ay Aymara, az Azerbaijani, ba Bashkir, be Belarusian, bg Bulgarian, bh Bihari, bi Bislama, bm Bambara, bn Bengali,
@@ -37,10 +39,34 @@ pfl Palatine German, pms Piedmontese, pnb Western Punjabi, rue Rusyn, sah Yakut,
 vec Venetian, vep Veps, vls West Flemish, war Waray, wuu Wu Chinese, xal Kalmyk, xmf Mingrelian, yue Cantonese
 """
 NAMES = dict(entry.strip().split(" ", 1) for entry in _NAMES.split(","))
-"""All of ISO 639-1, and what detection.py can tell besides."""
+"""All of ISO 639-1, and what language_identification.py can tell besides."""
 
 _PUBLIC = {"pb": "pt-BR", "zh": "zh-Hans", "zt": "zh-Hant"}
 _INTERNAL = {public.lower(): code for code, public in _PUBLIC.items()} | {"zh-cn": "zh", "zh-tw": "zt"}
+
+
+_CODE = re.compile(r"[a-z]{2,3}(-[a-z0-9]{2,8})?")
+
+
+def is_code(text: str) -> bool:
+    """Whether a text has the form of a language code, such as fr or pt-BR; also of a language that has no name here."""
+    return _CODE.fullmatch(text.strip().lower()) is not None
+
+
+def is_known(code: str) -> bool:
+    return internal(code) in NAMES
+
+
+def code_of(name: str) -> str:
+    """The code of a language by its English name: French is fr; "" where no language is called so."""
+    return next((code for code, known in NAMES.items() if known.lower() == name.strip().lower()), "")
+
+
+def split_pair(text: str) -> tuple[str, str] | None:
+    """The two languages of a text such as fr-en or pt-BR-en; None where they are not two that are known."""
+    words = text.split("-")
+    splits = [("-".join(words[:at]), "-".join(words[at:])) for at in range(1, len(words))]
+    return next(((one, other) for one, other in splits if is_known(one) and is_known(other)), None)
 
 
 def name(code: str) -> str:

