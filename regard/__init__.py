@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from regard.assemble import load as load
+    from regard.evaluating import evaluate as evaluate
     from regard.inspection.capture import capture as capture
     from regard.looking import inspect as inspect
-    from regard.runs import evaluate as evaluate
     from regard.runs import train as train
 
 __version__ = "0.1.0"
@@ -24,7 +24,7 @@ __all__ = ["__version__", "capture", "evaluate", "inspect", "load", "train"]
 
 _HOMES = {
     "capture": "regard.inspection.capture",
-    "evaluate": "regard.runs",
+    "evaluate": "regard.evaluating",
     "inspect": "regard.looking",
     "load": "regard.assemble",
     "train": "regard.runs",

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from regard.cli.options import Data, JsonValue
 from regard.cli.terminal import Format, aligned, as_json, harmless
 from regard.errors import UserError, suggestion
 
@@ -75,10 +76,8 @@ def recipes(
     name: Annotated[
         str | None, typer.Argument(help="Show this one; without it, all are listed.", autocompletion=_names)
     ] = None,
-    data: Annotated[Path, typer.Option(metavar="FOLDER", envvar="REGARD_DATA", help="Where data sets are.")] = Path(
-        "data"
-    ),
-    format: Annotated[Format, typer.Option(help="Plain text, or one JSON value.")] = Format.text,
+    data: Data = Path("data"),
+    format: JsonValue = Format.text,
 ) -> None:
     """List the shipped recipes: task, data, size and score; with a name, show one and how to use it."""
     found = entries()
@@ -180,6 +179,6 @@ def _data(entry: Entry, missing: list[str], root: Path) -> Iterator[str]:
         yield entry.data
     for name in dict.fromkeys(file.split("/")[0] for file in entry.files):
         lacking = [file.split("/", 1)[1] for file in missing if file.startswith(f"{name}/")]
-        into = "" if root == Path("data") else f" --into {root}"
+        into = "" if root == Path("data") else f" --data {root}"
         state = f"{', '.join(lacking)} not in {root / name}: regard data get {name}{into}" if lacking else "there"
         yield f"{name}: {state}"
