@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from regard.assemble import load as load
     from regard.errors import UserError as UserError
+    from regard.evaluating import evaluate as evaluate
     from regard.inspection.capture import capture as capture
     from regard.interchange import export as export
     from regard.looking import inspect as inspect
-    from regard.runs import evaluate as evaluate
     from regard.runs import train as train
 
 __version__ = "0.1.0"
@@ -27,7 +27,7 @@ __all__ = ["UserError", "__version__", "capture", "evaluate", "export", "inspect
 _HOMES = {
     "UserError": "regard.errors",
     "capture": "regard.inspection.capture",
-    "evaluate": "regard.runs",
+    "evaluate": "regard.evaluating",
     "export": "regard.interchange",
     "inspect": "regard.looking",
     "load": "regard.assemble",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from regard import registry
 from regard.assemble import (
     CODEC_FILES,
     EXAMPLE_SIZES,
@@ -58,12 +59,10 @@ from regard.data.known import known as known_sets
 from regard.device import mixed_precision
 from regard.errors import UserError, suggestion
 from regard.evaluation.scores import SCORES
-from regard.evaluation.translation import Scores, check_lengths, corpus_scores
 from regard.layers.compiling import compile_layers, has_triton
 from regard.storage import read_folder, read_small, write_file, write_folder
 from regard.task._base import Prepared
 from regard.task._writing import longest_text
-from regard.task.translate import Translator
 from regard.training.defaults import warnings, with_defaults
 from regard.training.distributed import Ranks, together
 from regard.training.loop import Trainer
@@ -309,6 +308,7 @@ def _continued(recipe: Recipe) -> tuple[Recipe, bool]:
     old = read_recipe_of(read_folder(origin))
     model = resolve_model(old.model)
     if old.task != recipe.task:
+        _refuse_other_input(recipe, old.task, model)
         reading = {part: _taken(part, model[part], recipe.model, origin) for part in READING if part in model}
         model = resolve_model({**recipe.model, **reading})
     continued = replace(
@@ -321,6 +321,26 @@ def _continued(recipe: Recipe) -> tuple[Recipe, bool]:
         training=replace(recipe.training, start_from=str(origin)),
     )
     return continued, old.task == recipe.task
+
+
+def _refuse_other_input(recipe: Recipe, task: str, model: Mapping[str, Any]) -> None:
+    """Of a model for another task the stem and encoder are kept, so it must have them and read the same input."""
+    start = recipe.training.start_from
+    if not any(part in model for part in READING):
+        raise UserError(
+            f"training.from: {start} is made to {task} and has no encoder that a model to {recipe.task} could go on "
+            "with; start from another model"
+        )
+    stated = recipe.model.get("stem", {})
+    kind = stated if isinstance(stated, str) else stated.get("kind", "tokens" if recipe.task == "translate" else "")
+    if not kind or "stem" not in model:
+        return
+    own, other = (registry.factory("stem", name, "model.stem.kind").reads for name in (kind, model["stem"]["kind"]))  # type: ignore[attr-defined]
+    if own != other:
+        raise UserError(
+            f"training.from: {start} is made to {task} and reads {other}, but a model to {recipe.task} reads {own} "
+            f"here; start from a model that reads {own}"
+        )
 
 
 def _taken(part: str, old: dict[str, Any], stated: Mapping[str, Any], origin: Path) -> dict[str, Any]:
@@ -484,17 +504,6 @@ def cross_validate(
                 raise KeyboardInterrupt
             found.append(ranks.first(partial(test, place / f"fold-{fold}", device)))
     return {name: (mean(s[name] for s in found), pstdev(s[name] for s in found)) for name in found[0]}, place
-
-
-def evaluate(
-    model: Translator | str | Path, sources: Iterable[str], references: Iterable[str], **options: Any
-) -> tuple[Scores, list[str]]:
-    """The scores of a model's translations against the references, and the translations."""
-    sources, references = ([given] if isinstance(given, str) else list(given) for given in (sources, references))
-    check_lengths(sources, references)
-    translator = model if isinstance(model, Translator) else load(model, task="translate")
-    outputs = [translation.text for translation in translator.translate(sources, **options)]
-    return corpus_scores(outputs, references), outputs
 
 
 def _saved_recipe(place: Path) -> Recipe:

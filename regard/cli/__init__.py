@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,6 +18,7 @@ from regard.cli.data import data
 from regard.cli.doctor import doctor
 from regard.cli.evaluate import evaluate
 from regard.cli.export import export
+from regard.cli.grammar import Command, in_one_line
 from regard.cli.inspect import inspect
 from regard.cli.lab import lab
 from regard.cli.models import models
@@ -29,6 +30,9 @@ from regard.cli.train import train
 from regard.cli.vectors import vectors
 from regard.errors import UserError
 
+UsageError: Any = typer.BadParameter.__base__
+"""Any mistake in the arguments; typer exports only this kind of it."""
+
 app = typer.Typer(
     name="regard",
     help="Sequence models that show where they look. Start with: regard translate 'Je suis étudiant.'",
@@ -39,9 +43,9 @@ app = typer.Typer(
 )
 for name in registry.kinds("task"):
     if name in registry.kinds("cli"):
-        app.command()(registry.factory("cli", name))
+        app.command(cls=Command)(registry.factory("cli", name))
 for command in (train, evaluate, inspect, studio, export, lab, bench, recipes, data, models, doctor):
-    app.command()(command)
+    app.command(cls=Command)(command)
 app.command(cls=Grouped)(serve)
 app.add_typer(vectors, name="vectors")
 
@@ -71,13 +75,20 @@ def main() -> None:
     try:
         if named or grouped:  # to prepare them all takes a tenth of a second
             app.registered_commands, app.registered_groups = named, grouped
-        app(prog_name="regard")
+        code = app(prog_name="regard", standalone_mode=False)
+    except UsageError as error:
+        if "NoArgs" in type(error).__name__:  # `regard` alone: its message is the help
+            error.show()
+        else:
+            say(in_one_line(error))
+        sys.exit(2)
     except UserError as error:
         if _is_first_to_fail(str(error)):
             say(str(error))
         sys.exit(2)
     finally:
         app.registered_commands, app.registered_groups = every, groups
+    sys.exit(code or 0)
 
 
 def _is_first_to_fail(message: str) -> bool:

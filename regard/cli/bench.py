@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard import registry
-from regard.cli.terminal import aligned, harmless, say
+from regard.cli.options import Device
+from regard.cli.terminal import Format, aligned, as_json, harmless, say
 from regard.errors import UserError, suggestion
 
 if TYPE_CHECKING:
@@ -30,18 +31,27 @@ def bench(
     quick: Annotated[
         bool, typer.Option("--quick", help="Small models and few rounds: shows that it runs, says little.")
     ] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    device: Device = "auto",
     only: Annotated[str, typer.Option(metavar="TEXT", help="Measure the rows whose name contains it.")] = "",
     source: Annotated[
         Path | None, typer.Option(metavar="FILE", help="What translate-file translates, instead of a text of its own.")
     ] = None,
-    json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the rows there too.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the rows there too, as JSON.")
+    ] = None,
+    format: Annotated[Format, typer.Option(help="Tables, or one JSON value at the end.")] = Format.text,
     require: Annotated[
         float | None,
-        typer.Option(metavar="NUMBER", help="Exit with 1 when a row's ratio is below it, or its seconds above it."),
+        typer.Option(
+            min=0,
+            max=1e9,
+            metavar="NUMBER",
+            help="Exit with 1 when a row's ratio is below it, or its seconds above it.",
+        ),
     ] = None,
     memory: Annotated[
-        float | None, typer.Option(metavar="MIB", help="Exit with 1 when ours held more memory than that.")
+        float | None,
+        typer.Option(min=0, max=1e9, metavar="MIB", help="Exit with 1 when ours held more memory than that."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not say what is being measured.")] = False,
 ) -> None:
@@ -55,7 +65,7 @@ def bench(
         if name.replace("_", "-") not in known:
             raise UserError(f"no benchmark '{name}'{suggestion(name, known)}")
     if list_:
-        return _list(known)
+        return _list(known, format)
     if (require is not None or memory is not None) and len(names or []) != 1:
         raise UserError("--require and --memory judge one benchmark; name it")
 
@@ -73,30 +83,36 @@ def bench(
                 say(f"{name} is left out: {error}")
                 continue
             told = _described(benchmark, setting)
-            typer.echo(harmless(", ".join([f"{name}: {benchmark.title}", *(f"{k} {v}" for k, v in told.items())])))
-            typer.echo("\n".join(map(harmless, benchmark.table(rows).split("\n"))) + "\n")
+            if format is Format.text:
+                typer.echo(harmless(", ".join([f"{name}: {benchmark.title}", *(f"{k} {v}" for k, v in told.items())])))
+                typer.echo("\n".join(map(harmless, benchmark.table(rows).split("\n"))) + "\n")
             trees.append({"benchmark": name, "setting": told, "rows": benchmark.as_tree(rows)})
             failing += benchmark.failing(rows, require, memory)
-            if json:
-                _write(json, trees)  # after each: what comes next may take long
+            if output:
+                _write(output, trees)  # after each: what comes next may take long
     except KeyboardInterrupt:
         say("stopped before the end")
         raise typer.Exit(130) from None
     if not trees:
         raise UserError("nothing was measured")
+    if format is Format.json:
+        typer.echo(as_json(trees))
     for line in failing:
         say(line)
     if failing:
         raise typer.Exit(1)
 
 
-def _list(known: dict[str, str]) -> None:
+def _list(known: dict[str, str], format: Format) -> None:
     """Their names and what their files say of themselves, without importing any."""
     rows = []
     for name, kind in known.items():
         file = registry.ROOT / "bench" / f"{kind}.py"
         doc = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) if file.is_file() else None
         rows.append((name, (doc or "").partition("\n")[0]))
+    if format is Format.json:
+        typer.echo(as_json([{"name": name, "measures": measures} for name, measures in rows]))
+        return
     typer.echo("\n".join(map(harmless, aligned(rows))))
 
 

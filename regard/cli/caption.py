@@ -7,22 +7,22 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli.inputs import answer, reader
-from regard.cli.models import model_names
+from regard.cli.options import Beam, Device, JsonLines, Model, NBest, Quiet
 from regard.cli.terminal import Format, as_json, one_line
 
 
 def caption(
-    model: Annotated[str, typer.Argument(help="A model folder or a run.", autocompletion=model_names)],
+    model: Model,
     pictures: Annotated[
         list[str] | None,
         typer.Argument(metavar="FILE", help="PNG, JPEG, GIF, BMP or WEBP; without it, names on stdin."),
     ] = None,
-    beam: Annotated[int | None, typer.Option(help="Sentences kept while searching; 1 is greedy.")] = None,
-    n_best: Annotated[int, typer.Option(help="Sentences about each picture, best first, each on its own line.")] = 1,
+    beam: Beam = None,
+    n_best: NBest = 1,
     scores: Annotated[bool, typer.Option("--scores", help="Add a column with the log-probability.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
-    format: Annotated[Format, typer.Option(help="Plain text, or one JSON object a line.")] = Format.text,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, hints or warnings.")] = False,
+    device: Device = "auto",
+    format: JsonLines = Format.text,
+    quiet: Quiet = False,
 ) -> None:
     """Describe pictures, one line each.
 

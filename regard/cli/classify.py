@@ -7,20 +7,20 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli.inputs import answer, reader
-from regard.cli.models import model_names
+from regard.cli.options import MOST, Device, JsonLines, Model, Quiet
 from regard.cli.terminal import Format, as_json
 
 
 def classify(
-    model: Annotated[str, typer.Argument(help="A model folder or a run.", autocompletion=model_names)],
+    model: Model,
     inputs: Annotated[
         list[str] | None,
         typer.Argument(metavar="INPUT", help="A text, or a file: a picture, a .csv; without it, lines of stdin."),
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="Labels shown for each input, the likeliest first.")] = 3,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
-    format: Annotated[Format, typer.Option(help="Plain text, or one JSON object a line.")] = Format.text,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, hints or warnings.")] = False,
+    top: Annotated[int, typer.Option(min=1, max=MOST, help="Labels shown for each input, the likeliest first.")] = 3,
+    device: Device = "auto",
+    format: JsonLines = Format.text,
+    quiet: Quiet = False,
 ) -> None:
     """Classify texts, pictures or series.
 

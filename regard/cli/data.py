@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.options import JsonValue
 from regard.cli.progress import parts_bar
 from regard.cli.recipes import users_of
 from regard.cli.terminal import Format, aligned, as_json, harmless, say
@@ -33,26 +34,33 @@ def data(
         typer.Argument(metavar="get", help="Get a data set; without it, all are listed.", autocompletion=_actions),
     ] = None,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which data set.", autocompletion=_names)] = None,
-    into: Annotated[
-        Path, typer.Option(metavar="FOLDER", envvar="REGARD_DATA", help="The data folder; NAME becomes a folder in it.")
+    root: Annotated[
+        Path,
+        typer.Option(
+            "--data",
+            metavar="FOLDER",
+            envvar="REGARD_DATA",
+            help="The folder of data sets; NAME becomes a folder in it.",
+        ),
     ] = Path("data"),
-    from_: Annotated[
+    mirror: Annotated[
         str | None,
-        typer.Option("--from", metavar="FOLDER|URL", help="A folder with the files, or the https address of a mirror."),
+        typer.Option(metavar="FOLDER|URL", help="A folder with the files, or the https address of a mirror."),
     ] = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for a silent server.")] = 30.0,
-    format: Annotated[Format, typer.Option(help="Plain text, or one JSON value.")] = Format.text,
+    timeout: Annotated[float, typer.Option(min=0.1, max=86_400, help="Seconds to wait for a silent server.")] = 30.0,
+    format: JsonValue = Format.text,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
     """List public data sets, or get one: regard data get NAME.
 
     Every file is checked by size and checksum before it takes its name, and a download that was cut goes on where it
-    stopped. Nothing is ever extracted. Without a network: put the files into the data folder, or name theirs by --from.
+    stopped. Nothing is ever extracted. Without a network: put the files into the data folder, or name theirs by
+    --mirror.
     """
     if action is None:
-        if from_:
-            raise UserError("name the data set to get: regard data get NAME --from ...")
-        return _list(into, format)
+        if mirror:
+            raise UserError("name the data set to get: regard data get NAME --mirror ...")
+        return _list(root, format)
     if action != "get":
         raise UserError(
             f"'{action}' is nothing to do; write: regard data get {action if action in _names() else 'NAME'}"
@@ -67,12 +75,16 @@ def data(
     try:
         with parts_bar(wanted=not quiet) as show:
             got = get(
-                wanted, into, from_, lambda done, total, what: show(done // 1000, total // 1000, f"{what}, kB"), timeout
+                wanted,
+                root,
+                mirror,
+                lambda done, total, what: show(done // 1000, total // 1000, f"{what}, kB"),
+                timeout,
             )
     except KeyboardInterrupt:
         say("stopped; what has arrived is kept, and the same command goes on from there")
         raise typer.Exit(130) from None
-    _tell(wanted, got, into, format)
+    _tell(wanted, got, root, format)
 
 
 def _list(root: Path, format: Format) -> None:
@@ -117,7 +129,7 @@ def _tell(wanted: DataSet, got: list[Got], root: Path, format: Format) -> None:
         ways[one.how] += 1
     told = [f"{folder}: {len(got)} whole files ({', '.join(f'{count} {how}' for how, count in ways.items())})"]
     told += [f"licence: {wanted.licence}"]
-    root_key = "" if root == Path("data") else f" data.root={root}"
+    root_key = "" if root == Path("data") else f" --data {root}"
     told += [f"try: regard train {recipe}{root_key}" for recipe in recipes]
     typer.echo("\n".join(map(harmless, told)))
 

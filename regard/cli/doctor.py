@@ -12,7 +12,8 @@ import typer
 
 import regard
 from regard import __version__
-from regard.cli.terminal import harmless
+from regard.cli.options import JsonValue
+from regard.cli.terminal import Format, as_json, harmless
 
 PACKAGES = [
     "torch",
@@ -26,19 +27,25 @@ PACKAGES = [
     "matplotlib",
     "zstandard",
 ]
-OPTIONAL = ["tensorboard", "ctranslate2"]
+OPTIONAL = ["tensorboard", "ctranslate2", "sacremoses"]
 
 
-def doctor() -> None:
+def doctor(format: JsonValue = Format.text) -> None:
     """Show versions, devices, threads and models."""
     from regard.pretrained import shipped_models
 
     found = [("regard", f"{__version__} ({Path(regard.__file__).parent})")]
     found += [("python", f"{platform.python_version()} ({sys.executable})"), ("system", platform.platform())]
     found += [(name, _version(name)) for name in [*PACKAGES, *OPTIONAL]]
-    found += [("device", device) for device in _devices()]
-    found += [("model", f"{name} ({folder})") for name, folder in shipped_models().items()]
-    found += [("run", str(manifest.parent.parent)) for manifest in sorted(Path().glob("runs/*/model/manifest.json"))]
+    devices, shipped = _devices(), shipped_models()
+    runs = [str(manifest.parent.parent) for manifest in sorted(Path().glob("runs/*/model/manifest.json"))]
+    if format is Format.json:
+        lists = {"devices": devices, "models": {name: str(folder) for name, folder in shipped.items()}, "runs": runs}
+        typer.echo(as_json(dict(found) | lists))
+        return
+    found += [("device", device) for device in devices]
+    found += [("model", f"{name} ({folder})") for name, folder in shipped.items()]
+    found += [("run", run) for run in runs]
     for name, value in found:
         typer.echo(harmless(f"{name:14}{value}"))
 

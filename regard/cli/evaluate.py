@@ -1,91 +1,137 @@
-"""`regard evaluate`: how good are a model's translations, and is it better than another's by more than chance?"""
+"""`regard evaluate`: how good is a model on labelled files, and is it better than another by more than chance?"""
 
 from __future__ import annotations
 
 import dataclasses
+import enum
 import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from regard.cli.models import model_names
+from regard.cli.options import BatchTokens, Beam, ComputedIn, Data, Device, JsonValue, LengthPenalty, Model, Quiet
 from regard.cli.progress import progress_bar
 from regard.cli.terminal import Format, Precision, as_json, say
 from regard.errors import UserError
 
 
+class Tokenize(enum.StrEnum):
+    mteval = "13a"
+    intl = "intl"
+    char = "char"
+    zh = "zh"
+    none = "none"
+    moses = "moses"
+
+
 def evaluate(
-    model: Annotated[str, typer.Argument(help="A shipped model, a model folder or a run.", autocompletion=model_names)],
-    source: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Text to translate; without it, a run is tested on what its recipe names."),
+    model: Model,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE",
+            help="Labelled files in the format the model was trained on (data.format.KEY=VALUE says another); of a "
+            "translator, a source and a target file or a .tsv. Without them, a run is tested on what its recipe names.",
+        ),
     ] = None,
+    source: Annotated[str | None, typer.Option(metavar="FILE", help="Text to translate; the same as FILE.")] = None,
     target: Annotated[
         str | None, typer.Option(metavar="FILE", help="Its reference translation, line by line; a .tsv may hold both.")
     ] = None,
+    data: Data = Path("data"),
     against: Annotated[
         str | None, typer.Option(help="Another model, or a file of another system's translations, to compare with.")
     ] = None,
-    beam: Annotated[int | None, typer.Option(help="Hypotheses kept while searching; 1 is greedy.")] = None,
-    length_penalty: Annotated[float | None, typer.Option(help="0 favours short output, 1 long output.")] = None,
-    batch_tokens: Annotated[int | None, typer.Option(help="Tokens translated together.")] = None,
+    beam: Beam = None,
+    length_penalty: LengthPenalty = None,
+    batch_tokens: BatchTokens = None,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Score without regard to case.")] = False,
-    tokenize: Annotated[str, typer.Option(help="BLEU's tokenizer; none for text that is tokenised already.")] = "13a",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
-    precision: Annotated[
-        Precision, typer.Option(help="What translators compute in; auto is the fastest on the device.")
-    ] = Precision.auto,
-    format: Annotated[Format, typer.Option(help="Plain text, or one JSON object.")] = Format.text,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar or warnings.")] = False,
+    tokenize: Annotated[
+        Tokenize, typer.Option(help="BLEU's tokenizer; none for text that is tokenised already.")
+    ] = Tokenize.mteval,
+    device: Device = "auto",
+    precision: ComputedIn = Precision.auto,
+    format: JsonValue = Format.text,
+    quiet: Quiet = False,
 ) -> None:
-    """Score a model: a translator's BLEU and chrF with their signatures, a run of any task by its own test examples."""
-    if source is None:
-        return _tested(model, device, format)
-    from regard.data.corpus import read_lines, read_pairs
-    from regard.evaluation.translation import check_tokenizer, compare, corpus_scores
+    """Score a model on labelled files, or a run on its own test examples.
 
-    check_tokenizer(tokenize)
-    sources, references = map(list, zip(*read_pairs([source], [target] if target else [], kept=True), strict=True))
-    others: list[str] | None = None
-    if against is not None and not Path(against).is_file():
-        _check_translator(against)
-    elif against is not None:
-        others = list(read_lines(against, kept=True))
-        if len(others) != len(references):
-            raise UserError(f"{against} has {len(others)} lines but {source} has {len(sources)}; they must match")
-    options = {"beam": beam, "length_penalty": length_penalty, "batch_tokens": batch_tokens}
-    outputs = _translated(model, sources, device, precision, quiet, options)
-    scores = corpus_scores(outputs, references, lowercase=lowercase, tokenize=tokenize)
-    result: dict[str, Any] = {"model": model, "lines": len(sources), **dataclasses.asdict(scores)}
-    if against is not None:
-        if others is None:
-            others = _translated(against, sources, device, precision, quiet, options)
-        found = compare(outputs, others, references, lowercase=lowercase, tokenize=tokenize)
-        result["against"] = {"name": against}
-        result["against"] |= {n: dataclasses.asdict(c) | {"significant": c.significant} for n, c in found.items()}
-    typer.echo(as_json(result) if format is Format.json else _report(result))
+    A translator gets BLEU and chrF with their signatures.
+    """
+    words = arguments or []
+    settings = [word for word in words if word.startswith("data.format") and "=" in word]
+    files = [word for word in words if word not in settings]
+    if target is not None and source is None:
+        raise UserError("--target is the reference of --source FILE; name both")
+    if source is not None:
+        if files:
+            raise UserError("name the files as arguments or by --source and --target, not both")
+        files = [source] if target is None else [source, target]
+
+    from regard.evaluating import check_files, check_is_run, read_examples, read_texts, recipe_of
+
+    task = recipe_of(model).task
+    for option, value in (("--source", source), ("--against", against), ("--beam", beam)):
+        if value is not None and task != "translate":
+            raise UserError(f"{option} is for translators; {model} is made to {task}: regard evaluate {model} FILE")
+    if not files:
+        check_is_run(model)
+        from regard.runs import test
+
+        return _show(model, test(model, device), format)
+    found = check_files(files, data)
+    if task == "translate":
+        from regard.evaluation.translation import bleu_tokenizer, compare, corpus_scores
+
+        scoring: dict[str, Any] = {"lowercase": lowercase, "tokenize": tokenize.value}
+        scoring["language"] = recipe_of(model).target_language
+        bleu_tokenizer(scoring["tokenize"], scoring["language"])  # refuses what is missing before minutes of work
+        sources, references = read_texts(found)
+        others = _other_translations(against, files[0], len(references))
+        options = {"beam": beam, "length_penalty": length_penalty, "batch_tokens": batch_tokens}
+        outputs = _translated(model, sources, device, precision, quiet, options)
+        scores = corpus_scores(outputs, references, **scoring)
+        result: dict[str, Any] = {"model": model, "lines": len(sources), **dataclasses.asdict(scores)}
+        if against is not None:
+            if others is None:
+                others = _translated(against, sources, device, precision, quiet, options)
+            compared = compare(outputs, others, references, **scoring)
+            result["against"] = {"name": against}
+            result["against"] |= {
+                n: dataclasses.asdict(c) | {"significant": c.significant} for n, c in compared.items()
+            }
+        typer.echo(as_json(result) if format is Format.json else _report(result))
+        return
+
+    import regard
+
+    used = regard.load(model, device=device)
+    _show(model, used.judge(read_examples(used, found, settings)).scores, format)
 
 
-def _check_translator(name: str) -> None:
-    """Refuses what is no file and no translator either, before anything is translated."""
-    from regard.assemble import find_model, read_recipe_of
-    from regard.storage import read_folder
-
-    try:
-        task = read_recipe_of(read_folder(find_model(name))).task
-    except UserError as error:
-        raise UserError(f"--against: {error}, or of a file of translations") from None
-    if task != "translate":
-        raise UserError(f"--against: {name} is made to {task}, not to translate")
-
-
-def _tested(run: str, device: str, format: Format) -> None:
-    from regard.runs import test
-
-    scores = test(run, device)
+def _show(model: str, scores: dict[str, float], format: Format) -> None:
     shown = "  ".join(f"{name} {value:.4g}" for name, value in scores.items())
-    typer.echo(as_json({"model": run, **scores}) if format is Format.json else shown)
+    typer.echo(as_json({"model": model, **scores}) if format is Format.json else shown)
+
+
+def _other_translations(against: str | None, source: str, lines: int) -> list[str] | None:
+    """The lines of --against where it is a file; a model is only looked up."""
+    if against is None:
+        return None
+    if not Path(against).is_file():
+        from regard.evaluating import recipe_of
+
+        task = recipe_of(against).task
+        if task != "translate":
+            raise UserError(f"--against: {against} is made to {task}, not to translate")
+        return None
+    from regard.data.corpus import read_lines
+
+    others = list(read_lines(against, kept=True))
+    if len(others) != lines:
+        raise UserError(f"{against} has {len(others)} lines but {source} has {lines}; they must match")
+    return others
 
 
 def _translated(

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.models import model_names
+from regard.cli.options import From, Model, To
 from regard.cli.terminal import harmless
+from regard.errors import UserError
 
 
 class Program(StrEnum):
@@ -26,21 +27,38 @@ class Precision(StrEnum):
 
 
 def export(
-    model: Annotated[str, typer.Argument(help="A shipped model, a model folder or a run.", autocompletion=model_names)],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="The new model folder.")],
-    to: Annotated[
-        Program, typer.Option(help="Which program reads it; ctranslate2 takes Transformers that translate.")
+    model: Model,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="The new model folder.")],
+    program: Annotated[
+        Program, typer.Option("--format", help="Which program reads it; ctranslate2 takes Transformers that translate.")
     ] = Program.regard,
     precision: Annotated[
-        Precision, typer.Option(help="How the weights are kept; float16 and int16 are ctranslate2's alone.")
+        Precision,
+        typer.Option(help="How the weights are kept; float16 and int16 need --format ctranslate2."),
     ] = Precision.int8,
+    from_: From = None,
+    to: To = None,
 ) -> None:
-    """Write a model into a folder of its own, without what only training needs."""
-    if to is Program.ctranslate2:
-        from regard.interchange.ctranslate2 import export as write
-    else:
-        from regard.assemble import export as write
+    """Write a model into a folder of its own, without what only training needs.
 
-    folder = write(model, out, precision)
+    --from and --to state the languages of a translator that was trained without saying them.
+    """
+    if program is Program.regard and precision.value in ("float16", "int16"):
+        raise UserError(
+            f"--precision {precision.value} needs --format ctranslate2; Regard's own folders keep weights in float32, "
+            "bfloat16 or int8"
+        )
+    if program is Program.ctranslate2 and (from_ or to):
+        raise UserError("a folder for ctranslate2 does not say its languages; leave out --from and --to")
+    if output.exists():
+        raise UserError(f"{output} already exists; choose another folder")
+    if program is Program.ctranslate2:
+        from regard.interchange.ctranslate2 import export as for_ctranslate2
+
+        folder = for_ctranslate2(model, output, precision)
+    else:
+        from regard.assemble import export as for_regard
+
+        folder = for_regard(model, output, precision, source_language=from_ or "", target_language=to or "")
     size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
     typer.echo(harmless(f"{folder}  {size:.1f} MB"))

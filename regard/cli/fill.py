@@ -8,21 +8,21 @@ from typing import Annotated
 import typer
 
 from regard.cli.inputs import answer
-from regard.cli.models import model_names
+from regard.cli.options import MOST, Device, JsonLines, Model
 from regard.cli.terminal import Format, as_json
 
 __all__ = ["fill"]
 
 
 def fill(
-    model: Annotated[str, typer.Argument(help="A model folder or a run.", autocompletion=model_names)],
+    model: Model,
     inputs: Annotated[
         list[str] | None,
         typer.Argument(metavar="TEXT", help="A text with _ where a word is wanted; without it, lines of stdin."),
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="Words shown for each blank, the likeliest first.")] = 5,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
-    format: Annotated[Format, typer.Option(help="Plain text, or one JSON object a line.")] = Format.text,
+    top: Annotated[int, typer.Option(min=1, max=MOST, help="Words shown for each blank, the likeliest first.")] = 5,
+    device: Device = "auto",
+    format: JsonLines = Format.text,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No hints.")] = False,
 ) -> None:
     """Fill the blanks of texts.

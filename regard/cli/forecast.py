@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.models import model_names
+from regard.cli.options import MOST, Device, Model
 from regard.cli.terminal import aligned, as_json, say, shown
 from regard.cli.translate import writing_may_fail
 from regard.errors import UserError
@@ -29,23 +29,25 @@ DRAWN = 20
 """Columns that a drawing shows."""
 
 
-class Output(enum.StrEnum):
+class Form(enum.StrEnum):
     text = "text"
     json = "json"
     csv = "csv"
 
 
 def forecast(
-    model: Annotated[str, typer.Argument(help="A model folder or a run.", autocompletion=model_names)],
+    model: Model,
     series: Annotated[
         Path, typer.Argument(metavar="FILE", help="A .csv or .csv.gz: names in the first line, then a row a step.")
     ],
-    horizon: Annotated[int | None, typer.Option(min=1, help="Steps to forecast; as many as were trained.")] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Draw it too, as .svg or .png.")
+    horizon: Annotated[
+        int | None, typer.Option(min=1, max=MOST, help="Steps to forecast; as many as were trained.")
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
-    format: Annotated[Output, typer.Option(help="A table to read, one JSON object, or CSV.")] = Output.text,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Draw it too, as .svg or .png.")
+    ] = None,
+    device: Device = "auto",
+    format: Annotated[Form, typer.Option(help="A table to read, one JSON object, or CSV.")] = Form.text,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No hints.")] = False,
 ) -> None:
     """Forecast the next steps of a series.
@@ -53,8 +55,8 @@ def forecast(
     For every step and column: a value, and a band from low to high that held four of five values when it was validated.
     The band ends where the model was not measured: beyond the horizon it was trained for.
     """
-    if out is not None and out.suffix not in (".svg", ".png"):
-        raise UserError(f"{out}: drawings are .svg or .png; give it such a name")
+    if output is not None and output.suffix not in (".svg", ".png"):
+        raise UserError(f"{output}: drawings are .svg or .png; give it such a name")
     import regard
     from regard.data.input.series import read_table
     from regard.data.times import carried_on
@@ -69,26 +71,26 @@ def forecast(
     after = carried_on(times[-max(3, task.model.window) :], len(found.values))
     if times and after is None:
         note(f"{series}: its times are not of one step or form, so steps are counted")
-    if out is not None:
+    if output is not None:
         if len(found.columns) > DRAWN:
-            note(f"{out}: shows the first {DRAWN} of {len(found.columns)} columns")
-        _draw(out, past, found, times if after else [], after or [])
+            note(f"{output}: shows the first {DRAWN} of {len(found.columns)} columns")
+        _draw(output, past, found, times if after else [], after or [])
     with writing_may_fail():
         sys.stdout.buffer.write(shown(_written(found, after, format)).encode("utf-8", "replace") + b"\n")
         sys.stdout.buffer.flush()
 
 
-def _written(found: Forecast, after: list[str] | None, format: Output) -> str:
+def _written(found: Forecast, after: list[str] | None, format: Form) -> str:
     import numpy as np
 
     name, steps = ("time", after) if after else ("step", [str(n) for n in range(1, len(found.values) + 1)])
-    if format is Output.json:
+    if format is Form.json:
         return as_json({name: after or [*range(1, len(steps) + 1)], "forecasts": _tree(found)})
     header = [name, *(f"{column}{end}" for column in found.columns for end in ("", " low", " high"))]
     rows = [header]
     parts = np.stack([found.values, found.low, found.high], axis=-1).reshape(len(steps), -1)
     rows += [[step, *map(_number, cells)] for step, cells in zip(steps, parts.tolist())]
-    if format is Output.csv:
+    if format is Form.csv:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(rows)
         return text.getvalue().rstrip("\n")

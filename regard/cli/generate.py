@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from regard.cli.models import model_names
+from regard.cli.options import LARGEST_SEED, MOST, Device, Model
 from regard.cli.terminal import as_json, one_line, say, shown
 from regard.cli.translate import writing_may_fail
 from regard.errors import UserError
@@ -27,23 +27,30 @@ class Form(enum.StrEnum):
 
 
 def generate(
-    model: Annotated[str, typer.Argument(help="A model folder or a run.", autocompletion=model_names)],
+    model: Model,
     prompt: Annotated[str, typer.Argument(metavar="TEXT", help="How it begins; without it, as the model likes.")] = "",
     length: Annotated[
-        int | None, typer.Option(min=0, help="Most tokens written, 0 for ever; unless you say, what the recipe says.")
+        int | None,
+        typer.Option(min=0, max=MOST, help="Most tokens written, 0 for ever; unless you say, what the recipe says."),
     ] = None,
     count: Annotated[int, typer.Option(min=1, max=1000, help="Texts with the same beginning.")] = 1,
-    temperature: Annotated[float, typer.Option(help="Below 1 safer, above 1 bolder; 0.01 to 100.")] = 1.0,
-    top_k: Annotated[int, typer.Option(help="Draw from the k likeliest tokens only; 1 always takes the first.")] = 0,
-    top_p: Annotated[float, typer.Option(help="Draw from the fewest tokens that together are so likely.")] = 1.0,
-    seed: Annotated[int | None, typer.Option(min=0, help="The same number writes the same text.")] = None,
+    temperature: Annotated[float, typer.Option(min=0.01, max=100, help="Below 1 safer, above 1 bolder.")] = 1.0,
+    top_k: Annotated[
+        int, typer.Option(min=0, max=MOST, help="Draw from the k likeliest tokens only; 1 always takes the first.")
+    ] = 0,
+    top_p: Annotated[
+        float, typer.Option(min=0, max=1, help="Draw from the fewest tokens that together are so likely.")
+    ] = 1.0,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=LARGEST_SEED, help="The same number writes the same text.")
+    ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="One token a line, with its probability.")] = False,
     format: Annotated[Form, typer.Option(help="Plain text, one JSON object a text, or a MIDI file.")] = Form.text,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write into this file, all at once.")
     ] = None,
-    tempo: Annotated[float, typer.Option(help="Of a MIDI file, in steps a minute.")] = 90.0,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    tempo: Annotated[float, typer.Option(min=10, max=1000, help="Of a MIDI file, in steps a minute.")] = 90.0,
+    device: Device = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No hints.")] = False,
 ) -> None:
     """Go on with a text or a piece of music.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.models import model_names
+from regard.cli.options import MOST, Beam, Device, LengthPenalty, MaxLength, Model
 from regard.cli.terminal import one_line, say
 from regard.errors import UserError
 
@@ -40,40 +40,44 @@ class Of(enum.StrEnum):
 
 
 def inspect(
-    model: Annotated[str, typer.Argument(help="A shipped model, a model folder or a run.", autocompletion=model_names)],
+    model: Model,
     given: Annotated[str, typer.Argument(metavar="INPUT", help="A sentence, or the file of a picture.")],
-    out: Annotated[
+    output: Annotated[
         Path,
         typer.Option(
-            "--out", "-o", metavar="FILE", help=".html (a page by itself), .svg, .png, or .json: all numbers."
+            "--output", "-o", metavar="FILE", help=".html (a page by itself), .svg, .png, or .json: all numbers."
         ),
     ],
     view: Annotated[
         str, typer.Option(help="What to see; which there are depends on the model.", autocompletion=lambda: VIEWS)
     ] = "",
-    layer: Annotated[int | None, typer.Option(min=0, help="Heads or gates of this layer, from 0.")] = None,
+    layer: Annotated[int | None, typer.Option(min=0, max=MOST, help="Heads or gates of this layer, from 0.")] = None,
     head: Annotated[
-        int | None, typer.Option(min=0, help="This head, from 0; without it .svg and .png show all.")
+        int | None, typer.Option(min=0, max=MOST, help="This head, from 0; without it .svg and .png show all.")
     ] = None,
     attention: Annotated[
         Of, typer.Option(help="Whose head: target to source (cross), or a text to itself.")
     ] = Of.cross,
-    position: Annotated[int | None, typer.Option(min=0, help="Numbers of this row or step, from 0.")] = None,
+    position: Annotated[int | None, typer.Option(min=0, max=MOST, help="Numbers of this row or step, from 0.")] = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Align the model's tokens, not words.")] = False,
-    beam: Annotated[int | None, typer.Option(help="Hypotheses kept while searching; 1 is greedy.")] = None,
-    length_penalty: Annotated[float | None, typer.Option(help="0 favours short output, 1 long output.")] = None,
-    max_length: Annotated[int | None, typer.Option(help="Most tokens of the output.")] = None,
+    beam: Beam = None,
+    length_penalty: LengthPenalty = None,
+    max_length: MaxLength = None,
     temperature: Annotated[
-        float | None, typer.Option(help="What may come next: below 1 safer, above 1 bolder; 0.01 to 100.")
+        float | None, typer.Option(min=0.01, max=100, help="What may come next: below 1 safer, above 1 bolder.")
     ] = None,
-    top_k: Annotated[int | None, typer.Option(help="What may come next: the k likeliest tokens only.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="What may come next: the fewest that are so likely.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    top_k: Annotated[
+        int | None, typer.Option(min=0, max=MOST, help="What may come next: the k likeliest tokens only.")
+    ] = None,
+    top_p: Annotated[
+        float | None, typer.Option(min=0, max=1, help="What may come next: the fewest that are so likely.")
+    ] = None,
+    device: Device = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not say what was written where.")] = False,
 ) -> None:
     """See what a model did with a sentence or a picture: where it looked, what it searched, what its gates did."""
-    if out.suffix.lower() not in ENDINGS:
-        raise UserError(f"{out}: what is written ends in {', '.join(ENDINGS)}; give it such a name")
+    if output.suffix.lower() not in ENDINGS:
+        raise UserError(f"{output}: what is written ends in {', '.join(ENDINGS)}; give it such a name")
     from regard.looking import inspect as look
     from regard.storage import write_file
 
@@ -87,9 +91,9 @@ def inspect(
     }
     seen = look(model, given, device=device, **{name: value for name, value in asked.items() if value is not None})
     choice = {"layer": layer, "head": head, "attention": attention.value, "tokens": tokens, "position": position}
-    write_file(out, content(seen, out.suffix.lower(), view, choice))
+    write_file(output, content(seen, output.suffix.lower(), view, choice))
     if not quiet:
-        say(f"{out}: {one_line(seen.texts()[-1].text)}")
+        say(f"{output}: {one_line(seen.texts()[-1].text)}")
 
 
 def content(seen: Shown, ending: str, view: str, choice: dict[str, Any]) -> bytes:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.options import LARGEST_SEED, Data, Device
 from regard.cli.progress import parts_bar
 from regard.cli.terminal import Format, as_json, harmless, say
 from regard.errors import UserError
@@ -35,17 +36,15 @@ def lab(
         str | None, typer.Argument(help="The experiment; without it, all are listed.", autocompletion=_names)
     ] = None,
     size: Annotated[Size, typer.Option(help="Seconds, minutes on two cores, or a GPU's work.")] = Size.small,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Where the files go; else lab/NAME.")
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Where the files go; else lab/NAME.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 1,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
-    data: Annotated[
-        Path, typer.Option(metavar="FOLDER", envvar="REGARD_DATA", help="Where data sets are; only --size full asks.")
-    ] = Path("data"),
-    jobs: Annotated[int, typer.Option(min=1, help="Processes at once.")] = 1,
-    from_: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="Draw and judge saved numbers again, without running.")
+    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="The same seed gives the same numbers.")] = 1,
+    device: Device = "auto",
+    data: Data = Path("data"),
+    jobs: Annotated[int, typer.Option(min=1, max=1024, help="Processes at once.")] = 1,
+    numbers: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw and judge saved numbers again, without running.")
     ] = None,
     page: Annotated[
         Path | None,
@@ -62,24 +61,24 @@ def lab(
     A claim that does not hold is a finding, not an error.
     """
     if name is None:
-        if from_ or out:
+        if numbers or output:
             raise UserError("name the experiment; `regard lab` lists them")
         return _index(page) if page else _list(format)
-    if out and page:
-        raise UserError("--page writes its files into its own folder; leave out --out")
+    if output and page:
+        raise UserError("--page writes its files into its own folder; leave out --output")
 
     from regard.lab._listing import kind_of, shown
 
     kind = kind_of(name)
     name = shown(kind)
-    folder = page or out or Path("lab", name)
+    folder = page or output or Path("lab", name)
     try:
         from regard import registry
         from regard.lab._report import read, text, write, write_page
 
         experiment: Experiment = registry.create("lab", kind)
-        if from_:
-            record = read(from_, name)
+        if numbers:
+            record = read(numbers, name)
         else:
             _make(folder)  # before minutes of work, not after them
             record = _measured(experiment, name, size, seed, device, data, jobs, quiet)
@@ -87,10 +86,10 @@ def lab(
             files = (write_page if page else write)(experiment, record, folder)
             told = _as_json(experiment, record) if format is Format.json else text(experiment, record.numbers)
         except KeyError as error:
-            if not from_:
+            if not numbers:
                 raise
             raise UserError(
-                f"{from_}: there is no {error} in these numbers; measure them anew without --from"
+                f"{numbers}: there is no {error} in these numbers; measure them anew without --numbers"
             ) from None
     except KeyboardInterrupt:
         say("stopped before the end; nothing was kept")

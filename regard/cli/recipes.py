@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from regard.cli.options import Data, JsonValue
 from regard.cli.terminal import Format, aligned, as_json, harmless
 from regard.errors import UserError, suggestion
 
@@ -86,14 +87,10 @@ def recipes(
     schema: Annotated[
         bool, typer.Option("--schema", help="Print a JSON Schema of recipes, for editors that check TOML.")
     ] = False,
-    data: Annotated[Path, typer.Option(metavar="FOLDER", envvar="REGARD_DATA", help="Where data sets are.")] = Path(
-        "data"
-    ),
-    format: Annotated[Format, typer.Option(help="Plain text, or one JSON value.")] = Format.text,
-    json_: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    data: Data = Path("data"),
+    format: JsonValue = Format.text,
 ) -> None:
     """List the shipped recipes: task, data, size and score; with a name, show one and how to use it."""
-    format = Format.json if json_ else format
     if schema or keys:
         return _settings(name or "", schema, format)
     found = entries()
@@ -212,6 +209,6 @@ def _data(entry: Entry, missing: list[str], root: Path) -> Iterator[str]:
         yield entry.data
     for name in dict.fromkeys(file.split("/")[0] for file in entry.files):
         lacking = [file.split("/", 1)[1] for file in missing if file.startswith(f"{name}/")]
-        into = "" if root == Path("data") else f" --into {root}"
+        into = "" if root == Path("data") else f" --data {root}"
         state = f"{', '.join(lacking)} not in {root / name}: regard data get {name}{into}" if lacking else "there"
         yield f"{name}: {state}"

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
+from regard.cli.grammar import Command
 from regard.cli.models import model_names
+from regard.cli.options import device_name
 from regard.cli.terminal import Precision, say
 from regard.errors import UserError
 
@@ -23,27 +24,28 @@ if TYPE_CHECKING:
 MODELS, ADDRESS, WHO, HOW_MUCH, OTHER = "Models", "Address", "Who may ask", "How much they may ask for", "Other"
 WHOLE_CACHE = 10_000
 """Sentences that `--translation-cache all` keeps: LibreTranslate's word for it."""
-LEAST: dict[str, float] = {
-    "workers": 0,
-    "worker_memory": 0,
-    "load_timeout": 0.001,
-    "alternatives_limit": 0,
-    "char_limit": 1,
-    "batch_limit": 1,
-    "req_limit": 1,
-    "beam_limit": 1,
-    "text_limit": 1,
-    "body_limit": 1,
-    "queue_limit": 1,
-    "wait_limit": 0.001,
-    "timeout": 0.001,
-    "grace": 0,
+DAY = 86_400.0
+RANGES: dict[str, tuple[float, float]] = {
+    "workers": (0, 1024),
+    "worker_memory": (0, 1 << 30),
+    "load_timeout": (0.001, DAY),
+    "alternatives_limit": (0, 1 << 30),
+    "char_limit": (1, 1 << 40),
+    "batch_limit": (1, 1 << 30),
+    "req_limit": (1, 1 << 30),
+    "beam_limit": (1, 1000),
+    "text_limit": (1, 1 << 40),
+    "body_limit": (1, 1 << 40),
+    "queue_limit": (1, 1 << 30),
+    "wait_limit": (0.001, DAY),
+    "timeout": (0.001, DAY),
+    "grace": (0, DAY),
 }
 OPEN = {"alternatives_limit", "char_limit", "batch_limit", "req_limit"}
 """Limits that may be -1, none: LibreTranslate's. Without the others the server could be brought down."""
 
 
-class Grouped(TyperCommand):
+class Grouped(Command):
     """A command whose help shows its options below the headings they were given."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -77,12 +79,12 @@ def _cache(said: str) -> int:
 def serve(
     model: Annotated[
         list[str],
-        _option(
-            MODELS,
-            "A shipped model, a model folder, a run, or a folder of these. May be repeated.",
-            "MODEL",
-            "--model",
-            "-m",
+        typer.Argument(
+            metavar="MODEL",
+            help="A shipped model, a model folder, a run, or a folder of these.",
+            envvar="REGARD_MODEL",
+            show_envvar=False,
+            rich_help_panel=MODELS,
             autocompletion=model_names,
         ),
     ] = ["fr-en"],  # noqa: B006
@@ -92,7 +94,7 @@ def serve(
             MODELS, "Only the models between these languages, such as fr,en.", "LOAD_ONLY", libre=True, metavar="CODES"
         ),
     ] = "",
-    device: Annotated[str, _option(MODELS, "auto, cpu, cuda, cuda:1 or mps.", "DEVICE")] = "auto",
+    device: Annotated[str, _option(MODELS, "auto, cpu, cuda, cuda:1 or mps.", "DEVICE", callback=device_name)] = "auto",
     precision: Annotated[
         Precision, _option(MODELS, "What is computed in; auto is the fastest on the device.", "PRECISION")
     ] = Precision.auto,
@@ -253,8 +255,10 @@ def serve(
 
 def check(settings: Settings) -> None:
     """Refuses numbers that make no sense, before anything is loaded."""
-    for name, least in LEAST.items():
+    for name, (least, most) in RANGES.items():
         value = getattr(settings, name)
+        if value > most:
+            raise UserError(f"--{name.replace('_', '-')}: {value:g} is too much; the most is {most:g}")
         if not value >= least and not (name in OPEN and value == -1):
             said = f"--{name.replace('_', '-')}: {value:g} is too little; the least is {least:g}"
             raise UserError(f"{said}, or -1 for no limit" if name in OPEN else said)

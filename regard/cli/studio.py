@@ -10,16 +10,16 @@ from typing import Annotated
 import typer
 
 from regard.cli.models import model_names
+from regard.cli.options import Device
 from regard.cli.terminal import say
 
 
 def studio(
     model: Annotated[
         list[str] | None,
-        typer.Option(
-            "--model",
-            "-m",
-            help="A model folder, a run or a folder of these, besides the shipped models. May be repeated.",
+        typer.Argument(
+            metavar="MODEL",
+            help="A model folder, a run or a folder of these, besides the shipped models.",
             autocompletion=model_names,
         ),
     ] = None,
@@ -27,9 +27,12 @@ def studio(
     runs: Annotated[Path, typer.Option(help="The folder whose training runs can be watched.")] = Path("runs"),
     host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 is everywhere, for all to reach.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 is any that is free.")] = 5050,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    device: Device = "auto",
     load_timeout: Annotated[
-        float, typer.Option(min=1, metavar="SECONDS", help="A shipped model that takes longer to load is left out.")
+        float,
+        typer.Option(
+            min=1, max=86_400, metavar="SECONDS", help="A shipped model that takes longer to load is left out."
+        ),
     ] = 30.0,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
 ) -> None:

@@ -8,20 +8,20 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli.inputs import answer
-from regard.cli.models import model_names
+from regard.cli.options import Device, JsonLines, Model
 from regard.cli.terminal import Format, as_json, one_line
 
 __all__ = ["tag"]
 
 
 def tag(
-    model: Annotated[str, typer.Argument(help="A model folder or a run.", autocompletion=model_names)],
+    model: Model,
     inputs: Annotated[
         list[str] | None, typer.Argument(metavar="TEXT", help="A text, or DNA; without it, lines of stdin.")
     ] = None,
     words: Annotated[bool, typer.Option("--words", help="The text is cut already: spaces separate its words.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
-    format: Annotated[Format, typer.Option(help="Plain text, or one JSON object a line.")] = Format.text,
+    device: Device = "auto",
+    format: JsonLines = Format.text,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No hints.")] = False,
 ) -> None:
     """Mark names in texts, or places in DNA.

@@ -7,18 +7,18 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli.inputs import answer, reader
-from regard.cli.models import model_names
+from regard.cli.options import Device, Model, Quiet
 from regard.cli.terminal import Format, as_json
 
 
 def track(
-    model: Annotated[str, typer.Argument(help="A model folder or a run.", autocompletion=model_names)],
+    model: Model,
     clips: Annotated[
         list[str] | None, typer.Argument(metavar="FILE", help="Animated GIFs; without it, names on stdin.")
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    device: Device = "auto",
     format: Annotated[Format, typer.Option(help="A line a frame, or one JSON object a clip.")] = Format.text,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, hints or warnings.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Follow an object through clips.
 

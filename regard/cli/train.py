@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.models import model_names
+from regard.cli.options import From, OptionalDevice, To
 from regard.cli.terminal import harmless, say
 from regard.errors import UserError
 
@@ -26,6 +27,7 @@ def _completions(incomplete: str) -> list[tuple[str, str]]:
 
 
 def train(
+    context: typer.Context,
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
@@ -47,19 +49,27 @@ def train(
         list[str] | None, typer.Option(metavar="FILE", help="To validate on; else some pairs are held out.")
     ] = None,
     valid_target: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Its translation.")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where the run is kept.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", envvar="REGARD_DATA", help="The folder of data sets; else data.")
+    ] = None,
+    from_: From = None,
+    to: To = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Where the run is kept.")
+    ] = None,
     resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")] = None,
-    from_: Annotated[
-        str | None, typer.Option("--from", metavar="MODEL", help="Fine-tune this model.", autocompletion=model_names)
+    start: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Fine-tune this model.", autocompletion=model_names)
     ] = None,
     tiny: Annotated[
         bool, typer.Option("--tiny", help="The recipe's form of seconds, on data made on the spot.")
     ] = False,
     folds: Annotated[
-        int | None, typer.Option(min=2, help="Cross-validate: train so many times, each tested on another part.")
+        int | None,
+        typer.Option(min=2, max=1000, help="Cross-validate: train so many times, each tested on another part."),
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="The same as training.steps=N.")] = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, max=1_000_000_000, help="The same as training.steps=N.")] = None,
+    device: OptionalDevice = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No live display.")] = False,
 ) -> None:
     """Train a model from a recipe or two text files.
@@ -74,22 +84,33 @@ def train(
         "task": task,
         "data.valid_source": valid_source,
         "data.valid_target": valid_target,
-        "training.from": from_,
+        "source_language": from_,
+        "target_language": to,
+        "training.from": start,
         "training.steps": steps,
         "training.device": device,
     }
     # JSON's texts, numbers and lists are TOML's too.
     overrides += [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in named.items() if value is not None]
-    if resume and (recipe or source or target or out or from_):
-        raise UserError("--resume goes on with a run as it is; it takes no recipe, --source, --target, --out or --from")
+    if resume and (recipe or source or target or output or start):
+        raise UserError(
+            "--resume goes on with a run as it is; it takes no recipe, --source, --target, --output or --start"
+        )
     named_data = any(text.startswith(("data.source", "data.train", "data.format")) for text in overrides)
     if not resume and not recipe and not source and not named_data:
         raise UserError("nothing to train on; give a recipe, or --source FILE and --target FILE")
 
+    typed = str(context.get_parameter_source("data")).endswith("COMMANDLINE")
+    if typed and resume:
+        raise UserError("--resume goes on with the run's own data; leave out --data")
+    if typed and data and not data.is_dir():
+        raise UserError(f"--data: {data} is not a folder; give the folder that holds the data sets")
     if resume:
         given: Recipe | None = None
     else:  # mistakes in a recipe are found before anything heavy is imported
         given = read_recipe(recipe) if recipe else Recipe()
+        if data and (typed or given.data.root == Recipe().data.root):  # REGARD_DATA is weaker than a recipe
+            overrides = [f"data.root={json.dumps(str(data), ensure_ascii=False)}", *overrides]
         given, overrides = apply_overrides(tiny_form(given) if tiny else given, overrides), []
 
     import regard
@@ -97,9 +118,14 @@ def train(
     if folds:
         if given is None:
             raise UserError("--folds begins anew; leave out --resume")
-        return _cross_validate(given, folds, out, quiet)
+        if given.task == "translate":
+            raise UserError(
+                "--folds deals out labelled examples, and a translator learns from text files; "
+                "data.hold_out_test=1000 holds pairs out to test on"
+            )
+        return _cross_validate(given, folds, output, quiet)
     run = regard.train(
-        given, *overrides, source=source, target=target, folder=resume or out, resume=resume is not None, quiet=quiet
+        given, *overrides, source=source, target=target, folder=resume or output, resume=resume is not None, quiet=quiet
     )
     if run.reason == "interrupted":
         if run.speaks:
@@ -112,11 +138,11 @@ def train(
     typer.echo(harmless(f"try:   regard {run.model.usage.format(model=run.folder)}"))
 
 
-def _cross_validate(recipe: Recipe, folds: int, out: Path | None, quiet: bool) -> None:
+def _cross_validate(recipe: Recipe, folds: int, output: Path | None, quiet: bool) -> None:
     from regard.runs import cross_validate
 
     try:
-        scores, folder = cross_validate(recipe, folds, out, quiet)
+        scores, folder = cross_validate(recipe, folds, output, quiet)
     except KeyboardInterrupt:
         say("stopped before the last fold; the runs that were finished are kept")
         raise typer.Exit(130) from None

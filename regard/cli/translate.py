@@ -18,10 +18,24 @@ import typer
 from regard.child_process import python_command
 from regard.cli.companions import Companions, cores_to_share
 from regard.cli.models import model_names
+from regard.cli.options import (
+    MOST,
+    BatchTokens,
+    Beam,
+    ComputedIn,
+    Device,
+    JsonLines,
+    LengthPenalty,
+    MaxLength,
+    NBest,
+    Quiet,
+    language_code,
+)
 from regard.cli.pipes import answer_lines, decode_line
 from regard.cli.progress import parts_bar, progress_bar
 from regard.cli.remote import asking, languages_of
 from regard.cli.terminal import Format, Precision, as_json, harmless, one_line, say
+from regard.data.corpus.reading import check_file
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -42,39 +56,46 @@ def translate(
     model: Annotated[
         str, typer.Option("--model", "-m", help="A shipped model, a model folder or a run.", autocompletion=model_names)
     ] = "fr-en",
-    beam: Annotated[int | None, typer.Option(help="Hypotheses kept while searching; 1 is greedy.")] = None,
-    n_best: Annotated[int, typer.Option(help="Translations of each line, best first, each on a line of its own.")] = 1,
-    length_penalty: Annotated[float | None, typer.Option(help="0 favours short output, 1 long output.")] = None,
-    max_length: Annotated[int | None, typer.Option(help="Most tokens of an output.")] = None,
-    batch_tokens: Annotated[int | None, typer.Option(help="Tokens translated together.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
-    precision: Annotated[
-        Precision, typer.Option(help="What is computed in; auto is the fastest on the device.")
-    ] = Precision.auto,
+    beam: Beam = None,
+    n_best: NBest = 1,
+    length_penalty: LengthPenalty = None,
+    max_length: MaxLength = None,
+    batch_tokens: BatchTokens = None,
+    device: Device = "auto",
+    precision: ComputedIn = Precision.auto,
     scores: Annotated[bool, typer.Option("--scores", help="Add a column with the score.")] = False,
     alignment: Annotated[
         bool, typer.Option("--alignment", help="Add a column with the word alignment (0-0 1-2: source-target).")
     ] = False,
-    format: Annotated[Format, typer.Option(help="Plain text, or one JSON object a line.")] = Format.text,
+    format: JsonLines = Format.text,
     input: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A corpus to translate: plain, .gz, .xz or .zst; see --output.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where --input goes. If stopped, the same command goes on.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FOLDER", help="Where --input goes. If stopped, the same command goes on."
+        ),
     ] = None,
     shards: Annotated[
-        int | None, typer.Option(help="In how many files (with --input); else it depends on size.")
+        int | None, typer.Option(min=1, max=MOST, help="In how many files (with --input); else it depends on size.")
     ] = None,
     server: Annotated[
         str | None, typer.Option(metavar="URL", help="Ask this running server (regard serve); a key: REGARD_API_KEY.")
     ] = None,
     from_: Annotated[
-        str | None, typer.Option("--from", metavar="CODE", help="With --server: the language; auto finds out.")
+        str | None,
+        typer.Option(
+            "--from", metavar="CODE", callback=language_code, help="With --server: the language; auto finds out."
+        ),
     ] = None,
     to: Annotated[
-        str | None, typer.Option("--to", metavar="CODE", help="With --server: into which; else --model says.")
+        str | None,
+        typer.Option(
+            "--to", metavar="CODE", callback=language_code, help="With --server: into which; else --model says."
+        ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, hints or warnings.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Translate text, standard input line by line, or a whole corpus.
 
@@ -83,6 +104,8 @@ def translate(
     """
     if not (input and output) and (input or output or shards is not None):
         raise UserError("a corpus needs both --input FILE and --output FOLDER; --shards is for a corpus only")
+    if input:
+        check_file(input)
     if input and texts:
         raise UserError("give either text or --input, not both")
     if not input and not texts and sys.stdin is None:

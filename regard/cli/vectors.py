@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.grammar import Command
+from regard.cli.options import LARGEST_SEED, MOST, Device, JsonValue
 from regard.cli.progress import parts_bar
 from regard.cli.terminal import Format, as_json, say, shown
 from regard.errors import UserError
@@ -20,33 +22,34 @@ vectors = typer.Typer(
     rich_markup_mode=None,
 )
 File = Annotated[Path, typer.Option("--vectors", "-v", metavar="FILE", help="The file of vectors.")]
-Count = Annotated[int, typer.Option("--count", "-n", min=1, help="How many words.")]
-As = Annotated[Format, typer.Option(help="Plain text, or one JSON value.")]
+Count = Annotated[int, typer.Option("--count", "-n", min=1, max=MOST, help="How many words.")]
 USUAL = Path("vectors.txt")
 
 
-@vectors.command()
+@vectors.command(cls=Command)
 def train(
     corpus: Annotated[
         list[str], typer.Argument(metavar="CORPUS...", help="Text, a sentence or paragraph a line; pairs.tsv#2 works.")
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where the vectors go.")] = USUAL,
-    width: Annotated[int, typer.Option(min=1, help="Numbers of a vector.")] = 100,
-    size: Annotated[int, typer.Option(min=1, help="The most words, the frequent ones first.")] = 50_000,
-    min_count: Annotated[int, typer.Option(min=1, help="How often a word must occur.")] = 5,
-    window: Annotated[int, typer.Option(min=1, help="How many words to each side are near.")] = 10,
-    epochs: Annotated[int, typer.Option(min=1, help="How often all counts are gone through.")] = 15,
-    rate: Annotated[float, typer.Option(min=1e-6, help="The learning rate of AdaGrad.")] = 0.1,
-    x_max: Annotated[float, typer.Option(min=1e-6, help="The count from which on pairs weigh alike.")] = 10.0,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where the vectors go.")] = USUAL,
+    width: Annotated[int, typer.Option(min=1, max=100_000, help="Numbers of a vector.")] = 100,
+    size: Annotated[
+        int, typer.Option(min=1, max=100_000_000, help="The most words, the frequent ones first.")
+    ] = 50_000,
+    min_count: Annotated[int, typer.Option(min=1, max=1_000_000_000, help="How often a word must occur.")] = 5,
+    window: Annotated[int, typer.Option(min=1, max=1000, help="How many words to each side are near.")] = 10,
+    epochs: Annotated[int, typer.Option(min=1, max=MOST, help="How often all counts are gone through.")] = 15,
+    rate: Annotated[float, typer.Option(min=1e-6, max=100, help="The learning rate of AdaGrad.")] = 0.1,
+    x_max: Annotated[float, typer.Option(min=1e-6, max=1e9, help="The count from which on pairs weigh alike.")] = 10.0,
     cased: Annotated[bool, typer.Option("--cased", help="Keep capitals; else all is made small.")] = False,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same vectors.")] = 1,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="The same seed gives the same vectors.")] = 1,
+    device: Device = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar or notes.")] = False,
 ) -> None:
     """Learn vectors from text by GloVe, and write them as text, a word a line."""
     note = (lambda line: None) if quiet else say
-    if out.is_dir():
-        raise UserError(f"{out} is a folder; name the file that the vectors go to")
+    if output.is_dir():
+        raise UserError(f"{output} is a folder; name the file that the vectors go to")
     try:
         from itertools import chain
 
@@ -67,44 +70,44 @@ def train(
         with parts_bar(wanted=not quiet) as progress:
             counts = co_occurrence(text, window, progress=progress)
             made = learn(counts, width, epochs, rate, x_max, seed=seed, device=place, progress=progress, losses=losses)
-        write_vectors(out, made)
+        write_vectors(output, made)
     except KeyboardInterrupt:
         say("stopped before the end; nothing was written")
         raise typer.Exit(130) from None
     note(f"{len(counts):,} pairs of words; the loss fell from {losses[0]:.4f} to {losses[-1]:.4f} a pair")
-    note(f"wrote {out}: {len(made):,} words, {made.width} numbers each; try: regard vectors near WORD -v {out}")
+    note(f"wrote {output}: {len(made):,} words, {made.width} numbers each; try: regard vectors near WORD -v {output}")
 
 
-@vectors.command()
+@vectors.command(cls=Command)
 def near(
     word: Annotated[str, typer.Argument(help="Any word of the file.")],
     file: File = USUAL,
     count: Count = 10,
-    format: As = Format.text,
+    format: JsonValue = Format.text,
 ) -> None:
     """List the words whose vectors point most nearly the same way, with their cosines."""
     _tell(_read(file).near(word, count), format)
 
 
-@vectors.command()
+@vectors.command(cls=Command)
 def analogy(
     a: Annotated[str, typer.Argument(help="man is to ...")],
     b: Annotated[str, typer.Argument(help="... king as ...")],
     c: Annotated[str, typer.Argument(help="... woman is to: what?")],
     file: File = USUAL,
     count: Count = 10,
-    format: As = Format.text,
+    format: JsonValue = Format.text,
 ) -> None:
     """List what is to C as B is to A: the words nearest to b - a + c."""
     _tell(_read(file).analogy(a, b, c, count), format)
 
 
-@vectors.command()
+@vectors.command(cls=Command)
 def compare(
     one: Annotated[str, typer.Argument(help="A word of the file.")],
     other: Annotated[str, typer.Argument(help="Another.")],
     file: File = USUAL,
-    format: As = Format.text,
+    format: JsonValue = Format.text,
 ) -> None:
     """Print the dot product and the cosine of two words' vectors."""
     from regard.data.vectors.near import cosine, dot

@@ -1,0 +1,63 @@
+"""Options that several commands share, each described once: its name, its range and its help."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.models import model_names
+from regard.cli.terminal import Format, Precision
+
+MOST_BEAMS, MOST_TOKENS, MOST_BATCH = 1000, 10_000, 1 << 18
+"""The most that recipes may ask for, too (config.py)."""
+MOST = 1_000_000
+"""More of anything that is merely shown or written is a mistake."""
+LARGEST_SEED = (1 << 63) - 1
+
+
+def device_name(wanted: str | None) -> str | None:
+    """Refuses a misspelled device before torch is imported; whether it is here only torch knows."""
+    if wanted is None or re.fullmatch(r"auto|cpu|mps|cuda(:[0-9]{1,3})?", wanted):
+        return wanted
+    raise typer.BadParameter(f"device '{wanted}' is not known; use auto, cpu, cuda, cuda:1 or mps")
+
+
+def language_code(code: str | None) -> str | None:
+    from regard.cli.grammar import LANGUAGE
+
+    if code is None or code == "auto" or LANGUAGE.fullmatch(code):
+        return code
+    raise typer.BadParameter(f"'{code}' is not a language code; use one such as fr or zh-Hans")
+
+
+Model = Annotated[
+    str,
+    typer.Argument(metavar="MODEL", help="A shipped model, a model folder or a run.", autocompletion=model_names),
+]
+Device = Annotated[str, typer.Option(callback=device_name, help="auto, cpu, cuda, cuda:1 or mps.")]
+OptionalDevice = Annotated[str | None, typer.Option(callback=device_name, help="auto, cpu, cuda, cuda:1 or mps.")]
+ComputedIn = Annotated[Precision, typer.Option(help="What is computed in; auto is the fastest on the device.")]
+JsonLines = Annotated[Format, typer.Option(help="Plain text, or one JSON object a line.")]
+JsonValue = Annotated[Format, typer.Option(help="Plain text, or one JSON value.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, hints or warnings.")]
+
+Beam = Annotated[int | None, typer.Option(min=1, max=MOST_BEAMS, help="Hypotheses kept while searching; 1 is greedy.")]
+NBest = Annotated[
+    int, typer.Option(min=1, max=MOST_BEAMS, help="Outputs for each input, best first, each on a line of its own.")
+]
+LengthPenalty = Annotated[float | None, typer.Option(min=0, max=10, help="0 favours short output, 1 long output.")]
+MaxLength = Annotated[int | None, typer.Option(min=1, max=MOST_TOKENS, help="Most tokens of an output.")]
+BatchTokens = Annotated[int | None, typer.Option(min=1, max=MOST_BATCH, help="Tokens translated together.")]
+
+Data = Annotated[Path, typer.Option(metavar="FOLDER", envvar="REGARD_DATA", help="The folder of data sets.")]
+From = Annotated[
+    str | None,
+    typer.Option("--from", metavar="CODE", callback=language_code, help="The language of the source, such as fr."),
+]
+To = Annotated[
+    str | None,
+    typer.Option("--to", metavar="CODE", callback=language_code, help="The language of the target, such as en."),
+]

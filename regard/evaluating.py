@@ -1,0 +1,148 @@
+"""Evaluate: the scores of a model on labelled files, which are read as the model's own recipe reads its data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, overload
+
+from regard import registry
+from regard.assemble import find_model, load, read_recipe_of
+from regard.config import Recipe, apply_overrides
+from regard.data.corpus.reading import check_file, read_pairs, split_column
+from regard.data.splitting import make_format
+from regard.errors import UserError
+from regard.evaluation.translation import Scores, check_lengths, corpus_scores
+from regard.runs import test
+from regard.storage import read_folder
+from regard.task._base import Task
+from regard.task.translate import Translator
+
+Pairs = tuple[list[str], list[str]]
+File = str | Path
+
+FORMATS = {
+    "classify": {"text": "labelled_table", "image": "image_folder", "series": "uea"},
+    "tag": {"text": "conll"},
+    "fill": {"text": "plain_lines"},
+    "generate": {"": "running_text"},
+    "caption": {"image": "captions"},
+    "transcribe": {"sound": "spoken"},
+    "forecast": {"series": "table"},
+}
+"""How files are read for a model that was trained on made data, by its task and what it reads."""
+WHOLE: dict[str, dict[str, Any]] = {"running_text": {"share": 1.0}, "table": {"borders": []}}
+"""Formats that cut a file into parts: a file that is named to be evaluated counts whole."""
+
+
+@overload
+def evaluate(
+    model: Task | File, sources: Sequence[str], references: Sequence[str], /, **options: Any
+) -> tuple[Scores, list[str]]: ...
+@overload
+def evaluate(model: Task | File, /, *files: File, device: str = "auto", **options: Any) -> dict[str, Any]: ...
+
+
+def evaluate(model: Task | File, /, *given: Any, device: str = "auto", **options: Any) -> Any:
+    """Scores of a model on labelled files of yours, in the format that it was trained on.
+
+    A translator takes a source and a target file, or a .tsv with both; without files, a run is scored on the test
+    examples that its recipe names. Two lists, of sources and references, give the scores and the translations.
+    """
+    if len(given) == 2 and not any(isinstance(one, (str, Path)) for one in given):
+        sources, references = map(list, given)
+        check_lengths(sources, references)  # before minutes of translation
+        translator = model if isinstance(model, Translator) else load(_path(model), device, task="translate")
+        outputs = [translation.text for translation in translator.translate(sources, **options)]
+        return corpus_scores(outputs, references), outputs
+    if not given and not isinstance(model, Task):
+        check_is_run(model)
+        return test(model, device)
+    files = check_files(given)
+    task = model if isinstance(model, Task) else load(model, device)
+    if isinstance(task, Translator):
+        sources, references = read_texts(files)
+        return asdict(evaluate(task, sources, references, **options)[0])
+    if options:
+        raise UserError(f"{', '.join(options)}: only translators take options of a search when they are evaluated")
+    return task.judge(read_examples(task, files)).scores
+
+
+def _path(model: Task | File) -> File:
+    if isinstance(model, Task):
+        raise UserError(
+            f"lists of sources and references are for translators; this model is made to {model.recipe.task}"
+        )
+    return model
+
+
+def recipe_of(model: File) -> Recipe:
+    """The recipe saved with a model, without its weights."""
+    return read_recipe_of(read_folder(find_model(model)))
+
+
+def check_is_run(model: File) -> None:
+    """A run remembers its data; a model folder names no files, so they must be given."""
+    folder = find_model(model)
+    if (Path(model) / "recipe.toml").is_file() and folder != Path(model):
+        return
+    task = read_recipe_of(read_folder(folder)).task
+    files = "SOURCE TARGET" if task == "translate" else "FILE"
+    raise UserError(
+        f"{model} is a model and names no files to test on; give labelled ones: regard evaluate {model} {files}"
+    )
+
+
+def check_files(files: Sequence[File], root: Path = Path("data")) -> list[Path]:
+    """The files as they stand, or below the folder of data sets; refused when they are in neither."""
+    if not files:
+        raise UserError("no files to evaluate on; name labelled ones")
+    found = []
+    for file in map(Path, files):
+        here = file if split_column(file)[0].exists() or not split_column(root / file)[0].exists() else root / file
+        if not here.is_dir():
+            check_file(split_column(here)[0])
+        found.append(here)
+    return found
+
+
+def read_texts(files: Sequence[Path]) -> Pairs:
+    """The two sides of parallel text: a file each, or both in a .tsv."""
+    if len(files) > 2:
+        raise UserError(f"a translator is scored on a source and a target file, not on {len(files)} files")
+    pairs = list(read_pairs([files[0]], list(files[1:]), kept=True))
+    return [source for source, _ in pairs], [target for _, target in pairs]
+
+
+def read_examples(task: Task, files: Sequence[Path], settings: Sequence[str] = ()) -> Any:
+    """Examples with their targets, read by the format of the model's recipe or by `data.format` settings."""
+    recipe = task.recipe
+    format = dict(recipe.data.format)
+    kind = str(format.get("kind", ""))
+    tables = all(".tsv" in file.suffixes[-2:] for file in files)
+    if not kind or kind.startswith("made_"):
+        marked = {name: value for name, value in format.items() if name == "mark"}
+        format = {"kind": _usual_format(task, kind)} | marked
+    elif kind == "labelled_lines" and tables:
+        format = {"kind": "labelled_table"}
+    format |= WHOLE.get(str(format["kind"]), {})
+    data = apply_overrides(replace(recipe, data=replace(recipe.data, format=format)), settings).data
+    examples = make_format(data).read(list(files), "test")
+    if not examples:
+        raise UserError(f"no examples in {', '.join(map(str, files))}, read as {data.format.get('kind')}")
+    return examples
+
+
+def _usual_format(task: Task, kind: str) -> str:
+    plain = kind.removeprefix("made_")
+    if plain != kind and plain in registry.kinds("data/format"):  # made_dna is DNA as its files have it
+        return plain
+    pair = getattr(task, "pair", None)
+    formats = FORMATS.get(task.recipe.task, {})
+    if found := formats.get(pair.input.kind if pair else ""):
+        return found
+    raise UserError(
+        f"this model was trained on data that the package makes ({kind}), and there is no file format of that kind; "
+        "evaluate its run without files"
+    )
