@@ -1,1 +1,1 @@
-"""Models for other programs: a format is a file here, and `regard export --to NAME` writes it."""
+"""Models for other programs: a format is a file here, and `regard export --format NAME` writes it."""
