@@ -53,7 +53,7 @@ def write_corpus(path: Path, pairs: int, seed: int) -> None:
 def measure(folder: Path, overrides: Sequence[str] = ()) -> Measured:
     """Trains three steps on `a` and `b` in a folder; the time is from the shell to the end of the first step."""
     settings = ["training.log_every=1", "model.preset=tiny", *overrides]
-    files = ["--source", str(folder / "a"), "--target", str(folder / "b"), "--out", str(folder / "run")]
+    files = ["--source", str(folder / "a"), "--target", str(folder / "b"), "--output", str(folder / "run")]
     command = python_command("-m", "regard", "train", *files, *settings)
     begin, first, most = time.monotonic(), 0.0, [0, 0]
     with subprocess.Popen(command, env=child_environment(), stdout=subprocess.DEVNULL) as process:

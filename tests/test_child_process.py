@@ -123,7 +123,7 @@ def _train(folder: Path, start: list[str]) -> None:
     settings = ["data.part=300", "data.window=200", "data.hold_out_valid=10", "data.drop_identical=false"]
     settings += ["tokenizer.size=320", "training.steps=2", "training.batch_tokens=200", "training.average=1"]
     settings += ["model.width=16", "model.heads=2", "model.layers=1", "model.feed_forward=16"]
-    _run(folder, start, "train", "--source", "a", "--target", "b", "--out", "run", "--device", "cpu", *settings)
+    _run(folder, start, "train", "--source", "a", "--target", "b", "--output", "run", "--device", "cpu", *settings)
 
 
 def _bench(folder: Path, start: list[str]) -> None:

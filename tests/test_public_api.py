@@ -94,9 +94,9 @@ def test_export_writes_a_folder_that_can_be_loaded(run: Run, tmp_path: Path) -> 
     with pytest.raises(regard.UserError, match="already exists"):
         regard.export(run.folder, folder)
     with pytest.raises(regard.UserError, match="no program 'ctranslate'; did you mean 'ctranslate2'"):
-        regard.export(run.folder, tmp_path / "other", to="ctranslate")
+        regard.export(run.folder, tmp_path / "other", format="ctranslate")
     with pytest.raises(regard.UserError, match="CTranslate2 is for models that translate"):
-        regard.export(run.folder, tmp_path / "other", to="ctranslate2")
+        regard.export(run.folder, tmp_path / "other", format="ctranslate2")
 
 
 def test_evaluate_takes_one_text_or_many_and_counts_before_it_works() -> None:

@@ -1,7 +1,7 @@
 """The peer: CTranslate2, as somebody uses it who wants it fast. Imports no torch, which its users need not have either.
 
 `python -m regard.bench._ctranslate2 FOLDER PROCESSES THREADS` translates standard input, where FOLDER is what
-`regard export --to ctranslate2` wrote.
+`regard export --format ctranslate2` wrote.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ import typer
 
 from regard.cli.options import From, Model, To
 from regard.cli.terminal import harmless
-from regard.errors import UserError
 
 
 class Program(StrEnum):
@@ -34,7 +33,7 @@ def export(
     ] = Program.regard,
     precision: Annotated[
         Precision,
-        typer.Option(help="How the weights are kept; float16 and int16 need --format ctranslate2."),
+        typer.Option(help="How the weights are kept; float16 and int16 are ctranslate2's alone."),
     ] = Precision.int8,
     from_: From = None,
     to: To = None,
@@ -43,22 +42,9 @@ def export(
 
     --from and --to state the languages of a translator that was trained without saying them.
     """
-    if program is Program.regard and precision.value in ("float16", "int16"):
-        raise UserError(
-            f"--precision {precision.value} needs --format ctranslate2; Regard's own folders keep weights in float32, "
-            "bfloat16 or int8"
-        )
-    if program is Program.ctranslate2 and (from_ or to):
-        raise UserError("a folder for ctranslate2 does not say its languages; leave out --from and --to")
-    if output.exists():
-        raise UserError(f"{output} already exists; choose another folder")
-    if program is Program.ctranslate2:
-        from regard.interchange.ctranslate2 import export as for_ctranslate2
+    from regard.interchange import export as write
 
-        folder = for_ctranslate2(model, output, precision)
-    else:
-        from regard.assemble import export as for_regard
-
-        folder = for_regard(model, output, precision, source_language=from_ or "", target_language=to or "")
+    languages = {"source_language": from_ or "", "target_language": to or ""}
+    folder = write(model, output, format=program.value, precision=precision.value, **languages)
     size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
     typer.echo(harmless(f"{folder}  {size:.1f} MB"))

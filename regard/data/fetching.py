@@ -107,7 +107,7 @@ def _places(data_set: DataSet, files: list[File], source: str | None, folder: Pa
         return [f"{base}/{file.name}" for file in files]
     given = Path(source)
     if not given.is_dir():
-        raise UserError(f"{given}: no such folder; --from takes a folder with the files of {data_set.name}, or a URL")
+        raise UserError(f"{given}: no such folder; --mirror takes a folder with the files of {data_set.name}, or a URL")
     inner = given / data_set.name if (given / data_set.name).is_dir() else given
     found = [_in_folder(inner, file) for file in files]
     if None in found:
@@ -123,7 +123,7 @@ def _in_folder(folder: Path, file: File) -> Path | None:
 
 def _by_hand(data_set: DataSet, files: list[File], folder: Path) -> str:
     names = ", ".join(file.name for file in files)
-    return f"put {names} (of {data_set.origin}) into {folder}, or give --from FOLDER where they are"
+    return f"put {names} (of {data_set.origin}) into {folder}, or give --mirror FOLDER where they are"
 
 
 # What is in a file.
@@ -267,19 +267,19 @@ class _Part:
         except OSError as error:
             raise UserError(
                 f"cannot write {self.target}: {error.strerror or error}; what was there before is intact; "
-                "make room or choose another folder with --into, then run the same command again"
+                "make room or choose another folder with --data, then run the same command again"
             ) from None
 
 
 def _make(folder: Path) -> list[Path]:
     """Makes a folder; what of it and above it is new, from the inside out."""
     if folder.is_symlink():
-        raise UserError(f"{folder} is a link, and links are not written through; remove it or choose another --into")
+        raise UserError(f"{folder} is a link, and links are not written through; remove it or choose another --data")
     new = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"cannot make {folder}: {error.strerror or error}; choose another folder with --into") from None
+        raise UserError(f"cannot make {folder}: {error.strerror or error}; choose another folder with --data") from None
     return new
 
 

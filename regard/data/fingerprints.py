@@ -108,5 +108,5 @@ def _difference(was: Sequence[Any] | None, is_: Sequence[Any] | None) -> str:
 def _changed(what: str, run: Path) -> UserError:
     return UserError(
         f"{what}; held-out examples could have been trained on: put the data back as they were, or train a new run "
-        f"on the new data (--from {run} begins with this one's weights)"
+        f"on the new data (--start {run} begins with this one's weights)"
     )

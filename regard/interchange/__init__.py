@@ -1,4 +1,4 @@
-"""Models for other programs: a format is a file here, and `regard export --to NAME` writes it."""
+"""Models for other programs: a format is a file here, and `regard export --format NAME` writes it."""
 
 from __future__ import annotations
 
@@ -6,22 +6,39 @@ from pathlib import Path
 from typing import cast
 
 OWN = "regard"
-"""What `to` says for a model folder of ours."""
+"""The format of our own model folders."""
 
 
-def export(model: str | Path, out: str | Path, *, to: str = OWN, precision: str = "int8") -> Path:
+def export(
+    model: str | Path,
+    output: str | Path,
+    *,
+    format: str = OWN,
+    precision: str = "int8",
+    source_language: str = "",
+    target_language: str = "",
+) -> Path:
     """Writes a model (a shipped one, a model folder or a run) into a new folder, smaller or for another program.
 
-    `to` is "regard" or a format of this folder ("ctranslate2"). `precision` is how weights are kept: float32, bfloat16
-    or int8; ctranslate2 also knows float16 and int16.
+    `format` is "regard" or a file of this folder ("ctranslate2"). `precision` is how weights are kept: float32, bfloat16
+    or int8; ctranslate2 also knows float16 and int16. The languages are for a translator that does not state its own.
     """
     from regard import registry
-    from regard.assemble import export as write
+    from regard.assemble import export as for_regard
     from regard.errors import UserError, suggestion
 
     formats = registry.kinds("interchange")
-    if to != OWN and to not in formats:
-        raise UserError(f"to: no program '{to}'{suggestion(to, [OWN, *formats])}")
-    if to != OWN:
-        write = registry.factory("interchange", to, "to")
-    return cast(Path, write(model, out, precision))
+    if format != OWN and format not in formats:
+        raise UserError(f"format: no '{format}'{suggestion(format, [OWN, *formats])}")
+    if format == OWN and precision in ("float16", "int16"):
+        raise UserError(
+            f"precision {precision} is for ctranslate2 alone; Regard's own folders keep weights in float32, bfloat16 or "
+            "int8"
+        )
+    if format != OWN and (source_language or target_language):
+        raise UserError(f"a folder for {format} does not state its languages; leave them out")
+    if Path(output).exists():
+        raise UserError(f"{output} already exists; choose another folder")
+    if format == OWN:
+        return for_regard(model, output, precision, source_language, target_language)
+    return cast(Path, registry.factory("interchange", format, "format")(model, output, precision))

@@ -181,7 +181,7 @@ def _train(which: Attempt, place: Path, setting: Setting) -> None:
         return
     file = place / f"{folder.name}.toml"
     file.write_text(to_toml(settled), encoding="utf-8")
-    command = python_command("-m", "regard", "train", str(file), "--out", str(folder), "--quiet")
+    command = python_command("-m", "regard", "train", str(file), "--output", str(folder), "--quiet")
     done = subprocess.run(command, capture_output=True, text=True, env=child_environment(OMP_NUM_THREADS="1"))
     if done.returncode:
         raise UserError(f"training {which.name} failed: {done.stderr.strip()[-500:]}")

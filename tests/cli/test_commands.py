@@ -90,7 +90,7 @@ def test_doctor_says_of_a_missing_package_whether_it_is_needed(monkeypatch, caps
         (["train", "fr-em"], "no recipe 'fr-em'"),
         (["train", "--source", "a.fr", "--target", "a.en", "training.step=3"], "training: no key 'step'; did you mean 'steps'?"),
         (["train", "--source", "a.fr", "--target", "a.en", "--task", "sing"], "sing"),
-        (["train", "--source", "no.fr", "--target", "no.en", "--out", "run"], "no.fr does not exist"),
+        (["train", "--source", "no.fr", "--target", "no.en", "--output", "run"], "no.fr does not exist"),
         (["train", "a.toml", "b.toml"], "one recipe at a time, not a.toml and b.toml"),
         (["train", "--resume", "nowhere"], "nowhere: no run to resume"),
         (["train", "--resume", "run", "--source", "x"], "--resume goes on with a run as it is"),

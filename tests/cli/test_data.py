@@ -73,7 +73,7 @@ def test_the_list_names_licence_size_and_what_is_there(tmp_path):
 
 
 def test_get_from_a_folder_and_what_it_is_for(said):
-    out, err = said("get", "multi30k", "--from", "from")
+    out, err = said("get", "multi30k", "--mirror", "from")
     whole, licence, first, *_ = out.splitlines()
     assert (whole, licence) == ("data/multi30k: 1 whole files (1 copied)", "licence: none \\x1b[2J")
     assert "regard train multi30k-en-de" in out and "regard train universal-multi30k" in out
@@ -83,11 +83,9 @@ def test_get_from_a_folder_and_what_it_is_for(said):
 
 
 def test_the_data_folder_may_be_named(said, monkeypatch):
-    assert (
-        "regard train multi30k-en-de data.root=here" in said("get", "multi30k", "--from", "from", "--into", "here")[0]
-    )
+    assert "regard train multi30k-en-de --data here" in said("get", "multi30k", "--mirror", "from", "--data", "here")[0]
     monkeypatch.setenv("REGARD_DATA", "there")
-    found = json.loads(said("get", "multi30k", "--from", "from", "--format", "json")[0])
+    found = json.loads(said("get", "multi30k", "--mirror", "from", "--format", "json")[0])
     assert found == {
         "name": "multi30k",
         "folder": "there/multi30k",
@@ -105,10 +103,10 @@ def test_the_data_folder_may_be_named(said, monkeypatch):
         (["fetch", "multi30k"], "write: regard data get NAME"),
         (["get"], "name the data set to get; `regard data` lists them"),
         (["get", "multi3k"], "no data set 'multi3k'; did you mean 'multi30k'?"),
-        (["--from", "from"], "name the data set to get"),
-        (["get", "multi30k"], "127.0.0.1:9 cannot be reached (Connection refused); put a.txt (of nowhere) into data/multi30k, or give --from FOLDER where they are"),
-        (["get", "multi30k", "--from", "no"], "no: no such folder"),
-        (["get", "multi30k", "--from", "http://example.org"], "only https is fetched from"),
+        (["--mirror", "from"], "name the data set to get"),
+        (["get", "multi30k"], "127.0.0.1:9 cannot be reached (Connection refused); put a.txt (of nowhere) into data/multi30k, or give --mirror FOLDER where they are"),
+        (["get", "multi30k", "--mirror", "no"], "no: no such folder"),
+        (["get", "multi30k", "--mirror", "http://example.org"], "only https is fetched from"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )  # fmt: skip
@@ -135,7 +133,7 @@ def test_ctrl_c_keeps_what_has_arrived(tmp_path):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    words = ["data", "get", "europarl_en_de_fr", "--from", f"http://127.0.0.1:{server.server_port}"]
+    words = ["data", "get", "europarl_en_de_fr", "--mirror", f"http://127.0.0.1:{server.server_port}"]
     working = subprocess.Popen(
         command(*words), env=environment(), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -62,12 +62,12 @@ def test_the_list_has_names_lectures_and_claims(said):
     [
         (["gradient-thru-time"], f"no experiment 'gradient-thru-time'; did you mean '{NAME}'?"),
         (["../../secret"], "no experiment '../../secret'"),
-        ([NAME, "--from", "none.json"], "none.json cannot be read"),
-        ([NAME, "--from", "folder"], "folder cannot be read"),
+        ([NAME, "--numbers", "none.json"], "none.json cannot be read"),
+        ([NAME, "--numbers", "folder"], "folder cannot be read"),
         ([NAME, "--device", "cdua"], "device 'cdua' is not known"),
-        ([NAME, "--out", "a", "--page", "b"], "leave out --out"),
-        ([NAME, "--out", "file/under"], "cannot write to file/under"),
-        (["--from", "x.json"], "name the experiment"),
+        ([NAME, "--output", "a", "--page", "b"], "leave out --output"),
+        ([NAME, "--output", "file/under"], "cannot write to file/under"),
+        (["--numbers", "x.json"], "name the experiment"),
         (["--page", "folder"], "there are no pages in folder to list"),
         (["heads", "--size", "full"], "data/tatoeba_en_fr, which is not there; `regard data get tatoeba_en_fr` gets"),
     ],
@@ -98,7 +98,7 @@ def test_saved_numbers_give_the_same_again_at_once(folder, said, tmp_path, monke
     where, done = folder
     monkeypatch.chdir(where)
     monkeypatch.setattr("regard.lab._report.measure", None)  # nothing is run
-    out, err = said(NAME, "--from", SAVED, "--out", tmp_path / "again", "--quiet")
+    out, err = said(NAME, "--numbers", SAVED, "--output", tmp_path / "again", "--quiet")
     assert out == done.stdout and err == ""
     for file in (tmp_path / "again").iterdir():
         assert file.read_bytes() == (where / "lab" / NAME / file.name).read_bytes(), file.name
@@ -109,12 +109,12 @@ def test_a_verdict_is_judged_anew_and_not_an_error(folder, said, tmp_path):
     for curve in record["numbers"]["curves"]:
         curve["ratios"] = [1.0] * len(curve["ratios"])
     (tmp_path / "other.json").write_text(json.dumps(record))
-    out, _ = said(NAME, "--from", tmp_path / "other.json", "--out", tmp_path)
+    out, _ = said(NAME, "--numbers", tmp_path / "other.json", "--output", tmp_path)
     assert "\ndid not hold: " in out
 
 
 def test_json_is_one_line_with_the_verdict(folder, said, tmp_path):
-    out, err = said(NAME, "--from", folder[0] / SAVED, "--out", tmp_path, "--format", "json")
+    out, err = said(NAME, "--numbers", folder[0] / SAVED, "--output", tmp_path, "--format", "json")
     assert out.count("\n") == 1 and err.count("\n") == 1
     found = json.loads(out)
     verdict = found.pop("verdict")
@@ -124,14 +124,14 @@ def test_json_is_one_line_with_the_verdict(folder, said, tmp_path):
 
 def test_a_page_is_written_instead(folder, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    said(NAME, "--from", folder[0] / SAVED, "--page", "docs")
+    said(NAME, "--numbers", folder[0] / SAVED, "--page", "docs")
     assert {path.name for path in Path("docs").iterdir()} == {f"{NAME}.{kind}" for kind in ("md", "svg", "json")}
     assert Path(f"docs/{NAME}.md").read_text().startswith("# Gradients through time\n")
     assert not Path("lab").exists()
 
 
 def test_pages_are_listed_without_a_name(folder, said, tmp_path):
-    said(NAME, "--from", folder[0] / SAVED, "--page", tmp_path)
+    said(NAME, "--numbers", folder[0] / SAVED, "--page", tmp_path)
     out, err = said("--page", tmp_path)
     assert out == "" and err == f"regard: wrote {tmp_path / 'README.md'}\n"
     assert f"({NAME}.md)" in (tmp_path / "README.md").read_text()
@@ -141,7 +141,7 @@ def test_numbers_of_another_version_are_refused_in_one_line(folder, said, tmp_pa
     record = json.loads((folder[0] / SAVED).read_text())
     del record["numbers"]["descents"]
     (tmp_path / "old.json").write_text(json.dumps(record))
-    _, err = said(NAME, "--from", tmp_path / "old.json", "--out", tmp_path / "out", code=2)
+    _, err = said(NAME, "--numbers", tmp_path / "old.json", "--output", tmp_path / "out", code=2)
     assert "old.json: there is no 'descents' in these numbers" in err and err.count("\n") == 1
 
 

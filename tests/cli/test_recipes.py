@@ -130,7 +130,7 @@ def test_one_recipe_with_its_data_and_its_commands(shipped, said):
         "train       regard train one",
         "use         regard classify runs/one ...",
     ]
-    assert "regard data get dna --into else" in said("one", "--data", "else")[0]
+    assert "regard data get dna --data else" in said("one", "--data", "else")[0]
     told = said("three.toml")[0]
     assert "data        your own" in told and "regard translate --model runs/three ..." in told
     found = json.loads(said("one", "--format", "json")[0])

@@ -78,15 +78,15 @@ def test_train_resume_and_fine_tune(corpus, said):
     settings += ["training.warmup=1", "training.average=1", "training.batch_tokens=200", "data.drop_duplicates=false"]
     valid = ("--valid-source", "test.fr", "--valid-target", "test.en")
     files = ("--source", "train.fr", "--target", "train.en", "--device", "cpu", "--quiet")
-    out, err = said("train", "--task", "translate", *files, *valid, "--steps", "2", "--out", "run", *settings)
+    out, err = said("train", "--task", "translate", *files, *valid, "--steps", "2", "--output", "run", *settings)
     assert "model: run/model" in out and err == ""
     recipe = read_recipe("run")
     assert (recipe.training.steps, recipe.training.device) == (2, "cpu")
     assert [Path(path).name for path in recipe.data.valid_source] == ["test.fr"]
     said("train", "--resume", "run", "--steps", "3", "--quiet")
     assert read_recipe("run").training.steps == 3
-    said("train", "--from", "run", *files, "--steps", "1", "--out", "tuned", *settings[5:])
+    said("train", "--start", "run", *files, "--steps", "1", "--output", "tuned", *settings[5:])
     assert read_recipe("tuned").model == recipe.model
     assert said("translate", "--model", "tuned", "elle a lu", "")[0].count("\n") == 2
-    _, err = said("train", *files, "--out", "run", code=2)
+    _, err = said("train", *files, "--output", "run", code=2)
     assert err.startswith("regard: run already holds a run")

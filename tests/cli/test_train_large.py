@@ -37,9 +37,11 @@ def corpus(folder: Path, lines: int, other: int) -> list[str]:
 def test_killed_while_the_corpus_is_packed_and_resumed(tmp_path: Path) -> None:
     settings = [*SMALL, *LARGE, "training.save_every=2", "training.batch_tokens=200", "training.steps=12"]
     given = ["train", *corpus(tmp_path, 30_000, 30_000), *settings]
-    assert regard(*given, "--out", str(tmp_path / "alone")).returncode == 0
+    assert regard(*given, "--output", str(tmp_path / "alone")).returncode == 0
     run = tmp_path / "run"
-    with subprocess.Popen(command(*given, "--out", str(run)), env=environment(), stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        command(*given, "--output", str(run)), env=environment(), stderr=subprocess.DEVNULL
+    ) as process:
         while not list(run.glob("checkpoints/step-*")):
             time.sleep(0.005)
         process.send_signal(signal.SIGKILL)
@@ -52,7 +54,7 @@ def test_killed_while_the_corpus_is_packed_and_resumed(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_is_wrong_far_into_the_corpus_is_one_line(tmp_path: Path) -> None:
     given = ["train", *corpus(tmp_path, 6000, 5999), *SMALL, *LARGE, "--quiet", "training.steps=100000"]
-    done = regard(*given, "--out", str(tmp_path / "run"), text=True)
+    done = regard(*given, "--output", str(tmp_path / "run"), text=True)
     assert done.returncode == 2 and done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert line.startswith("regard: ") and "a has 6000 lines but" in line and "b has 5999" in line

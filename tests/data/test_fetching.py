@@ -375,7 +375,7 @@ def test_offline_it_says_what_to_put_where(tmp_path):
         get(tiny(plain(urls[0]), plain(urls[1], name="b.txt")), tmp_path / "data")
     assert time.monotonic() - begin < 0.9
     assert (
-        f"cannot be reached (Connection refused); put a.txt, b.txt (of nowhere) into {tmp_path}/data/tiny, or give --from"
+        f"cannot be reached (Connection refused); put a.txt, b.txt (of nowhere) into {tmp_path}/data/tiny, or give --mirror"
         in str(error.value)
     )
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""What `regard export --to ctranslate2` writes computes what our model computes, in CTranslate2's own code."""
+"""What `regard export --format ctranslate2` writes computes what our model computes, in CTranslate2's own code."""
 
 from __future__ import annotations
 

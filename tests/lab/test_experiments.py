@@ -68,7 +68,7 @@ def test_a_tiny_run_takes_seconds(kind, tiny):
 
 @pytest.mark.slow
 def test_a_small_run_takes_two_minutes_at_most_and_says_what_it_should(kind, tmp_path):
-    command = [sys.executable, "-m", "regard", "lab", shown(kind), "--device", "cpu", "--out", tmp_path]
+    command = [sys.executable, "-m", "regard", "lab", shown(kind), "--device", "cpu", "--output", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True)  # as a user does: here all types are checked, too
     assert done.returncode == 0, done.stderr
     experiment, record = experiment_of(kind), read(tmp_path / f"{shown(kind)}.json", shown(kind))

@@ -301,7 +301,7 @@ def test_without_runs_it_says_how_to_begin(page: Page, studio: Studio, runs: Pat
 @pytest.mark.slow
 def test_a_real_training_is_watched_from_its_first_to_its_last_step(page: Page, studio: Studio, runs: Path) -> None:
     open_view(page, studio, "training", wait=".none")
-    command = [sys.executable, "-m", "regard", "train", "sentiment-lstm", "--tiny", "--out", str(runs / "real")]
+    command = [sys.executable, "-m", "regard", "train", "sentiment-lstm", "--tiny", "--output", str(runs / "real")]
     settings = ["training.log_every=1", "training.steps=300", "training.validate_every=50"]
     with subprocess.Popen(
         [*command, *settings], stderr=subprocess.DEVNULL, env=environment(OMP_NUM_THREADS="1")

@@ -191,7 +191,7 @@ TINY = ["sst2-lstm", "--tiny", "--device", "cpu", "training.average=1", "trainin
     ],
 )
 def test_one_that_fails_ends_all_and_says_why(how: str, said: str, tmp_path: Path) -> None:
-    process = launch("tests.training.ranks", f"fail:{how}", "train", *TINY, "--out", str(tmp_path / "run"))
+    process = launch("tests.training.ranks", f"fail:{how}", "train", *TINY, "--output", str(tmp_path / "run"))
     out, err = process.communicate(timeout=60)
     assert process.returncode == 1, "torchrun's"
     assert said in err and err.count("regard: ") == (how != "bug"), err
@@ -224,7 +224,7 @@ def test_a_signal_that_is_passed_on_is_no_second_one() -> None:
 
 def test_sigterm_to_torchrun_saves_once_and_one_process_goes_on(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    process = launch("regard", "train", *TINY, "--steps", "100000", "--out", str(run))
+    process = launch("regard", "train", *TINY, "--steps", "100000", "--output", str(run))
     limit = time.monotonic() + 60
     while not (run / "metrics.jsonl").exists() or not (run / "metrics.jsonl").read_text():
         assert time.monotonic() < limit and process.poll() is None, process.communicate()

@@ -1,0 +1,134 @@
+"""The grammar that all commands share: the model's place, --json, and old spellings that say the new one."""
+
+from __future__ import annotations
+
+import re
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from regard.cli import app, main
+from regard.cli.grammar import OLD, Command
+from regard.errors import UserError
+
+ROOT = Path(__file__).parents[2]
+VALUES = {"--to": "ctranslate2", "--json": "rows.json", "--from": "runs/mine"}
+"""What each old option was given; any other takes any value."""
+
+
+@cache
+def tree():
+    return typer.main.get_command(app)
+
+
+def command(path: str) -> Command:
+    found = tree()
+    for word in path.split():
+        found = found.commands[word]
+    return found
+
+
+def every() -> list[str]:
+    top = tree().commands
+    return [n for n in top if n != "vectors"] + [f"vectors {n}" for n in top["vectors"].commands]
+
+
+def rewritten(path: str, *words: str) -> list[str]:
+    return command(path)._rewritten(words, OLD.get(path, {}))
+
+
+@pytest.mark.parametrize(("path", "old"), [(path, old) for path, known in OLD.items() for old in known])
+def test_an_old_spelling_is_understood_and_says_the_new_one(path, old, capfd):
+    new, value = OLD[path][old].new, VALUES.get(old, "somewhere")
+    assert new in {name for option in command(path).params for name in option.opts}, "the new one exists"
+    for words in ([old, value], [f"{old}={value}"]):
+        assert rewritten(path, "x", *words, "y") == ["x", new, value, "y"]
+        assert capfd.readouterr().err == f"regard: {old} is now {new}\n"
+    assert rewritten(path, new, value) == [new, value]
+    assert capfd.readouterr().err == ""
+
+
+def test_every_old_spelling_is_documented():
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    told = page[page.index("| old | new |") :]
+    for path, known in OLD.items():
+        for old, renamed in known.items():
+            assert path.split()[0] in told and old in told and renamed.new in told
+
+
+@pytest.mark.parametrize("code", ["fr", "de", "zh-Hans", "pt_BR", "ast"])
+def test_from_and_to_are_languages(code, capfd):
+    assert rewritten("train", "--from", code, "--to", "en") == ["--from", code, "--to", "en"]
+    assert rewritten("export", "fr-en", "--to", code) == ["fr-en", "--to", code]
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("model", ["fr-en", "fashion", "runs/fr", "./fr", "/models/fr"])
+def test_an_old_from_that_names_a_model_is_where_to_start(model, capfd):
+    assert rewritten("train", "--from", model) == ["--start", model]
+    assert "--from is now --start" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["-m", "M"], ["-mM"], ["--model", "M"], ["--model=M"], ["-qm", "M"]], ids=" ".join)
+def test_the_model_is_the_first_argument_or_an_option(words):
+    found = rewritten("classify", "one", *words, "--top", "2", "--", "-two")
+    assert [word for word in found if word != "-q"] == ["M", "one", "--top", "2", "--", "-two"]
+    assert rewritten("serve", *words, "-m", "N")[:2] == ["M", "N"]
+    with pytest.raises(UserError, match="one model at a time"):
+        rewritten("classify", *words, "-m", "N")
+
+
+def test_what_looks_like_an_option_but_is_a_value_stays_one():
+    assert rewritten("translate", "--model", "--json", "-m", "x") == ["--model", "--json", "-m", "x"]
+    assert rewritten("classify", "--device", "-m", "x") == ["--device", "-m", "x"]
+    assert rewritten("lab", "--", "--from", "x") == ["--", "--from", "x"]
+
+
+@pytest.mark.parametrize("path", every())
+def test_every_command_keeps_to_the_grammar(path):
+    params = command(path).params
+    named = {param.name: param for param in params}
+    options = {name for param in params if param.param_type_name == "option" for name in param.opts}
+    assert isinstance(command(path), Command)
+    assert "--out" not in options and "--into" not in options
+    if "model" in named:
+        assert {"-m", "--model"} <= options
+    if "--output" in options:
+        assert "-o" in options
+    if "format" in named:
+        assert "--json" in options and rewritten(path, "--json") == ["--format", "json"]
+    for option in ("--from", "--to"):
+        assert option not in options or next(p for p in params if option in p.opts).metavar == "CODE"
+    if "--data" in options:
+        assert "REGARD_DATA" in str(next(p for p in params if "--data" in p.opts).envvar)
+
+
+def test_results_that_are_records_have_json():
+    for path in ("doctor", "models", "recipes", "evaluate", "bench", "lab", "data", "vectors near", "vectors compare"):
+        assert any("--json" in param.opts for param in command(path).params), path
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["clasify"], "No such command 'clasify'. Did you mean 'classify'?"),
+        (["translate", "--beem", "2"], "No such option: --beem"),
+        (["translate", "--beam"], "requires an argument"),
+        (["classify"], "Missing argument 'MODEL'"),
+        (["export", "fr-en"], "Missing option '--output' / '-o'"),
+        (["translate", "--quiet=1"], "does not take a value"),
+        (["vectors", "nere", "x"], "Did you mean 'near'?"),
+        (["models", "fr-en", "x"], "extra argument"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_mistake_in_the_arguments_is_one_line(words, message, monkeypatch, capfd):
+    monkeypatch.setattr(sys, "argv", ["regard", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    out, err = capfd.readouterr()
+    assert ended.value.code == 2 and out == ""
+    assert message in err and err.count("\n") == 1 and re.match(r"regard: .*; see: regard.* --help\n", err)
