@@ -93,7 +93,7 @@ def test_export_writes_a_folder_that_can_be_loaded(run: Run, tmp_path: Path) -> 
     assert again.classify("a film").probabilities == pytest.approx(run.model.classify("a film").probabilities, abs=1e-5)
     with pytest.raises(regard.UserError, match="already exists"):
         regard.export(run.folder, folder)
-    with pytest.raises(regard.UserError, match="no program 'ctranslate'; did you mean 'ctranslate2'"):
+    with pytest.raises(regard.UserError, match="no 'ctranslate'; did you mean 'ctranslate2'"):
         regard.export(run.folder, tmp_path / "other", format="ctranslate")
     with pytest.raises(regard.UserError, match="CTranslate2 is for models that translate"):
         regard.export(run.folder, tmp_path / "other", format="ctranslate2")
@@ -101,7 +101,7 @@ def test_export_writes_a_folder_that_can_be_loaded(run: Run, tmp_path: Path) -> 
 
 def test_evaluate_takes_one_text_or_many_and_counts_before_it_works() -> None:
     translator = regard.load("fr-en-plain", device="cpu")
-    scores, outputs = regard.evaluate(translator, "oui", "yes", max_length=5)
+    scores, outputs = regard.evaluate(translator, ["oui"], ["yes"], max_length=5)
     assert len(outputs) == 1 and scores.bleu >= 0
     translator.translate = None  # type: ignore[method-assign, assignment]
     with pytest.raises(regard.UserError, match="2 sources but 1 references"):

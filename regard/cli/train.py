@@ -27,7 +27,6 @@ def _completions(incomplete: str) -> list[tuple[str, str]]:
 
 
 def train(
-    context: typer.Context,
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
@@ -50,7 +49,8 @@ def train(
     ] = None,
     valid_target: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Its translation.")] = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", envvar="REGARD_DATA", help="The folder of data sets; else data.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="The folder of data sets; without it REGARD_DATA, or data."),
     ] = None,
     from_: From = None,
     to: To = None,
@@ -100,16 +100,15 @@ def train(
     if not resume and not recipe and not source and not named_data:
         raise UserError("nothing to train on; give a recipe, or --source FILE and --target FILE")
 
-    typed = str(context.get_parameter_source("data")).endswith("COMMANDLINE")
-    if typed and resume:
+    if data and resume:
         raise UserError("--resume goes on with the run's own data; leave out --data")
-    if typed and data and not data.is_dir():
+    if data and not data.is_dir():
         raise UserError(f"--data: {data} is not a folder; give the folder that holds the data sets")
     if resume:
         given: Recipe | None = None
     else:  # mistakes in a recipe are found before anything heavy is imported
         given = read_recipe(recipe) if recipe else Recipe()
-        if data and (typed or given.data.root == Recipe().data.root):  # REGARD_DATA is weaker than a recipe
+        if data:
             overrides = [f"data.root={json.dumps(str(data), ensure_ascii=False)}", *overrides]
         given, overrides = apply_overrides(tiny_form(given) if tiny else given, overrides), []
 

@@ -20,8 +20,8 @@ def export(
 ) -> Path:
     """Writes a model (a shipped one, a model folder or a run) into a new folder, smaller or for another program.
 
-    `format` is "regard" or a file of this folder ("ctranslate2"). `precision` is how weights are kept: float32, bfloat16
-    or int8; ctranslate2 also knows float16 and int16. The languages are for a translator that does not state its own.
+    `format` is "regard" or a file of this folder ("ctranslate2"). `precision` is how weights are kept: float32,
+    bfloat16 or int8; ctranslate2 also knows float16 and int16. The languages are for a translator that states none.
     """
     from regard import registry
     from regard.assemble import export as for_regard
@@ -32,8 +32,8 @@ def export(
         raise UserError(f"format: no '{format}'{suggestion(format, [OWN, *formats])}")
     if format == OWN and precision in ("float16", "int16"):
         raise UserError(
-            f"precision {precision} is for ctranslate2 alone; Regard's own folders keep weights in float32, bfloat16 or "
-            "int8"
+            f"precision {precision} needs the format ctranslate2; Regard's own folders keep weights in float32, "
+            "bfloat16 or int8"
         )
     if format != OWN and (source_language or target_language):
         raise UserError(f"a folder for {format} does not state its languages; leave them out")

@@ -210,7 +210,7 @@ TABLE = [
     ("train --source a.fr --target a.en training.steps=many", "training.steps: wants a whole number"),
     ("train --source a.fr --target a.en --task sing", "sing"),
     ("train --source a.fr --target a.tsv.gz", "a.tsv.gz does not exist"),
-    ("export fr-en -o x --precision float16", "--precision float16 needs --format ctranslate2"),
+    ("export fr-en -o x --precision float16", "precision float16 needs the format ctranslate2"),
     ("export fr-en -o x --precision int16", "--precision int16 needs --format ctranslate2"),
     ("export fr-en -o a.fr", "a.fr already exists"),
     ("export fr-en -o x --format ctranslate2 --from fr", "leave out --from and --to"),
