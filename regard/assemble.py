@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -348,12 +349,28 @@ def take_over(model: nn.Module, weights: dict[str, Tensor], where: str) -> int:
     return taken
 
 
-def export(name: str | Path, folder: str | Path, precision: str = "int8") -> Path:
-    """Writes a model into a new folder, smaller: bfloat16 halves it, int8 quarters it."""
+def export(
+    name: str | Path,
+    folder: str | Path,
+    precision: str = "int8",
+    source_language: str = "",
+    target_language: str = "",
+) -> Path:
+    """Writes a model into a new folder, smaller: bfloat16 halves it, int8 quarters it.
+
+    The languages, where given, are those that the new folder states.
+    """
     if Path(folder).exists():
         raise UserError(f"{folder} already exists; choose another folder")
     origin = read_folder(find_model(name))
     recipe, codec, _ = read_model(origin)
+    if (source_language or target_language) and recipe.task != "translate":
+        raise UserError(f"{name}: languages are for models that translate; this one is made to {recipe.task}")
+    recipe = replace(
+        recipe,
+        source_language=source_language or recipe.source_language,
+        target_language=target_language or recipe.target_language,
+    )
     write_folder(Path(folder), model_files(recipe, codec, origin.weights(), precision))
     return Path(folder)
 

@@ -96,7 +96,7 @@ class Training:
     shard: bool = False
     """With several processes (torchrun): each keeps only its share of weights, gradients and optimizer."""
     learning_rate: float = 0.0
-    """The peak; 0 means automatic: 1e-3, or 3e-4 for fine-tuning."""
+    """The peak; 0 means automatic: 1e-3, or 1e-4 for fine-tuning."""
     schedule: str = "inverse_square_root"
     warmup: int = -1
     """Steps until the peak; -1 means automatic: a tenth of the steps, at most 1,000, or 100 for fine-tuning."""

@@ -45,7 +45,7 @@ from regard.data.corpus.preparing import forget_held_out
 from regard.data.fingerprints import fingerprints, read_fingerprints, refuse_changes, write_fingerprints
 from regard.device import mixed_precision
 from regard.errors import UserError
-from regard.evaluation.translation import Scores, check_lengths, corpus_scores
+from regard.evaluation.translation import Scores, corpus_scores
 from regard.layers.compiling import compile_layers, has_triton
 from regard.storage import read_folder, read_small, write_file, write_folder
 from regard.task._base import Prepared
@@ -417,7 +417,6 @@ def evaluate(
     model: Translator | str | Path, sources: Sequence[str], references: Sequence[str], **options: Any
 ) -> tuple[Scores, list[str]]:
     """The scores of a model's translations against the references, and the translations."""
-    check_lengths(sources, references)
     translator = model if isinstance(model, Translator) else load(model, task="translate")
     outputs = [translation.text for translation in translator.translate(sources, **options)]
     return corpus_scores(outputs, references), outputs

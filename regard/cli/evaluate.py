@@ -12,7 +12,7 @@ import typer
 from regard.cli.models import model_names
 from regard.cli.progress import progress_bar
 from regard.cli.terminal import Format, Precision, as_json, say
-from regard.errors import UserError
+from regard.errors import UserError, suggestion
 
 
 def evaluate(
@@ -43,9 +43,10 @@ def evaluate(
     if source is None:
         return _tested(model, device, format)
     from regard.data.corpus import read_lines, read_pairs
-    from regard.evaluation.translation import check_tokenizer, compare, corpus_scores
+    from regard.evaluation.translation import TOKENIZERS, compare, corpus_scores
 
-    check_tokenizer(tokenize)
+    if tokenize not in TOKENIZERS:  # before minutes of translation
+        raise UserError(f"--tokenize: BLEU has no tokenizer '{tokenize}'{suggestion(tokenize, TOKENIZERS)}")
     sources, references = map(list, zip(*read_pairs([source], [target] if target else [], kept=True), strict=True))
     others: list[str] | None = None
     if against is not None and not Path(against).is_file():
@@ -75,7 +76,7 @@ def _check_translator(name: str) -> None:
     try:
         task = read_recipe_of(read_folder(find_model(name))).task
     except UserError as error:
-        raise UserError(f"--against: {error}, or of a file of translations") from None
+        raise UserError(f"--against: there is no such file, and {error}") from None
     if task != "translate":
         raise UserError(f"--against: {name} is made to {task}, not to translate")
 

@@ -53,7 +53,7 @@ def corpus_scores(
     outputs: Sequence[str], references: Sequence[str], *, lowercase: bool = False, tokenize: str = "13a"
 ) -> Scores:
     """Scores the whole corpus (not the mean of its sentences). `tokenize` concerns BLEU; chrF has no tokens."""
-    check_lengths(outputs, references)
+    _check(outputs, references)
     bleu, chrf = _metrics(lowercase, tokenize).values()
     return Scores(
         bleu=bleu.corpus_score(outputs, [references]).score,
@@ -77,8 +77,8 @@ def compare(
 
     One departure: equal scores have p = 1, where sacrebleu prints the smallest p there is.
     """
-    check_lengths(first, references)
-    check_lengths(second, references)
+    _check(first, references)
+    _check(second, references)
     if samples < 1:
         raise UserError(f"the bootstrap needs at least 1 sample, not {samples}")
     found = {}
@@ -109,22 +109,16 @@ def compare(
     return found
 
 
-def check_tokenizer(tokenize: str) -> None:
-    """Refuses a tokenizer of BLEU that does not exist: at once, before there is anything to score."""
+def _metrics(lowercase: bool, tokenize: str) -> dict[str, Metric]:
     if tokenize not in TOKENIZERS:
         raise UserError(f"BLEU has no tokenizer '{tokenize}'{suggestion(tokenize, TOKENIZERS)}")
-
-
-def _metrics(lowercase: bool, tokenize: str) -> dict[str, Metric]:
-    check_tokenizer(tokenize)
     # `force` only silences the advice not to score tokenised text: the caller who says `none` means it.
     from sacrebleu.metrics import BLEU, CHRF  # here: whoever only translates need not wait for it
 
     return {"bleu": BLEU(lowercase=lowercase, tokenize=tokenize, force=True), "chrf": CHRF(lowercase=lowercase)}
 
 
-def check_lengths(outputs: Sequence[str], references: Sequence[str]) -> None:
-    """Refuses two lists that cannot be compared line by line."""
+def _check(outputs: Sequence[str], references: Sequence[str]) -> None:
     if len(outputs) != len(references):
         raise UserError(f"{len(outputs)} outputs but {len(references)} references; each line needs its own")
     if not references:
