@@ -134,7 +134,7 @@ class Training:
         bool, Setting("With several processes (torchrun): each keeps a share of weights, gradients and optimizer.")
     ] = False
     learning_rate: Annotated[
-        float, Setting("Peak learning rate; 0: automatic, 0.001, or 0.0003 for fine-tuning.", ge=0, le=10)
+        float, Setting("Peak learning rate; 0: automatic, 0.001, or 0.0001 for fine-tuning.", ge=0, le=10)
     ] = 0.0
     schedule: Annotated[str, Setting("How the learning rate moves.", family="training/schedule")] = (
         "inverse_square_root"

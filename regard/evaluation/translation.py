@@ -121,14 +121,9 @@ def compare(
     return found
 
 
-def check_tokenizer(tokenize: str) -> None:
-    """Refuses a tokenizer of BLEU that does not exist: at once, before there is anything to score."""
+def _metrics(lowercase: bool, tokenize: str) -> dict[str, Metric]:
     if tokenize not in TOKENIZERS:
         raise UserError(f"BLEU has no tokenizer '{tokenize}'{suggestion(tokenize, TOKENIZERS)}")
-
-
-def _metrics(lowercase: bool, tokenize: str) -> dict[str, Metric]:
-    check_tokenizer(tokenize)
     tokenize = "none" if tokenize == MOSES else tokenize
     # `force` only silences the advice not to score tokenised text: the caller who says `none` means it.
     from sacrebleu.metrics import BLEU, CHRF  # here: whoever only translates need not wait for it

@@ -7,7 +7,7 @@ from dataclasses import replace
 from regard.config import Training
 from regard.types import BatchStream
 
-LEARNING_RATE, FINE_TUNING_RATE = 1e-3, 3e-4
+LEARNING_RATE, FINE_TUNING_RATE = 1e-3, 1e-4
 WARMUP, FINE_TUNING_WARMUP = 1000, 100
 """Longest automatic warm-up; it is never more than a tenth of the steps."""
 MANY_EPOCHS = 1000
