@@ -25,7 +25,6 @@ def _recipe_names() -> list[str]:
 
 
 def train(
-    context: typer.Context,
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
@@ -97,7 +96,7 @@ def train(
     if not resume and not recipe and not source and not named_data:
         raise UserError("nothing to train on; give a recipe, or --source FILE and --target FILE")
 
-    typed = str(context.get_parameter_source("data")).endswith("COMMANDLINE")
+    typed = data is not None and str(data) != os.environ.get("REGARD_DATA")
     if typed and resume:
         raise UserError("--resume goes on with the run's own data; leave out --data")
     if typed and data and not data.is_dir():
