@@ -100,6 +100,7 @@ def refused(monkeypatch, capfd, tmp_path):
     """Runs a command that must be refused; gives the line it says."""
     for variable in ("REGARD_DATA", "REGARD_MODEL", "RANK", "LOCAL_RANK"):
         monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr("regard.serving.server.listen", lambda *given: pytest.fail("a server was started"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.fr").write_text("un\ndeux\n")
     (tmp_path / "a.en").write_text("one\ntwo\n")
@@ -130,7 +131,7 @@ def test_numbers(option, refused):
     if option.name not in ("--port",) or option.command != "serve":
         assert low is not None and high is not None, f"{option.command} {option.name} has no range"
         step = 1 if option.kind is int else 1e-6
-        wrong += [str(low - max(step, abs(low) / 2)) if option.kind is float else str(int(low) - 2), str(int(high) * 2)]
+        wrong += [str(low - max(step, abs(low) / 2)) if option.kind is float else str(int(low) - 3), str(int(high) * 2)]
     if option.kind is float:
         wrong += ["nan", "inf", "-inf"]
     for value in wrong:
@@ -150,9 +151,11 @@ def test_devices(command, refused):
         assert "use auto, cpu, cuda" in refused(*command.split(), *REQUIRED.get(command, []), "--device", value)
 
 
-@pytest.mark.parametrize(
-    "option", [pytest.param(o, id=f"{o.command} {o.name}") for o in OPTIONS if o.info.metavar == "CODE"]
-)
+LANGUAGES = [one for one in OPTIONS if one.info.metavar == "CODE" and (one.command, one.name) != ("train", "--from")]
+"""Without train's --from: what is no language there is a model, in the old spelling of --start."""
+
+
+@pytest.mark.parametrize("option", LANGUAGES, ids=[f"{one.command} {one.name}" for one in LANGUAGES])
 def test_languages(option, refused):
     for value in ("12", "français!", ""):
         assert option.name in refused(*option.base, f"{option.name}={value}")
@@ -163,7 +166,7 @@ def test_every_file_that_is_read_is_looked_for():
     assert told == set(FILES)
 
 
-@pytest.mark.parametrize(("command", "option"), list(FILES), ids=" ".join)
+@pytest.mark.parametrize(("command", "option"), list(FILES), ids=[" ".join(names) for names in FILES])
 def test_files(command, option, refused):
     for missing in ("no.txt", "no/folder/no.txt"):
         assert missing in refused(*command.split(), *FILES[command, option], option, missing)
