@@ -13,7 +13,7 @@ from regard.config import Recipe, apply_overrides
 from regard.data.corpus.reading import check_file, read_pairs, split_column
 from regard.data.splitting import make_format
 from regard.errors import UserError
-from regard.evaluation.translation import Scores, check_lengths, corpus_scores
+from regard.evaluation.translation import Scores, corpus_scores
 from regard.runs import test
 from regard.storage import read_folder
 from regard.task._base import Task
@@ -52,7 +52,8 @@ def evaluate(model: Task | File, /, *given: Any, device: str = "auto", **options
     """
     if len(given) == 2 and not any(isinstance(one, (str, Path)) for one in given):
         sources, references = map(list, given)
-        check_lengths(sources, references)  # before minutes of translation
+        if len(sources) != len(references):  # before minutes of translation
+            raise UserError(f"{len(sources)} sources but {len(references)} references; each text needs its own")
         translator = model if isinstance(model, Translator) else load(_path(model), device, task="translate")
         outputs = [translation.text for translation in translator.translate(sources, **options)]
         return corpus_scores(outputs, references), outputs

@@ -54,6 +54,7 @@ from regard.config import (
 from regard.data import tokenizer as tokenizers
 from regard.data.corpus.pair_languages import with_languages
 from regard.data.corpus.preparing import forget_held_out
+from regard.data.corpus.reading import split_column
 from regard.data.fingerprints import fingerprints, read_fingerprints, refuse_changes, write_fingerprints
 from regard.data.known import known as known_sets
 from regard.device import mixed_precision
@@ -255,6 +256,7 @@ def settle(
             setattr(data, name, [str(Path(path).absolute()) for path in _names(given) or []])
     _refuse_missing_sets(recipe.data)
     recipe = _with_data_found(replace(recipe, data=data, model={**task.usual, **recipe.model}))
+    _refuse_missing_files(recipe.data)
     stated, fine_tuning = recipe, False
     if recipe.training.start_from:
         recipe, fine_tuning = _continued(recipe)
@@ -538,6 +540,12 @@ def _refuse_missing_sets(data: Data) -> None:
         into = "" if data.root == data_root() else f" --into {data.root}"
         commands = "; ".join(f"regard data get {name}{into}" for name in wanted)
         raise UserError(f"{_found(lacking[0], data.root)} does not exist; get the data with: {commands}")
+
+
+def _refuse_missing_files(data: Data) -> None:
+    for path in (path for name in PATHS for path in getattr(data, name)):
+        if not Path(path).exists() and not split_column(path)[0].exists():
+            raise UserError(f"data: {path} does not exist; name another file, or say where data are with --data FOLDER")
 
 
 def _without_paths(recipe: Recipe) -> Recipe:
