@@ -537,7 +537,7 @@ def _refuse_missing_sets(data: Data) -> None:
     lacking = [path.rpartition("#")[0] or path for path in paths]
     lacking = [path for path in lacking if not Path(_found(path, data.root)).exists()]
     if wanted := [name for name in dict.fromkeys(path.split("/")[0] for path in lacking) if name in known_sets()]:
-        into = "" if data.root == data_root() else f" --into {data.root}"
+        into = "" if data.root == data_root() else f" --data {data.root}"
         commands = "; ".join(f"regard data get {name}{into}" for name in wanted)
         raise UserError(f"{_found(lacking[0], data.root)} does not exist; get the data with: {commands}")
 

@@ -301,7 +301,7 @@ def test_a_start_that_fails_over_its_data_leaves_no_folder(said, tmp_path):
     assert [path for path in tmp_path.rglob("*") if path.is_dir() and path.name != "runs"] == []
     Path("mine").mkdir()
     Path("mine/notes").write_text("x")
-    said("train", "--source=s", "--target=s", "data.max_length=1", "-q", "--out=mine")
+    said("train", "--source=s", "--target=s", "data.max_length=1", "-q", "--output=mine")
     assert Path("mine/notes").read_text() == "x" and before == {"s"}
 
 
