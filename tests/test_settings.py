@@ -309,7 +309,7 @@ def test_missing_data_are_named_with_the_command_that_gets_them(said, monkeypatc
     told = said("train", "fr-en")
     assert f"{tmp_path}/data/europarl_en_de_fr/train.fr.xz does not exist" in told
     assert told.endswith("get the data with: regard data get europarl_en_de_fr; regard data get tatoeba_en_fr\n")
-    assert said("train", "sst2-lstm", "data.root=there").endswith(": regard data get sst2 --into there\n")
+    assert said("train", "sst2-lstm", "data.root=there").endswith(": regard data get sst2 --data there\n")
     assert "/there" not in said("train", "sst2-lstm")
     monkeypatch.setenv("REGARD_DATA", str(tmp_path / "there"))  # one place for all commands
     assert said("train", "sst2-lstm").startswith(f"regard: {tmp_path}/there/sst2/train.tsv.gz does not exist")
