@@ -63,7 +63,7 @@ def refuse_fixed_changes(place: Path, begun: Recipe, wanted: Recipe) -> None:
 
 def _flat(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in tree.items():
-        if isinstance(value, dict) and value:
+        if isinstance(value, dict):
             yield from _flat(value, f"{above}{key}.")
         else:
             yield f"{above}{key}", value
