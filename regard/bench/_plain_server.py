@@ -1,8 +1,8 @@
 """The peer of our server: a plain FastAPI handler around CTranslate2, with batching equal to ours.
 
-`python -m regard.bench._plain_server FOLDER` serves what `regard export --format ctranslate2` wrote and prints its port.
-Sentences of all requests wait together; each of as many workers as there are cores takes its share of what came within
-the same few milliseconds as our engine waits, and never more than it.
+`python -m regard.bench._plain_server FOLDER` serves what `regard export --format ctranslate2` wrote and prints its
+port. Sentences of all requests wait together; each of as many workers as there are cores takes its share of what came
+within the same few milliseconds as our engine waits, and never more than it.
 """
 
 import asyncio
