@@ -104,10 +104,10 @@ def translate(
     """
     if not (input and output) and (input or output or shards is not None):
         raise UserError("a corpus needs both --input FILE and --output FOLDER; --shards is for a corpus only")
-    if input:
-        check_file(input)
     if input and texts:
         raise UserError("give either text or --input, not both")
+    if input:
+        check_file(input)
     if not input and not texts and sys.stdin is None:
         raise UserError("no text was given and standard input is closed; write: regard translate 'Je suis étudiant.'")
     if server and (input or device != "auto" or precision is not Precision.auto or batch_tokens is not None):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from functools import cache
@@ -132,3 +133,68 @@ def test_a_mistake_in_the_arguments_is_one_line(words, message, monkeypatch, cap
     out, err = capfd.readouterr()
     assert ended.value.code == 2 and out == ""
     assert message in err and err.count("\n") == 1 and re.match(r"regard: .*; see: regard.* --help\n", err)
+
+
+@pytest.fixture
+def begun(monkeypatch, tmp_path):
+    """The recipes that trainings would have begun with; none is run."""
+    seen = []
+
+    def train(recipe, *overrides, **more):
+        seen.append(recipe)
+        raise UserError("not run")
+
+    monkeypatch.setattr("regard.runs.train", train)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("REGARD_DATA", raising=False)
+
+    def run(*words: str):
+        monkeypatch.setattr(sys, "argv", ["regard", "train", *words])
+        with pytest.raises(SystemExit):
+            main()
+        return seen.pop()
+
+    return run
+
+
+def test_train_takes_languages_and_where_to_start(begun):
+    recipe = begun("--source", "a", "--target", "b", "--from", "fr", "--to", "en", "--start", "fr-en")
+    assert (recipe.source_language, recipe.target_language, recipe.training.start_from) == ("fr", "en", "fr-en")
+    assert begun("--source", "a", "--target", "b", "--from", "fr-en").training.start_from == "fr-en"
+
+
+def test_train_heeds_the_folder_of_data_sets(begun, tmp_path, monkeypatch):
+    own = tmp_path / "own.toml"
+    own.write_text('[data]\nroot = "mine"\n')
+    (tmp_path / "typed").mkdir()
+    assert begun("multi30k-en-de").data.root == "data"
+    assert begun("multi30k-en-de", "--data", "typed").data.root == "typed"
+    assert begun("own.toml", "--data", "typed").data.root == "typed"
+    assert begun("own.toml", "--data", "typed", "data.root=last").data.root == "last"
+    monkeypatch.setenv("REGARD_DATA", "environment")
+    assert begun("multi30k-en-de").data.root == "environment"
+    assert begun("multi30k-en-de", "--data", "typed").data.root == "typed"
+    assert begun("own.toml").data.root == "mine", "a recipe that names its folder means it"
+
+
+def test_export_states_languages_and_the_folder_stays_whole(model, tmp_path, monkeypatch, capfd):
+    from regard.assemble import read_recipe_of
+    from regard.storage import read_folder
+
+    monkeypatch.setattr(
+        sys, "argv", ["regard", "export", "-m", model, "-o", str(tmp_path / "x"), "--from", "fr", "--to", "en"]
+    )
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code, capfd.readouterr().err
+    recipe = read_recipe_of(read_folder(tmp_path / "x"))
+    assert (recipe.source_language, recipe.target_language) == ("fr", "en")
+
+
+def test_a_doctor_and_a_list_of_benchmarks_are_records(monkeypatch, capfd):
+    for words, name in ((["doctor", "--json"], "torch"), (["bench", "--list", "--json"], "cold-start")):
+        monkeypatch.setattr(sys, "argv", ["regard", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out = capfd.readouterr().out
+        assert not ended.value.code and name in str(json.loads(out)) and out.count("\n") == 1

@@ -346,7 +346,7 @@ def test_a_text_model_is_shown_a_name_and_says_so(said, models):
 @pytest.mark.parametrize("option", [("--beam", 0), ("--n-best", 2000)])
 def test_options_out_of_range(said, models, option):
     for task, name in (("caption", "photo.png"), ("transcribe", "speech.wav")):
-        assert "between 1 and 1000" in said(task, models(task), *option, name, code=2)[1]
+        assert "(from 1 to 1,000)" in said(task, models(task), *option, name, code=2)[1]
 
 
 # ------------------------------------------------------------------------------------------------- many, and where they go

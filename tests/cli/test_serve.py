@@ -137,7 +137,7 @@ def test_lists_are_separated_by_spaces_in_the_environment(started, monkeypatch):
         (["--char-limit", "0"], "--char-limit: 0 is too little; the least is 1, or -1 for no limit"),
         (["--queue-limit", "-1"], "--queue-limit: -1 is too little; the least is 1"),
         (["--timeout", "0"], "--timeout: 0 is too little"),
-        (["--timeout", "nan"], "--timeout: nan is too little"),
+        (["--timeout", "nan"], "--timeout: nan is not a finite number"),
         (["--load-timeout", "0"], "--load-timeout: 0 is too little"),
         (["--url-prefix", "/a b"], "--url-prefix: '/a b' is no path"),
         (["--url-prefix", "/../x"], "--url-prefix: '/../x' is no path"),
