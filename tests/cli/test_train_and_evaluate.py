@@ -63,6 +63,24 @@ def test_evaluate_against_a_file_and_against_a_model(model, corpus, said):
     assert err == "regard: other.txt has 2 lines but test.fr has 4; they must match\n"
 
 
+@pytest.mark.parametrize(
+    "wrong, named",
+    [
+        (("--against", "missing.txt"), "missing.txt"),
+        (("--against", "short.txt"), "short.txt has 2 lines"),
+        (("--against", "fashion"), "fashion"),
+        (("--tokenize", "moss"), "moss"),
+    ],
+)
+def test_what_can_be_known_is_refused_before_anything_is_translated(wrong, named, model, corpus, said, monkeypatch):
+    from regard.task.translate import Translator
+
+    Path("short.txt").write_text("one\ntwo\n")
+    monkeypatch.setattr(Translator, "translate", lambda *given, **more: pytest.fail("it translated first"))
+    _, err = said("evaluate", model, "--source", "test.fr", "--target", "test.en", *wrong, code=2)
+    assert named in err and err.count("\n") == 1
+
+
 def test_unequal_and_empty_files_are_refused_with_both_numbers(model, corpus, said):
     Path("short.en").write_text("one\ntwo\n")
     _, err = said("evaluate", model, "--source", "test.fr", "--target", "short.en", code=2)

@@ -101,7 +101,9 @@ def test_one_gives_one_and_many_give_a_list(name: str, made: Made):
 
 
 @pytest.mark.parametrize("name", registry.kinds("task"))
-@pytest.mark.parametrize("wrong", [None, 7, 1.5, object(), {"a": "text"}, io.StringIO("a text")], ids=lambda wrong: type(wrong).__name__)
+@pytest.mark.parametrize(
+    "wrong", [None, 7, 1.5, object(), {"a": "text"}, io.StringIO("a text")], ids=lambda wrong: type(wrong).__name__
+)
 def test_what_is_no_input_is_refused_in_one_line(name: str, wrong: Any, made: Made):
     task, given = made(name)
     with pytest.raises(UserError, match=r"^this model takes a \w+.*; not .*") as refused:
