@@ -288,9 +288,10 @@ class Bounded(Uninitialised):
         self._left = 1000 + 20 * tensors
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self._left -= 1
-        if self._left < 0:
-            raise ValueError("it has more layers than its weight file")
+        if func is not torch._C._set_grad_enabled:  # `no_grad` must be able to restore what it found
+            self._left -= 1
+            if self._left == -1:  # once: what cleans up on the way out is not stopped
+                raise ValueError("it has more layers than its weight file")
         return super().__torch_function__(func, types, args, kwargs)
 
 
