@@ -162,7 +162,13 @@ def test_nor_do_trainings_of_an_experiment(hostile: Path) -> None:
 
 def test_the_planted_files_would_run(hostile: Path) -> None:
     """The control: this is what a child started without care does."""
-    subprocess.run([sys.executable, "-m", "json.tool"], cwd=hostile, stdin=subprocess.DEVNULL, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "json.tool"],
+        cwd=hostile,
+        env=_environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+    )
     assert "json" in (hostile / "ran.txt").read_text()
 
 
