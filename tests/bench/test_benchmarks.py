@@ -41,7 +41,7 @@ SLOW = ["cold_start", "serve"]  # one does what translate_file does, too; the ot
 )
 def test_every_benchmark_runs_and_writes_its_rows(name, tmp_path, capsys):
     only = "float32, batch 2, greedy" if name == "cpu_decode" else ""
-    bench([name], quick=True, device="cpu", only=only, json=tmp_path / "rows.json")
+    bench([name], quick=True, device="cpu", only=only, output=tmp_path / "rows.json")
     printed = capsys.readouterr().out
     (found,) = json.loads((tmp_path / "rows.json").read_text())
     assert len(found["rows"]) == ROWS[name]

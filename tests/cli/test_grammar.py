@@ -104,7 +104,8 @@ def test_every_command_keeps_to_the_grammar(path):
     for option in ("--from", "--to"):
         assert option not in options or next(p for p in params if option in p.opts).metavar == "CODE"
     if "--data" in options:
-        assert "REGARD_DATA" in str(next(p for p in params if "--data" in p.opts).envvar)
+        option = next(p for p in params if "--data" in p.opts)
+        assert "REGARD_DATA" in f"{option.envvar} {option.help}"
 
 
 def test_results_that_are_records_have_json():

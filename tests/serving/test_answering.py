@@ -275,7 +275,7 @@ def test_a_translation_is_described_with_where_it_looked(models):
 def test_a_long_text_translated_part_by_part_is_what_the_task_makes_of_it(models):
     task, how = models("translate"), Search(n_best=2, alignment=True, attention=True)
     text = " ".join(f"{number} 4 {number}." for number in range(40))
-    (whole,) = task.translate(text, n_best=2, alignment=True)
+    whole = task.translate(text, n_best=2, alignment=True)
     parts = task.parts(text)
     assert len(parts) > 10
     trees = [_answer(one, True, True) for one in task.translate(parts, n_best=2, alignment=True)]
@@ -287,7 +287,7 @@ def test_a_long_text_translated_part_by_part_is_what_the_task_makes_of_it(models
 
 
 def test_attention_that_is_too_much_is_refused_by_the_worker_before_it_is_made_into_numbers(models, monkeypatch):
-    (found,) = models("translate").translate("4 9 4", n_best=3, alignment=True)
+    found = models("translate").translate("4 9 4", n_best=3, alignment=True)
     weights = sum(one.attention.numel() for one in (found, *found.alternatives))
     monkeypatch.setattr(translated, "MOST_WEIGHTS", weights)
     assert _answer(found, True, True)["text"] == found.text

@@ -33,7 +33,7 @@ def write_speaker(folder: Path, shape: str) -> Path:
     )
     for seed in range(100):
         model = drawn(tree, len(tokenizer), seed)
-        (said,) = Translator(recipe, tokenizer, model, torch.device("cpu")).translate(SENTENCE, n_best=2)
+        said = Translator(recipe, tokenizer, model, torch.device("cpu")).translate(SENTENCE, n_best=2)
         words = [len(one.text.split()) for one in (said, *said.alternatives)]
         if min(words) > 2 and len(said.tokens) > words[0]:
             weights = {name: weight.detach() for name, weight in model.named_parameters()}

@@ -195,9 +195,7 @@ def test_dropout_may_be_chosen_anew_but_no_size(run, tmp_path):
 
 
 def test_what_does_not_fit_is_refused(run, tmp_path):
-    with pytest.raises(
-        UserError, match="has the stem 'tokens', but the recipe says 'patches'; leave out model.stem.kind"
-    ):
+    with pytest.raises(UserError, match="is made to fill and reads text, but a model to classify reads image"):
         regard.train(
             apply_overrides(Recipe(task="classify"), ["data.format={kind = 'made_shapes'}", "model.stem=patches"]),
             f"training.from={run.folder}",

@@ -205,8 +205,7 @@ def test_machines_that_do_not_share_a_disk_are_told_so(tmp_path: Path) -> None:
     second, told = Ranks(1, 2), {"recipe": to_toml(recipe), "place": str(tmp_path / "run"), "files": _files(recipe)}
     with pytest.raises(UserError, match="run cannot be seen by rank 1; all machines must share the disk"):
         _joined(second, **told)
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "recipe.toml").touch()
+    (tmp_path / "run" / "codec").mkdir(parents=True)
     (tmp_path / "lines.tsv").write_text("another\tfile\n")
     with pytest.raises(UserError, match="lines.tsv is not the same file for rank 1"):
         _joined(second, **told)

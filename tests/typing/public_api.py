@@ -95,7 +95,7 @@ def training() -> None:
         device="cpu",
     )
     regard.train(resume="runs/x")
-    assert_type(regard.export("fr-en", "out", to="ctranslate2", precision="int8"), Path)
+    assert_type(regard.export("fr-en", "out", format="ctranslate2", precision="int8"), Path)
     scores, outputs = regard.evaluate("fr-en", ["oui"], ["yes"])
     assert_type(outputs, list[str])
 
