@@ -14,11 +14,11 @@ import typer
 from regard import __version__, registry
 from regard.child_process import child_environment
 from regard.cli.bench import bench
+from regard.cli.command import Command, in_one_line
 from regard.cli.data import data
 from regard.cli.doctor import doctor
 from regard.cli.evaluate import evaluate
 from regard.cli.export import export
-from regard.cli.grammar import Command, in_one_line
 from regard.cli.inspect import inspect
 from regard.cli.lab import lab
 from regard.cli.models import models

@@ -44,14 +44,14 @@ def bench(
         float | None,
         typer.Option(
             min=0,
-            max=1e9,
+            max=10**9,
             metavar="NUMBER",
             help="Exit with 1 when a row's ratio is below it, or its seconds above it.",
         ),
     ] = None,
     memory: Annotated[
         float | None,
-        typer.Option(min=0, max=1e9, metavar="MIB", help="Exit with 1 when ours held more memory than that."),
+        typer.Option(min=0, max=10**9, metavar="MIB", help="Exit with 1 when ours held more memory than that."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not say what is being measured.")] = False,
 ) -> None:

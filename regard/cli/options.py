@@ -26,7 +26,7 @@ def device_name(wanted: str | None) -> str | None:
 
 
 def language_code(code: str | None) -> str | None:
-    from regard.cli.grammar import LANGUAGE
+    from regard.cli.command import LANGUAGE
 
     if code is None or code == "auto" or LANGUAGE.fullmatch(code):
         return code

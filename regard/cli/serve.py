@@ -8,41 +8,21 @@ import shlex
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from regard.cli.grammar import Command
+from regard.cli.command import Command
 from regard.cli.models import model_names
-from regard.cli.options import device_name
+from regard.cli.options import MOST_BEAMS, device_name
 from regard.cli.terminal import Precision, say
 from regard.errors import UserError
-
-if TYPE_CHECKING:
-    from regard.serving.settings import Settings
 
 MODELS, ADDRESS, WHO, HOW_MUCH, OTHER = "Models", "Address", "Who may ask", "How much they may ask for", "Other"
 WHOLE_CACHE = 10_000
 """Sentences that `--translation-cache all` keeps: LibreTranslate's word for it."""
-DAY = 86_400.0
-RANGES: dict[str, tuple[float, float]] = {
-    "workers": (0, 1024),
-    "worker_memory": (0, 1 << 30),
-    "load_timeout": (0.001, DAY),
-    "alternatives_limit": (0, 1 << 30),
-    "char_limit": (1, 1 << 40),
-    "batch_limit": (1, 1 << 30),
-    "req_limit": (1, 1 << 30),
-    "beam_limit": (1, 1000),
-    "text_limit": (1, 1 << 40),
-    "body_limit": (1, 1 << 40),
-    "queue_limit": (1, 1 << 30),
-    "wait_limit": (0.001, DAY),
-    "timeout": (0.001, DAY),
-    "grace": (0, DAY),
-}
-OPEN = {"alternatives_limit", "char_limit", "batch_limit", "req_limit"}
-"""Limits that may be -1, none: LibreTranslate's. Without the others the server could be brought down."""
+DAY = 86_400
+MANY = 1 << 30
 
 
 class Grouped(Command):
@@ -62,6 +42,13 @@ def _option(group: str, help: str, variable: str, *names: str, libre: bool = Fal
     """An option that is also REGARD_<variable> and, where LibreTranslate has it (`libre`), LT_<variable>."""
     variables = [f"REGARD_{variable}", *([f"LT_{variable}"] if libre else [])]
     return typer.Option(*names, help=help, envvar=variables, show_envvar=False, rich_help_panel=group, **more)
+
+
+def _limit(option: str, limit: int) -> int:
+    """-1 means no limit, as in LibreTranslate; 0 would refuse every request."""
+    if limit == 0:
+        raise UserError(f"{option}: wants a whole number of at least 1, or -1 for no limit, given 0")
+    return limit
 
 
 def _port(said: str) -> int:
@@ -99,13 +86,31 @@ def serve(
         Precision, _option(MODELS, "What is computed in; auto is the fastest on the device.", "PRECISION")
     ] = Precision.auto,
     workers: Annotated[
-        int, _option(MODELS, "Processes that own the models; 0 is one a core, up to 4, or one on a GPU.", "WORKERS")
+        int,
+        _option(
+            MODELS,
+            "Processes that own the models; 0 is one a core, up to 4, or one on a GPU.",
+            "WORKERS",
+            min=0,
+            max=1024,
+        ),
     ] = 0,
     worker_memory: Annotated[
-        int, _option(MODELS, "Memory a worker may ask for; 0 is all there is.", "WORKER_MEMORY", metavar="MIB")
+        int,
+        _option(
+            MODELS, "Memory a worker may ask for; 0 is all there is.", "WORKER_MEMORY", metavar="MIB", min=0, max=MANY
+        ),
     ] = 0,
     load_timeout: Annotated[
-        float, _option(MODELS, "A model that takes longer to load is refused.", "LOAD_TIMEOUT", metavar="SECONDS")
+        float,
+        _option(
+            MODELS,
+            "A model that takes longer to load is refused.",
+            "LOAD_TIMEOUT",
+            metavar="SECONDS",
+            min=0.001,
+            max=DAY,
+        ),
     ] = 120.0,
     translation_cache: Annotated[
         str,
@@ -170,35 +175,79 @@ def serve(
         ),
     ] = None,
     char_limit: Annotated[
-        int, _option(HOW_MUCH, "Characters of a request's text; -1 is any.", "CHAR_LIMIT", libre=True)
+        int,
+        _option(
+            HOW_MUCH,
+            "Characters of a request's text; -1 is any.",
+            "CHAR_LIMIT",
+            libre=True,
+            min=-1,
+            max=1 << 40,
+        ),
     ] = 100_000,
-    batch_limit: Annotated[int, _option(HOW_MUCH, "Texts of a request; -1 is any.", "BATCH_LIMIT", libre=True)] = 1000,
+    batch_limit: Annotated[
+        int,
+        _option(HOW_MUCH, "Texts of a request; -1 is any.", "BATCH_LIMIT", libre=True, min=-1, max=MANY),
+    ] = 1000,
     alternatives_limit: Annotated[
-        int, _option(HOW_MUCH, "Alternatives of a translation; -1 is any.", "ALTERNATIVES_LIMIT", libre=True)
+        int,
+        _option(
+            HOW_MUCH, "Alternatives of a translation; -1 is any.", "ALTERNATIVES_LIMIT", libre=True, min=-1, max=MANY
+        ),
     ] = 16,
     req_limit: Annotated[
-        int, _option(HOW_MUCH, "Requests a minute of one key or address; -1 is any.", "REQ_LIMIT", libre=True)
+        int,
+        _option(
+            HOW_MUCH,
+            "Requests a minute of one key or address; -1 is any.",
+            "REQ_LIMIT",
+            libre=True,
+            min=-1,
+            max=MANY,
+        ),
     ] = -1,
-    beam_limit: Annotated[int, _option(HOW_MUCH, "Hypotheses kept while searching.", "BEAM_LIMIT")] = 32,
+    beam_limit: Annotated[
+        int, _option(HOW_MUCH, "Hypotheses kept while searching.", "BEAM_LIMIT", min=1, max=MOST_BEAMS)
+    ] = 32,
     text_limit: Annotated[
-        int, _option(HOW_MUCH, "Bytes of a body that is JSON or a form.", "TEXT_LIMIT", metavar="BYTES")
+        int,
+        _option(HOW_MUCH, "Bytes of a body that is JSON or a form.", "TEXT_LIMIT", metavar="BYTES", min=1, max=1 << 40),
     ] = 1 << 20,
     body_limit: Annotated[
-        int, _option(HOW_MUCH, "Bytes of any other body: pictures, sounds.", "BODY_LIMIT", metavar="BYTES")
+        int,
+        _option(
+            HOW_MUCH, "Bytes of any other body: pictures, sounds.", "BODY_LIMIT", metavar="BYTES", min=1, max=1 << 40
+        ),
     ] = 16 << 20,
     queue_limit: Annotated[
-        int, _option(HOW_MUCH, "Sentences that wait; more are refused until there is room.", "QUEUE_LIMIT")
+        int,
+        _option(HOW_MUCH, "Sentences that wait; more are refused until there is room.", "QUEUE_LIMIT", min=1, max=MANY),
     ] = 4096,
     wait_limit: Annotated[
         float,
-        _option(HOW_MUCH, "A request that would wait longer is refused at once.", "WAIT_LIMIT", metavar="SECONDS"),
+        _option(
+            HOW_MUCH,
+            "A request that would wait longer is refused at once.",
+            "WAIT_LIMIT",
+            metavar="SECONDS",
+            min=0.001,
+            max=DAY,
+        ),
     ] = 20.0,
     timeout: Annotated[
-        float, _option(HOW_MUCH, "A request that takes longer is ended.", "TIMEOUT", metavar="SECONDS")
+        float,
+        _option(HOW_MUCH, "A request that takes longer is ended.", "TIMEOUT", metavar="SECONDS", min=0.001, max=DAY),
     ] = 120.0,
     grace: Annotated[
         float,
-        _option(HOW_MUCH, "What requests under way are given when the server stops.", "GRACE", metavar="SECONDS"),
+        _option(
+            HOW_MUCH,
+            "What requests under way are given when the server stops.",
+            "GRACE",
+            metavar="SECONDS",
+            min=0,
+            max=DAY,
+        ),
     ] = 30.0,
     quiet: Annotated[bool, _option(OTHER, "No line on stderr for each request.", "QUIET", "--quiet", "-q")] = False,
     threads: Annotated[int, typer.Option(hidden=True)] = 0,
@@ -233,11 +282,11 @@ def serve(
         log=not quiet,
         metrics=metrics,
         metrics_token=_token(metrics_token_file),
-        char_limit=char_limit,
-        batch_limit=batch_limit,
+        char_limit=_limit("--char-limit", char_limit),
+        batch_limit=_limit("--batch-limit", batch_limit),
         alternatives_limit=alternatives_limit,
         beam_limit=beam_limit,
-        req_limit=req_limit,
+        req_limit=_limit("--req-limit", req_limit),
         text_limit=text_limit,
         body_limit=body_limit,
         queue_limit=queue_limit,
@@ -246,22 +295,9 @@ def serve(
         grace=grace,
         translation_cache=_cache(translation_cache),
     )
-    check(settings)
-
     from regard.serving.server import serve as run
 
     raise typer.Exit(run(settings, say))
-
-
-def check(settings: Settings) -> None:
-    """Refuses numbers that make no sense, before anything is loaded."""
-    for name, (least, most) in RANGES.items():
-        value = getattr(settings, name)
-        if value > most:
-            raise UserError(f"--{name.replace('_', '-')}: {value:g} is too much; the most is {most:g}")
-        if not value >= least and not (name in OPEN and value == -1):
-            said = f"--{name.replace('_', '-')}: {value:g} is too little; the least is {least:g}"
-            raise UserError(f"{said}, or -1 for no limit" if name in OPEN else said)
 
 
 def _between(models: Sequence[str], codes: str) -> tuple[str, ...]:

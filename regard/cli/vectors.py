@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.grammar import Command
+from regard.cli.command import Command
 from regard.cli.options import LARGEST_SEED, MOST, Device, JsonValue
 from regard.cli.progress import parts_bar
 from regard.cli.terminal import Format, as_json, say, shown
@@ -40,7 +40,9 @@ def train(
     window: Annotated[int, typer.Option(min=1, max=1000, help="How many words to each side are near.")] = 10,
     epochs: Annotated[int, typer.Option(min=1, max=MOST, help="How often all counts are gone through.")] = 15,
     rate: Annotated[float, typer.Option(min=1e-6, max=100, help="The learning rate of AdaGrad.")] = 0.1,
-    x_max: Annotated[float, typer.Option(min=1e-6, max=1e9, help="The count from which on pairs weigh alike.")] = 10.0,
+    x_max: Annotated[
+        float, typer.Option(min=1e-6, max=10**9, help="The count from which on pairs weigh alike.")
+    ] = 10.0,
     cased: Annotated[bool, typer.Option("--cased", help="Keep capitals; else all is made small.")] = False,
     seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="The same seed gives the same vectors.")] = 1,
     device: Device = "auto",

@@ -12,7 +12,7 @@ import pytest
 import typer.main
 
 from regard.cli import app, main
-from regard.cli.grammar import OLD, Command
+from regard.cli.command import OLD, Command
 from regard.errors import UserError
 
 ROOT = Path(__file__).parents[2]

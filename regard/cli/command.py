@@ -1,8 +1,9 @@
-"""The grammar that all commands share, in one place: arguments are rewritten before they are parsed.
+"""The command class that every command uses: shared options, renamed options, error messages.
 
 - The model is the first argument, or `-m MODEL`.
 - `--json` is `--format json`.
-- Older spellings are still understood, and one line on stderr says the new one.
+- Old option names still work; a line on stderr gives the new name.
+- A wrong value is reported in the words that recipe keys use: what was expected, what was given.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import typing
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import cache
@@ -21,9 +23,10 @@ from typer.core import TyperCommand
 
 from regard.cli.terminal import say
 from regard.errors import UserError
+from regard.setting import NAMES, Setting, shown
 
 LANGUAGE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
-"""A language code as BCP 47 writes it: fr, zh-Hans, pt_BR."""
+"""A BCP 47 language code: fr, zh-Hans, pt_BR."""
 
 
 def _always(value: str) -> bool:
@@ -37,7 +40,7 @@ def _names_a_model(value: str) -> bool:
 
 
 class Renamed(NamedTuple):
-    """What an option is called now. Where its old name means something else today, `meant` tells by the value."""
+    """The new name of an option. `meant` decides by the value, where the old name now has another meaning."""
 
     new: str
     meant: Callable[[str], bool] = _always
@@ -54,14 +57,14 @@ OLD: dict[str, dict[str, Renamed]] = {
     "bench": {"--json": Renamed("--output", lambda value: value.endswith(".json"))},
     "vectors train": {"--out": OUTPUT},
 }
-"""Old spellings by command."""
+"""Old option names by command."""
 
 
 def _shared(
     model: Annotated[str | None, typer.Option("--model", "-m", metavar="MODEL")] = None,
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
-    """The options that `Command` adds to commands."""
+    """Declares the options that `Command` adds."""
 
 
 @cache
@@ -75,7 +78,7 @@ def _shared_options() -> dict[str, Any]:
 
 
 class Command(TyperCommand):
-    """A command of ours: the shared options, the old spellings, and no number that is not one."""
+    """A typer command with the shared options, old option names and our error messages."""
 
     def __init__(self, name: str | None, **settings: Any) -> None:
         super().__init__(name, **settings)
@@ -87,7 +90,8 @@ class Command(TyperCommand):
             self.params.insert(names.index("format") + 1, _shared_options()["json"])
         if self._takes_model:
             option = copy(_shared_options()["model"])
-            option.rich_help_panel = getattr(arguments["model"], "rich_help_panel", None)
+            first: Any = arguments["model"]
+            option.rich_help_panel = first.rich_help_panel
             option.help = "The same as the first argument." if self._takes_one else "The same; may be repeated."
             self.params.insert(len(arguments), option)
 
@@ -95,20 +99,40 @@ class Command(TyperCommand):
         if not ctx.resilient_parsing:
             path = ctx.command_path.split(" ", 1)[-1]
             args = self._rewritten(args, OLD.get(path, {}))
-        rest = super().parse_args(ctx, args)
-        params: list[Any] = list(self.params)
-        for option in params:
+        given = list(args)
+        try:
+            rest = super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            if error.param is not None and (kind := self._number_type(error.param.name)):
+                raise self._wrong_number(ctx, error.param, kind, given) from None
+            raise
+        for option in self.params:
             value = ctx.params.get(option.name)
             if isinstance(value, float) and not math.isfinite(value):
-                raise typer.BadParameter(f"{value} is not a finite number", ctx=ctx, param=option)
+                raise self._wrong_number(ctx, option, float, given)
         return rest
+
+    def _number_type(self, name: str | None) -> type | None:
+        """int or float where the parameter is a number."""
+        hint = typing.get_type_hints(self.callback).get(name or "")
+        return next((kind for kind in (int, float) if kind in (hint, *typing.get_args(hint))), None)
+
+    def _wrong_number(self, ctx: Any, option: Any, kind: type, args: Sequence[str]) -> typer.BadParameter:
+        limits = Setting("", ge=option.min, le=option.max).range
+        typed = [value for name, value in self._split(args, {}) if name in option.opts]
+        value = str(typed[-1] if typed else option.value_from_envvar(ctx))
+        variables = [option.envvar] if isinstance(option.envvar, str) else option.envvar or []
+        where = "" if typed else "".join(f" by {name}" for name in variables if os.environ.get(name))
+        given = value if re.fullmatch(r"-?[0-9.]{1,40}", value) else shown(value)
+        wanted = f"wants {NAMES[kind]} {limits}".rstrip()
+        return typer.BadParameter(f"{wanted}, given {given}{where}", ctx=ctx, param=option)
 
     def _rewritten(self, args: Sequence[str], old: dict[str, Renamed]) -> list[str]:
         models: list[str] = []
         found: list[str] = []
         for name, value in self._split(args, old):
             if name in old and value is not None and old[name].meant(value):
-                _tell(f"{name} is now {old[name].new}")
+                _warn(f"{name} is now {old[name].new}")
                 found += [old[name].new, value]
             elif self._takes_model and name in ("-m", "--model") and value is not None:
                 models.append(value)
@@ -121,9 +145,9 @@ class Command(TyperCommand):
         return [*models, *found]
 
     def _split(self, args: Sequence[str], old: dict[str, Renamed]) -> Iterator[tuple[str | None, str | None]]:
-        """Pairs of an option and its value; an option without one, or an argument, has None for the other."""
-        options = [option for option in self.params if option.param_type_name == "option"]
-        valued = {name for option in options if not getattr(option, "is_flag", False) for name in option.opts}
+        """Pairs of option and value; None stands for the value of a flag and for the option of an argument."""
+        options: list[Any] = [option for option in self.params if option.param_type_name == "option"]
+        valued = {name for option in options if not option.is_flag for name in option.opts}
         words = list(args)
         while words:
             word = words.pop(0)
@@ -151,20 +175,15 @@ class Command(TyperCommand):
                 yield None, word
 
 
-def _tell(message: str) -> None:
-    if os.environ.get("RANK", "0") == "0":  # of torchrun's processes only the first speaks
+def _warn(message: str) -> None:
+    if os.environ.get("RANK", "0") == "0":  # one line, not one per torchrun process
         say(message)
 
 
 def in_one_line(error: Any) -> str:
-    """What the parser has to say against the arguments, and whose help says more."""
+    """A parser error as one line that ends with the help to read."""
     message = " ".join(error.format_message().split()).rstrip(".")
     message = message.replace("Value error, ", "")
-    message = re.sub(r"^Invalid value for '([^']*)': ", r"\1: ", message)
+    message = re.sub(r"^Invalid value for '([^']*)'( / '[^']*')*: ", r"\1: ", message)
     path = error.ctx.command_path if error.ctx else "regard"
-    return f"{message}{_range_of(getattr(error, 'param', None))}; see: {path} --help"
-
-
-def _range_of(option: Any) -> str:
-    low, high = (getattr(option, end, getattr(getattr(option, "type", None), end, None)) for end in ("min", "max"))
-    return f" (from {low:,} to {high:,})" if low is not None and high is not None else ""
+    return f"{message}; see: {path} --help"
