@@ -169,7 +169,7 @@ class Tokenizer(TypedDict, total=False):
 
 class Input(TypedDict, total=False):
     size: Annotated[int, Setting("Side of pictures in pixels; 0: that of the training pictures.", ge=0, le=1024)]
-    channels: Annotated[int, Setting("1 is grey, 3 is colour; 0: as the training pictures are.", ge=0, le=3)]
+    channels: Annotated[int, Setting("1: grey, 3: colour, 0: as in the training pictures.", choices=(0, 1, 3))]
     rate: Annotated[int, Setting("Samples of sound per second; 0: that of the training recordings.", ge=0, le=192_000)]
     columns: Annotated[list[str], Setting("Columns of a series that are read; empty: all.")]
 

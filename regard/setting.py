@@ -31,7 +31,7 @@ class Setting:
     gt: float | None = None
     le: float | None = None
     lt: float | None = None
-    choices: tuple[str, ...] = ()
+    choices: tuple[str | int, ...] = ()
     family: str = ""
     """The choices are the kinds in this folder, such as `layers/cell`."""
     keys: type | None = None
@@ -47,7 +47,7 @@ class Setting:
 
     @property
     def options(self) -> list[str]:
-        return registry.kinds(self.family) if self.family else list(self.choices)
+        return registry.kinds(self.family) if self.family else list(map(str, self.choices))
 
     def allows(self, number: float) -> bool:
         return (

@@ -154,7 +154,8 @@ def _way(kind: Any, key: Key) -> dict[str, Any]:
         return {"type": "string"} | ({"enum": key.setting.options} if key.setting.options else {})
     if kind is bool:
         return {"type": "boolean"}
-    return {"type": "integer" if kind is int else "number"} | _limits(key.setting)
+    choices = {"enum": list(key.setting.choices)} if key.setting.choices else {}
+    return {"type": "integer" if kind is int else "number"} | _limits(key.setting) | choices
 
 
 def _limits(setting: Setting) -> dict[str, float]:

@@ -10,7 +10,7 @@ import typer
 
 from regard.cli.options import MOST, Beam, Device, LengthPenalty, MaxLength, Model
 from regard.cli.terminal import one_line, say
-from regard.errors import UserError
+from regard.errors import UserError, suggestion
 
 if TYPE_CHECKING:
     from regard.inspection.shown import Shown
@@ -78,6 +78,8 @@ def inspect(
     """See what a model did with a sentence or a picture: where it looked, what it searched, what its gates did."""
     if output.suffix.lower() not in ENDINGS:
         raise UserError(f"{output}: what is written ends in {', '.join(ENDINGS)}; give it such a name")
+    if view and view not in VIEWS:
+        raise UserError(f"--view: no view '{view}'{suggestion(view, VIEWS)}")
     from regard.looking import inspect as look
     from regard.storage import write_file
 

@@ -27,6 +27,7 @@ def read_parts(data: Data) -> Parts:
 
     With `folds` the examples are dealt into so many piles, and pile `fold` is the test.
     """
+    check_folds(data)
     form = make_format(data)
     found = Parts(form.read(_files(data.train), "train"))
     if not found.train:
@@ -37,8 +38,8 @@ def read_parts(data: Data) -> Parts:
     if data.test or made:
         found.test = form.read(_files(data.test), "test")
     if data.folds:
-        if not 2 <= data.folds <= len(found.train) or not 0 <= data.fold < data.folds:
-            raise UserError(f"data.fold: {data.fold} of {data.folds} folds; use 0 to folds - 1, and at least 2 folds")
+        if data.folds > len(found.train):
+            raise UserError(f"data.folds: {data.folds} folds of {len(found.train)} examples; use fewer folds")
         dealt = _shuffled(len(found.train), 0)
         tested = np.zeros(len(dealt), dtype=bool)
         tested[dealt[data.fold :: data.folds]] = True
@@ -57,8 +58,17 @@ def read_parts(data: Data) -> Parts:
 
 def check_parts(data: Data) -> None:
     """Refuses a format or files that are not there, without reading anything."""
+    check_folds(data)
     make_format(data)
     _files([*data.train, *data.valid, *data.test])
+
+
+def check_folds(data: Data) -> None:
+    if data.folds == 1:
+        raise UserError("data.folds: one fold leaves nothing to train on; use 2 or more, or 0 for no cross-validation")
+    if data.fold and data.fold >= data.folds:
+        most = f"use 0 to {data.folds - 1}" if data.folds else "set data.folds to cross-validate"
+        raise UserError(f"data.fold: no fold {data.fold} of {data.folds} folds; {most}")
 
 
 def make_format(data: Data) -> Format:

@@ -20,6 +20,7 @@ from regard.config import Recipe
 from regard.data.codec import Codec, Pair
 from regard.data.examples import Coded, ExampleBatches, collate, pad_arrays
 from regard.data.format._base import Example
+from regard.data.input import check_keys
 from regard.data.input._base import Raw
 from regard.data.splitting import Parts, check_parts, read_parts
 from regard.data.tokenizer import settled as settled_tokenizer
@@ -113,6 +114,7 @@ class ExampleTask(Task):
 
     @classmethod
     def settle(cls, recipe: Recipe) -> Recipe:
+        check_keys(recipe.input, cls.input_kind(recipe))
         check_parts(recipe.data)
         return recipe
 

@@ -13,6 +13,7 @@ from regard.config import Recipe
 from regard.data.codec import Pair
 from regard.data.examples import Coded, collate
 from regard.data.format._base import Example
+from regard.data.input import check_keys
 from regard.data.input._given import SeriesLike
 from regard.data.input.series import Series
 from regard.data.splitting import read_parts
@@ -72,6 +73,7 @@ class Forecaster(ExampleTask):
     @classmethod
     def settle(cls, recipe: Recipe) -> Recipe:
         """Files named for training alone are cut by time into all three parts; the columns' names are kept."""
+        check_keys(recipe.input, cls.input_kind(recipe))
         files = recipe.data
         data = replace(files, valid=files.valid or files.train, test=files.test or files.train, hold_out_valid=0)
         if data.folds or data.hold_out_test:

@@ -21,6 +21,7 @@ from regard.config import Recipe
 from regard.data import tokenizer as tokenizers
 from regard.data.examples import Coded, ExampleBatches, pad_arrays
 from regard.data.format._base import Example
+from regard.data.input import check_keys
 from regard.data.input.text import PlainText
 from regard.data.music import bar_of, tidy
 from regard.data.normalise import as_written, normalise
@@ -73,6 +74,7 @@ class Generator(Task):
 
     @classmethod
     def settle(cls, recipe: Recipe) -> Recipe:
+        check_keys(recipe.input, "text")
         if recipe.data.max_length < 2:
             raise UserError(f"data.max_length: a window of {recipe.data.max_length} shows no text; use 2 or more")
         _read(recipe)

@@ -20,6 +20,7 @@ from regard.data.batching import Batches, pad, sorted_batches
 from regard.data.corpus.preparing import named_pairs, prepare, training_pairs
 from regard.data.corpus.reading import Pair
 from regard.data.flat import Sentences
+from regard.data.input import check_keys
 from regard.data.input.text import PlainText
 from regard.data.normalise import plain
 from regard.data.tokenizer._base import Tokenizer
@@ -67,6 +68,7 @@ class Translator(Task):
 
     @classmethod
     def settle(cls, recipe: Recipe) -> Recipe:
+        check_keys(recipe.input, "text")
         if not recipe.data.source and not recipe.data.format:
             raise UserError("data.source: nothing to train on; give --source FILE and --target FILE, or a recipe")
         training_pairs(recipe.data)  # files that are not there are refused

@@ -49,8 +49,6 @@ def test_a_clip_is_its_frames_as_images() -> None:
 def test_what_is_no_clip_is_refused() -> None:
     with pytest.raises(UserError, match="clip 2 is no array of frames"):
         Clip.fit([random_clips(2)[0], np.zeros((4, 4), np.uint8)], seed=1)
-    with pytest.raises(UserError, match="no key 'sise'; did you mean 'size'"):
-        Clip.fit(random_clips(2), seed=1, sise=4)
 
 
 @pytest.mark.parametrize("channels", [1, 3])

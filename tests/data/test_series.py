@@ -85,8 +85,6 @@ def test_series_that_do_not_belong_together_are_refused() -> None:
         Series.fit([one], seed=1, columns=["a"])
     with pytest.raises(UserError, match="no steps"):
         Series.fit([one[:0]], seed=1)
-    with pytest.raises(UserError, match="no key 'colums'; did you mean 'columns'"):
-        Series.fit([one], seed=1, colums=["a", "b"])
     with pytest.raises(UserError, match="steps of 2 numbers"):
         Series.fit([one], seed=1).encode(other)
 

@@ -47,13 +47,9 @@ def test_a_saved_input_comes_back_and_a_damaged_one_is_refused() -> None:
             SoundInput.from_files({"input.json": wrong})
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [({"rate": 100}, "input.rate: a rate of 100"), ({"rat": 8000}, "no key 'rat'; did you mean 'rate'")],
-)
-def test_odd_options_are_refused(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(UserError, match=said):
-        SoundInput.fit([Sound(np.zeros(4, np.float32), 8000)], seed=1, **options)
+def test_a_rate_out_of_range_is_refused() -> None:
+    with pytest.raises(UserError, match="input.rate: a rate of 100"):
+        SoundInput.fit([Sound(np.zeros(4, np.float32), 8000)], seed=1, rate=100)
 
 
 @pytest.mark.parametrize(("rate", "wanted"), [(44100, 8000), (8000, 44100), (16000, 8000), (8000, 11025), (8000, 7999)])

@@ -47,12 +47,12 @@ class Clip(Input):
         self.image = image
 
     @classmethod
-    def fit(cls, raws: Sequence[Any], *, seed: int, **options: Any) -> Clip:
-        """The keys of an image: `size` and `channels`; 0 takes those of the training clips."""
+    def fit(cls, raws: Sequence[Any], *, seed: int, size: int = 0, channels: int = 0) -> Clip:
+        """`size` and `channels` are those of an image; 0 takes those of the training clips."""
         for number, raw in enumerate(raws, 1):
             if not isinstance(raw, np.ndarray) or raw.ndim != 4 or not len(raw):
                 raise UserError(f"data.train: clip {number} is no array of frames (T, height, width, 1 or 3)")
-        return cls(Image.fit(list(chain.from_iterable(raws)), seed=seed, **options))
+        return cls(Image.fit(list(chain.from_iterable(raws)), seed=seed, size=size, channels=channels))
 
     @classmethod
     def from_files(cls, files: Mapping[str, bytes]) -> Clip:

@@ -15,7 +15,7 @@ from jaxtyping import Float32, UInt8
 from regard.data.input._base import Input
 from regard.data.input._given import CONTENT, FILES, as_array, is_array, read_named, refused
 from regard.data.picture import Pixels, decode_picture, pixels_of_image, read_picture
-from regard.errors import UserError, suggestion
+from regard.errors import UserError
 
 __all__ = ["Image"]
 
@@ -41,10 +41,8 @@ class Image(Input):
         self._values = np.stack([(shades - m) / s for m, s in zip(self.mean, self.spread)]).astype(np.float32)
 
     @classmethod
-    def fit(cls, raws: Sequence[Any], *, seed: int, size: int = 0, channels: int = 0, **unknown: Any) -> Image:
+    def fit(cls, raws: Sequence[Any], *, seed: int, size: int = 0, channels: int = 0) -> Image:
         """With `size` or `channels` 0, those of the training images are taken; 1 channel is grey, 3 are colours."""
-        for name in unknown:
-            raise UserError(f"input: no key '{name}'{suggestion(name, ['size', 'channels'])}")
         if not isinstance(size, int) or not 0 <= size <= LARGEST:
             raise UserError(f"input.size: wants pixels, 1 to {LARGEST}, or 0 for those of the images; not {size!r}")
         if channels not in (0, 1, 3):

@@ -53,10 +53,8 @@ class Series(Input):
         self.columns = list(columns)
 
     @classmethod
-    def fit(cls, raws: Sequence[np.ndarray], *, seed: int, columns: Sequence[str] = (), **unknown: Any) -> Series:
+    def fit(cls, raws: Sequence[np.ndarray], *, seed: int, columns: Sequence[str] = ()) -> Series:
         """`columns` names the features, for files that are read later; `seed` changes nothing."""
-        for name in unknown:
-            raise UserError(f"input: no key '{name}'{suggestion(name, ['columns'])}")
         if not raws or not sum(len(raw) for raw in raws):
             raise UserError("input: no steps of any series to learn the means from")
         features = raws[0].shape[1]

@@ -15,7 +15,7 @@ import numpy as np
 from regard.data.bounded import read_bytes
 from regard.data.input._base import Input
 from regard.data.input._given import CONTENT, FILES, as_array, is_array, read_named, refused
-from regard.errors import UserError, suggestion
+from regard.errors import UserError
 
 __all__ = ["SoundInput", "Sound", "read_sound", "resampled"]
 
@@ -55,10 +55,8 @@ class SoundInput(Input):
         self.rate = rate
 
     @classmethod
-    def fit(cls, raws: Sequence[Sound], *, seed: int, rate: int = 0, **unknown: Any) -> SoundInput:
+    def fit(cls, raws: Sequence[Sound], *, seed: int, rate: int = 0) -> SoundInput:
         """A `rate` of 0 is the one that most training recordings have, of equals the lowest; `seed` changes nothing."""
-        for name in unknown:
-            raise UserError(f"input: no key '{name}'{suggestion(name, ['rate'])}")
         if not raws:
             raise UserError("input: no recordings to learn the rate from")
         counts = Counter(raw.rate for raw in raws)
