@@ -23,17 +23,18 @@ Pairs = tuple[list[str], list[str]]
 File = str | Path
 
 FORMATS = {
-    "classify": {"text": "labelled_table", "image": "image_folder", "series": "uea"},
+    "classify": {"text": "labelled_table", "image": "image_folder", "series": "uea", "clip": "clip_folder"},
     "tag": {"text": "conll"},
     "fill": {"text": "plain_lines"},
     "generate": {"": "running_text"},
     "caption": {"image": "captions"},
     "transcribe": {"sound": "spoken"},
     "forecast": {"series": "table"},
+    "track": {"clip": "tracks"},
 }
 """How files are read for a model that was trained on made data, by its task and what it reads."""
-WHOLE: dict[str, dict[str, Any]] = {"running_text": {"share": 1.0}, "table": {"borders": []}}
-"""Formats that cut a file into parts: a file that is named to be evaluated counts whole."""
+TABLES = {"labelled_lines": "labelled_table", "spoken": "transcripts"}
+"""The format that reads a .tsv of labels, for models whose own format has the labels elsewhere."""
 
 
 @overload
@@ -121,15 +122,14 @@ def read_examples(task: Task, files: Sequence[Path], settings: Sequence[str] = (
     recipe = task.recipe
     format = dict(recipe.data.format)
     kind = str(format.get("kind", ""))
-    tables = all(".tsv" in file.suffixes[-2:] for file in files)
+    table = any(".tsv" in file.suffixes[-2:] for file in files)
     if not kind or kind.startswith("made_"):
         marked = {name: value for name, value in format.items() if name == "mark"}
         format = {"kind": _usual_format(task, kind)} | marked
-    elif kind == "labelled_lines" and tables:
-        format = {"kind": "labelled_table"}
-    format |= WHOLE.get(str(format["kind"]), {})
+    if table and format["kind"] in TABLES:
+        format = {"kind": TABLES[str(format["kind"])]}
     data = apply_overrides(replace(recipe, data=replace(recipe.data, format=format)), settings).data
-    examples = make_format(data).read(list(files), "test")
+    examples = make_format(data).read(list(files), "all")
     if not examples:
         raise UserError(f"no examples in {', '.join(map(str, files))}, read as {data.format.get('kind')}")
     return examples

@@ -99,6 +99,55 @@ def captions(folder: Path, model) -> list[Path]:
     return [folder / "t.zip", folder / "t.tsv"]
 
 
+def transcripts(folder: Path, model) -> list[Path]:
+    (place,) = sounds(folder, model)
+    (folder / "t.tsv").write_text("0_anna_0.wav\tone low\n1_anna_0.wav\tone high\n", encoding="utf-8")
+    return [place, folder / "t.tsv"]
+
+
+def digits_of_any_index(folder: Path, model) -> list[Path]:
+    (place,) = sounds(folder, model)
+    for digit in (0, 1):
+        (place / f"{digit}_anna_0.wav").rename(place / f"{digit}_anna_{40 + digit}.wav")
+    return [place]
+
+
+def clip() -> bytes:
+    pictures = [Image.new("L", (16, 16), 10 * number) for number in range(4)]
+    file = io.BytesIO()
+    pictures[0].save(file, format="GIF", save_all=True, append_images=pictures[1:])
+    return file.getvalue()
+
+
+def tracks(folder: Path, model) -> list[Path]:
+    with zipfile.ZipFile(folder / "t.zip", "w") as archive:
+        archive.writestr("one.gif", clip())
+    rows = [f"one.gif,{frame},0.5,{frame / 10}" for frame in range(1, 5)]
+    (folder / "t.csv").write_text("\n".join(["clip,frame,x,y", *rows]), encoding="utf-8")
+    return [folder / "t.zip", folder / "t.csv"]
+
+
+def clips(folder: Path, model) -> list[Path]:
+    with zipfile.ZipFile(folder / "t.zip", "w") as archive:
+        for label in model.labels.names:
+            archive.writestr(f"{label}/one.gif", clip())
+    return [folder / "t.zip"]
+
+
+def motions(folder: Path, model) -> list[Path]:
+    features = model.pair.input.sizes()["features"]
+    labels = [name.replace(" ", "_") for name in model.labels.names]
+    values = ":".join(",".join(f"{np.sin(t / 3 + i):.3f}" for t in range(20)) for i in range(features))
+    lines = [f"@classLabel true {' '.join(labels)}", "@data", *(f"{values}:{label}" for label in labels)]
+    (folder / "t.ts").write_text("\n".join(lines), encoding="utf-8")
+    return [folder / "t.ts"]
+
+
+def pieces(folder: Path, model) -> list[Path]:
+    (folder / "t.json").write_text(json.dumps([[[60, 64], [62, 65]] * 8]), encoding="utf-8")
+    return [folder / "t.json"]
+
+
 EVERY = [
     ("sentiment-lstm", sentiment, "accuracy"),
     ("entities-bilstm", tags, "f1"),
@@ -106,11 +155,19 @@ EVERY = [
     ("char-rnn-shakespeare", lines, "perplexity"),
     ("forecast-airline", series, "mse"),
     ("speech-digits", sounds, "loss"),
+    ("speech-digits", digits_of_any_index, "loss"),
+    ("speech-digits", transcripts, "loss"),
+    ("track-clips", tracks, "error"),
+    ("activity-clips", clips, "accuracy"),
+    ("activity-watch", motions, "accuracy"),
+    ("music-lstm", pieces, "loss"),
     ("caption-attention", captions, "loss"),
 ]
 
 
-@pytest.mark.parametrize(("recipe", "files", "score"), EVERY, ids=[name for name, _, _ in EVERY])
+@pytest.mark.parametrize(
+    ("recipe", "files", "score"), EVERY, ids=[f"{name} {files.__name__}" for name, files, _ in EVERY]
+)
 def test_every_task_is_evaluated_on_labelled_files(recipe, files, score, trained, tmp_path, monkeypatch, capfd):
     run = trained(recipe)
     model = regard.load(run, device="cpu")
@@ -174,12 +231,6 @@ def test_without_files(trained, tmp_path, monkeypatch, capfd):
         regard.evaluate(regard.load(run, device="cpu"))
     with pytest.raises(UserError, match="beam: only translators"):
         regard.evaluate(run, sentiment(tmp_path, regard.load(run))[0], beam=2)
-
-
-def test_a_task_without_a_file_format_says_so(trained, tmp_path):
-    (tmp_path / "x.gif").write_bytes(b"GIF")
-    with pytest.raises(UserError, match="no file format of that kind"):
-        regard.evaluate(trained("track-clips"), tmp_path / "x.gif")
 
 
 # --------------------------------------------------------------------------------------------- Moses-tokenised BLEU

@@ -294,10 +294,10 @@ def test_pictures_may_lie_deeper_and_in_a_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "said, pictures, line",
     [
-        ("z.jpg\tA dog .\n", None, "speaks of 'z.jpg', which is not in"),
+        ("z.jpg\tA dog .\n", None, "names 'z.jpg', which is not in"),
         ("a.jpg\n", None, "line 1: has 1 column(s), but column 2 is wanted"),
         ("", None, "the corpus is empty"),
-        (SAID, {}, "speaks of 'b.jpg'"),
+        (SAID, {}, "names 'b.jpg'"),
         (SAID, {"b.jpg": b"x"}, "train.zip: 'b.jpg': is no picture"),
     ],
 )
@@ -310,7 +310,7 @@ def test_what_is_wrong_with_captions(said: str, pictures: dict[str, bytes] | Non
 def test_captions_want_one_file_of_each(tmp_path: Path) -> None:
     files = captioned(tmp_path)
     for wrong in ([], files[:1], files[1:], [*files, files[0]]):
-        with pytest.raises(UserError, match="captions wants two files a part"):
+        with pytest.raises(UserError, match="captions reads two files per part"):
             Captions().read(wrong, "train")
 
 

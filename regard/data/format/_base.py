@@ -20,4 +20,7 @@ class Format(ABC):
 
     @abstractmethod
     def read(self, files: Sequence[Path], part: str) -> list[Example]:
-        """The examples of a part: "train", "valid" or "test". A format that makes its own is given no files."""
+        """The examples of a part: "train", "valid" or "test", or "all" that the files hold (a user's own test files).
+
+        A format that makes its own examples is given no files.
+        """

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from regard.data.archive import open_archive
 from regard.data.corpus.reading import read_pairs
 from regard.data.format._base import Example, Format
+from regard.data.format._labelled_files import archive_and_table, open_labelled
 from regard.data.format._pictures import Pictures
-from regard.errors import UserError
 
 __all__ = ["Captions"]
 
@@ -22,21 +21,15 @@ class Captions(Format):
         self.pictures = Pictures(shrink)
 
     def read(self, files: Sequence[Path], part: str) -> list[Example]:
-        tables = [file for file in files if ".tsv" in file.suffixes[-2:]]
-        archives = [file for file in files if file not in tables]
-        if len(tables) != 1 or len(archives) != 1:
-            raise UserError("data.format: captions wants two files a part, such as train.zip and train.captions.tsv.gz")
+        pictures, table = archive_and_table(files, ".tsv", "captions")
         said: dict[str, list[str]] = {}
-        for name, caption in read_pairs(tables, [], kept=True):
+        for name, caption in read_pairs([table], [], kept=True):
             if caption.strip():
                 said.setdefault(name, []).append(caption.strip())
         examples: list[Example] = []
-        with open_archive(archives[0]) as archive:
-            paths = {PurePosixPath(path).name: path for path in archive.names}
+        with open_labelled(pictures, table) as labelled:
             for name, captions in said.items():
-                if name not in paths:
-                    raise UserError(f"{tables[0]}: speaks of {name!r}, which is not in {archives[0]}; add it")
-                pixels = self.pictures.read(archive, paths[name])
+                pixels = self.pictures.read(labelled.archive, labelled.path(name))
                 targets = captions if part == "train" else [captions]
                 examples += [Example(pixels, target) for target in targets]
         return examples

@@ -1,4 +1,5 @@
 """Chorales as `{"train": [piece, ...], "valid": ..., "test": ...}`: a piece is a list of steps, a step one of pitches.
+A file may also hold a list of pieces alone, all of the part that it is named for.
 
 That is how the JSB Chorales are published (JSON, packed with gzip or not). Published likelihoods are of the file in
 steps of a quarter, whose pieces have all been brought to C. A piece becomes one line of text, see data/music.py.
@@ -52,9 +53,15 @@ def _pieces(file: Path, part: str) -> list[Piece]:
         found = json.loads(read_text(file, BYTES, UNPACKED))
     except (ValueError, RecursionError) as error:
         raise UserError(f"{file}: is not JSON ({error}); check the file") from None
-    if not isinstance(found, dict) or not isinstance(found.get(part), list):
+    parts = found if isinstance(found, dict) else {"": found} if isinstance(found, list) and found else {}
+    chosen = [name for name in parts if part == "all" or name in ("", part)]
+    if not chosen or not all(isinstance(parts[name], list) for name in chosen):
         raise UserError(f'{file}: has no list of pieces called "{part}"; check the file')
-    return [_piece(piece, f'{file}, "{part}", piece {number}') for number, piece in enumerate(found[part], 1)]
+    return [
+        _piece(piece, f'{file}, "{name}", piece {number}' if name else f"{file}, piece {number}")
+        for name in chosen
+        for number, piece in enumerate(parts[name], 1)
+    ]
 
 
 def _piece(given: Any, where: str) -> Piece:

@@ -32,7 +32,7 @@ class RunningText(Format):
     def _part(self, file: Path, part: str) -> str:
         text = read_text(file, BYTES, UNPACKED)
         cut = int(len(text) * self.share)
-        found = text if self.share == 1 else text[:cut] if part == "train" else text[cut:]
+        found = text if self.share == 1 or part == "all" else text[:cut] if part == "train" else text[cut:]
         if not found.strip():
             raise UserError(f"{file}: too little text for the part '{part}'; add some, or change data.format.share")
         return found

@@ -66,12 +66,12 @@ class Skeleton(Format):
                 raise UserError(f"data.format: subject {both[0]} is in {one} and in {other}; take it out of one")
 
     def read(self, files: Sequence[Path], part: str) -> list[Example]:
-        wanted = self.subjects[part]
+        subjects = self.subjects.get(part)  # None: all of them
         examples = []
         for file in files:
             performances = groupby(_rows(file), key=lambda row: row[0][:3])
             for (action, subject, _), rows in performances:
-                if subject not in wanted:
+                if subjects is not None and subject not in subjects:
                     continue
                 joints = np.array([values for _, values in rows])
                 joints = joints.reshape(-1, JOINTS, 4)[..., :3]

@@ -63,14 +63,14 @@ class Spoken(Format):
         if not recordings:
             raise UserError(f"{', '.join(names)}: no recordings called DIGIT_SPEAKER_INDEX.wav")
         speakers = {recording.speaker for recording in recordings}
-        if self.unseen and self.unseen not in speakers:
+        if part != "all" and self.unseen and self.unseen not in speakers:
             raise UserError(f"data.format.unseen: no speaker '{self.unseen}'{suggestion(self.unseen, speakers)}")
-        chosen = [recording for recording in recordings if self._part(recording) == part]
+        chosen = [recording for recording in recordings if part in ("all", self._part(recording))]
         if not chosen:
             raise UserError(f"{', '.join(names)}: no recordings for the part '{part}' (index 0-4 test, 5-9 valid)")
         if self.join == 1:
             return [Example(recording.sound, DIGITS[recording.digit]) for recording in chosen]
-        return self._joined(chosen, random_for(self.seed, part))
+        return self._joined(chosen, random_for(self.seed, "test" if part == "all" else part))
 
     def _part(self, recording: Recording) -> str:
         if self.unseen and recording.speaker == self.unseen:

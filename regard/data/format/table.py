@@ -39,13 +39,13 @@ class Table(Format):
         self.columns, self.borders = list(columns), list(borders)
 
     def read(self, files: Sequence[Path], part: str) -> list[Example]:
-        examples = [self._read(file, PARTS.index(part)) for file in files]
+        examples = [self._read(file, part) for file in files]
         for file, example in zip(files, examples):
             if example.target.columns != examples[0].target.columns:
                 raise UserError(f"{file}: has other columns than {files[0]}; name those that both have in data.format")
         return [example for example in examples if len(example.input) > example.target.begin]
 
-    def _read(self, file: Path, part: int) -> Example:
+    def _read(self, file: Path, part: str) -> Example:
         table = read_table(file)
         for name in self.columns:
             if name not in table.columns:
@@ -55,11 +55,12 @@ class Table(Format):
         begin, end = self._rows(len(values), part, file)
         return Example(values[:end], Span(begin, tuple(columns)))
 
-    def _rows(self, rows: int, part: int, file: Path) -> tuple[int, int]:
-        if not self.borders:
+    def _rows(self, rows: int, part: str, file: Path) -> tuple[int, int]:
+        if not self.borders or part == "all":
             return 0, rows
         each = [rows * size for size in self.borders] if self.shares else self.borders
         ends = np.cumsum([0, *each])
         if ends[-1] > rows * (1 + 1e-9):
             raise UserError(f"{file}: has {rows:,} rows, but data.format.borders asks for {int(ends[-1]):,}")
-        return round(ends[part]), round(ends[part + 1])
+        place = PARTS.index(part)
+        return round(ends[place]), round(ends[place + 1])

@@ -1,0 +1,35 @@
+"""Clips sorted into folders: CLASS/name.gif in a zip file or in a folder; the folder's name is the class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+from regard.data.archive import open_archive
+from regard.data.format._base import Example, Format
+from regard.data.format._clips import Clips
+from regard.errors import UserError
+
+__all__ = ["ClipFolder"]
+
+
+class ClipFolder(Format):
+    """Every animated GIF with the name of its folder. Other files are ignored."""
+
+    def __init__(self, shrink: int = 256) -> None:
+        """Scales larger frames to a short side of `shrink` pixels; 0: never."""
+        self.shrink = shrink
+
+    def read(self, files: Sequence[Path], part: str) -> list[Example]:
+        clips, examples = Clips(self.shrink), []
+        for file in files:
+            with open_archive(file) as archive:
+                names = [name for name in archive.names if name.lower().endswith(".gif")]
+                if not names:
+                    raise UserError(f"{file}: there are no clips in it; name them CLASS/name.gif")
+                for name in names:
+                    label = PurePosixPath(name).parent.name
+                    if not label:
+                        raise UserError(f"{archive.where(name)} is in no folder; put it into one named after its class")
+                    examples.append(Example(clips.read(archive, name), label))
+        return examples
