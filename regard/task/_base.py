@@ -20,9 +20,10 @@ from regard.config import Recipe
 from regard.data.codec import Codec, Pair
 from regard.data.examples import Coded, ExampleBatches, collate, pad_arrays
 from regard.data.format._base import Example
-from regard.data.input import check_keys
 from regard.data.input._base import Raw
+from regard.data.input._checks import check_keys, check_kind
 from regard.data.splitting import Parts, check_parts, read_parts
+from regard.data.target._base import check_target
 from regard.data.tokenizer import settled as settled_tokenizer
 from regard.types import Batch, BatchStream, Validation
 
@@ -143,6 +144,8 @@ class ExampleTask(Task):
         kind = cls.input_kind(recipe)
         if known and same:
             return Pair.from_files(known, kind, cls.target)
+        check_kind(parts.train[0].input, kind)
+        cls.check_target(recipe, parts.train[0])
         text = settled_tokenizer(recipe.tokenizer)
         return Pair.fit(
             parts.train,
@@ -152,6 +155,11 @@ class ExampleTask(Task):
             input_options=text if kind == "text" else recipe.input,
             target_options=text if cls.target == "text" else {},
         )
+
+    @classmethod
+    def check_target(cls, recipe: Recipe, example: Example) -> None:
+        kind: Any = registry.factory("data/target", cls.target)
+        check_target(example.target, kind, str(recipe.data.format.get("kind")))
 
     @classmethod
     def epochs(cls, recipe: Recipe, pair: Pair, examples: Sequence[Example]) -> Callable[[int], Sequence[Coded]]:

@@ -18,6 +18,7 @@ __all__ = ["Captioner"]
 class Captioner(Writer):
     """A model that looks at a picture and writes (Xu et al. 2015, "Show, Attend and Tell")."""
 
+    usual: ClassVar[dict[str, Any]] = {**Writer.usual, "stem": "grid"}
     usage: ClassVar[str] = "caption {model} photo.jpg"
 
     @overload

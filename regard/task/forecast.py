@@ -13,7 +13,7 @@ from regard.config import Recipe
 from regard.data.codec import Pair
 from regard.data.examples import Coded, collate
 from regard.data.format._base import Example
-from regard.data.input import check_keys
+from regard.data.input._checks import check_keys, check_kind
 from regard.data.input._given import SeriesLike
 from regard.data.input.series import Series
 from regard.data.splitting import read_parts
@@ -79,6 +79,8 @@ class Forecaster(ExampleTask):
         if data.folds or data.hold_out_test:
             raise UserError("data: a series is cut by time (data.format.borders), not into folds or held-out examples")
         parts = read_parts(data)
+        check_kind(parts.train[0].input, cls.input_kind(recipe))
+        cls.check_target(recipe, parts.train[0])
         for name, examples in (("train", parts.train), ("valid", parts.valid), ("test", parts.test)):
             rows = max((len(example.input) for example in examples), default=0)
             wanted = max((len(example.input) - example.target.begin for example in examples), default=0)

@@ -21,11 +21,13 @@ from regard.config import Recipe
 from regard.data import tokenizer as tokenizers
 from regard.data.examples import Coded, ExampleBatches, pad_arrays
 from regard.data.format._base import Example
-from regard.data.input import check_keys
+from regard.data.input._checks import check_keys
 from regard.data.input.text import PlainText
 from regard.data.music import bar_of, tidy
 from regard.data.normalise import as_written, normalise
 from regard.data.splitting import Parts, read_parts
+from regard.data.target._base import check_target
+from regard.data.target.text import Text
 from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.opening import first_ids, next_log_probs
 from regard.decoding.rules import Forbid, MinLength, Rule
@@ -376,4 +378,7 @@ def _read(recipe: Recipe) -> Parts:
     data = recipe.data
     if data.train and not data.valid and data.hold_out_valid < 0 and data.format.get("kind") == "running_text":
         raise UserError("data.valid: name the files of data.train here, too: running_text keeps a part of each apart")
-    return read_parts(data)
+    parts = read_parts(data)
+    check_target(parts.train[0].input, Text, str(data.format.get("kind")))
+    check_target(parts.train[0].target, Text, str(data.format.get("kind")))
+    return parts

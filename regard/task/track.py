@@ -31,7 +31,7 @@ class Track:
 class Tracker(ExampleTask):
     """A model that follows one object through a clip, also where something hides it."""
 
-    usual: ClassVar[dict[str, Any]] = {"kind": "tracker"}
+    usual: ClassVar[dict[str, Any]] = {"kind": "tracker", "stem": "clips"}
     target: ClassVar[str] = "places"
     unit: ClassVar[str] = "frames"
     usage: ClassVar[str] = "track {model} clip.gif"

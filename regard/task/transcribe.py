@@ -17,6 +17,7 @@ __all__ = ["Transcriber"]
 class Transcriber(Writer):
     """A model that listens and writes (Chan et al. 2016, "Listen, Attend and Spell")."""
 
+    usual: ClassVar[dict[str, Any]] = {**Writer.usual, "stem": "frames"}
     usage: ClassVar[str] = "transcribe {model} sound.wav"
     repeats: ClassVar[int] = 20
     """People do say "three three three three"."""

@@ -20,7 +20,7 @@ from regard.data.batching import Batches, pad, sorted_batches
 from regard.data.corpus.preparing import named_pairs, prepare, training_pairs
 from regard.data.corpus.reading import Pair
 from regard.data.flat import Sentences
-from regard.data.input import check_keys
+from regard.data.input._checks import check_keys
 from regard.data.input.text import PlainText
 from regard.data.normalise import plain
 from regard.data.tokenizer._base import Tokenizer

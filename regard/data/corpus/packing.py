@@ -74,7 +74,14 @@ def training_pairs(data: Data, mixed: bool = False) -> Iterator[Pair]:
 
 
 def made_pairs(data: Data, part: str) -> Iterator[Pair]:
-    return iter([(example.input, example.target) for example in make_format(data).read([], part)])
+    kind, pairs = str(data.format.get("kind")), []
+    for example in make_format(data).read([], part):
+        if not isinstance(example.input, str) or not isinstance(example.target, str):
+            raise UserError(
+                f"data.format: a translator needs pairs of texts, not what {kind} gives; use data.source"
+            )
+        pairs.append((example.input, example.target))
+    return iter(pairs)
 
 
 def pack(order: Order, progress: Callable[[int], None] | None = None) -> Pack:

@@ -11,6 +11,7 @@ import numpy as np
 
 from regard.data.examples import Coded
 from regard.data.format._base import Example
+from regard.data.format._series import Span
 from regard.data.input._base import Input
 from regard.data.target._base import Target
 from regard.errors import UserError
@@ -26,6 +27,8 @@ class Future(Target):
     """Knows how far the series goes in a step, and how wrong a finished model was on examples it was not trained on."""
 
     kind: ClassVar[str] = "future"
+    types: ClassVar[tuple[type, ...]] = (Span,)
+    needs: ClassVar[str] = "a series"
 
     def __init__(self, steps: Sequence[float], band: np.ndarray | None = None) -> None:
         self.steps = np.array(steps, dtype=np.float64)

@@ -23,6 +23,8 @@ class Label(Target):
     """The names are those of the training examples, in alphabetical order."""
 
     kind: ClassVar[str] = "label"
+    types: ClassVar[tuple[type, ...]] = (str,)
+    needs: ClassVar[str] = "a label"
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = list(names)

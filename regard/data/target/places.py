@@ -18,6 +18,8 @@ class Places(Target):
     """Points in the picture, 0 to 1 from its left and upper edge, one a frame. There is nothing to learn of them."""
 
     kind: ClassVar[str] = "places"
+    types: ClassVar[tuple[type, ...]] = (np.ndarray,)
+    needs: ClassVar[str] = "a position for every frame"
 
     @classmethod
     def fit(cls, examples: Sequence[Example], *, seed: int, **options: Any) -> Places:

@@ -21,6 +21,8 @@ class Tags(Target):
     """The tags are those of the training examples, in alphabetical order. A word's other tokens get none."""
 
     kind: ClassVar[str] = "tags"
+    types: ClassVar[tuple[type, ...]] = (list, tuple)
+    needs: ClassVar[str] = "a tag for every word"
 
     def __init__(self, labels: Label) -> None:
         self.labels = labels

@@ -22,6 +22,8 @@ class Text(Target):
     """A tokenizer learnt from the training targets. Where several texts are right, the first one is encoded."""
 
     kind: ClassVar[str] = "text"
+    types: ClassVar[tuple[type, ...]] = (str, list, tuple)
+    needs: ClassVar[str] = "a text"
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
