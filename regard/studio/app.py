@@ -16,9 +16,9 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Resp
 
 from regard.serving.catalogue import Catalogue
 from regard.serving.http.app import behind_doors
-from regard.serving.http.headers import NOTHING
-from regard.serving.http.problem import Problem
+from regard.serving.http.http_error import Problem
 from regard.serving.http.request_fields import fields_of
+from regard.serving.http.response_headers import NOTHING
 from regard.serving.http.routes.tasks import checked
 from regard.serving.settings import Settings
 from regard.studio.models import Exhibits, described

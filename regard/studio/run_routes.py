@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 
-from regard.serving.http.problem import Problem
+from regard.serving.http.http_error import Problem
 from regard.studio.runs import Runs
 
 

@@ -14,7 +14,7 @@ from fastapi.responses import StreamingResponse
 from serving.fakes import FakeEngine, catalogue
 
 from regard.serving.http.app import behind_doors
-from regard.serving.http.body import Sizes
+from regard.serving.http.request_body import Sizes
 from regard.serving.http.request_fields import fields_of
 from regard.serving.settings import Settings
 from regard.serving.workers.worker_pool import Search

@@ -7,14 +7,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.serving.http.body import Room, Sizes, has_body, is_text
+from regard.serving.http.allowed_hosts import Hosts, is_loopback
+from regard.serving.http.api_keys import Keys, key_in_fields, key_in_header
 from regard.serving.http.client_address import Addresses
+from regard.serving.http.cors import PREFLIGHT, Origins, is_preflight
 from regard.serving.http.disconnect import while_wanted
-from regard.serving.http.hosts import Hosts, is_loopback
-from regard.serving.http.keys import Keys, key_in_fields, key_in_header
-from regard.serving.http.origins import PREFLIGHT, Origins, is_preflight
-from regard.serving.http.problem import Problem
+from regard.serving.http.http_error import Problem
 from regard.serving.http.rate_limit import FREE, Rates
+from regard.serving.http.request_body import Room, Sizes, has_body, is_text
 from regard.serving.http.request_fields import fields_of, query_fields
 from regard.serving.http.routing import is_below, path_of
 from regard.serving.settings import Settings

@@ -13,17 +13,17 @@ from starlette.middleware import Middleware
 
 from regard.serving.catalogue import Catalogue
 from regard.serving.http.access import Doors
-from regard.serving.http.body import Sizes
 from regard.serving.http.client_address import Addresses
+from regard.serving.http.cors import Origins
 from regard.serving.http.error_responses import Refusals
-from regard.serving.http.headers import Headers
 from regard.serving.http.metrics import Metrics
 from regard.serving.http.metrics import router as metrics_router
-from regard.serving.http.origins import Origins
-from regard.serving.http.routes import deepl, libretranslate, pages, tasks
+from regard.serving.http.request_body import Sizes
+from regard.serving.http.response_headers import Headers
+from regard.serving.http.routes import deepl, docs, libretranslate, tasks
 from regard.serving.log import Watched, log
 from regard.serving.settings import Settings
-from regard.serving.text.translation import Translating
+from regard.serving.text.translator import Translating
 
 if TYPE_CHECKING:
     from regard.serving.workers.worker_pool import Engine
@@ -42,7 +42,7 @@ def _routers(settings: Settings, catalogue: Catalogue, engine: Engine) -> list[A
         libretranslate.router(settings, catalogue, translating),
         deepl.router(settings, catalogue, translating),
         tasks.router(settings, catalogue, engine),
-        pages.router(),
+        docs.router(),
     ]
 
 

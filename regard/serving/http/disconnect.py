@@ -6,7 +6,7 @@ import asyncio
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.serving.http.problem import Problem
+from regard.serving.http.http_error import Problem
 
 
 class Gone(Exception):

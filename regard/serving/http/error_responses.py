@@ -15,10 +15,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from regard.errors import UserError
 from regard.serving.catalogue import Served
 from regard.serving.http.disconnect import Gone
-from regard.serving.http.problem import Problem
+from regard.serving.http.http_error import Problem
 from regard.serving.http.routing import is_below, methods_of, path_of
 from regard.serving.log import log_error
-from regard.serving.text.translation import Unsupported
+from regard.serving.text.translator import Unsupported
 from regard.serving.workers.worker_pool import Busy, Failed, Refused
 
 LONGEST = 300

@@ -14,8 +14,8 @@ from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import Response
 
-from regard.serving.http.keys import key_in_header
-from regard.serving.http.problem import Problem
+from regard.serving.http.api_keys import key_in_header
+from regard.serving.http.http_error import Problem
 from regard.serving.log import Answered
 from regard.serving.settings import Settings
 

@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from regard.serving.http.problem import Problem
+from regard.serving.http.http_error import Problem
 
 MINUTE = 60.0
 FREE = frozenset({"/health", "/languages"})

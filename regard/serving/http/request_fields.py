@@ -17,8 +17,8 @@ from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 
-from regard.serving.http.body import is_json, media_type
-from regard.serving.http.problem import Problem
+from regard.serving.http.http_error import Problem
+from regard.serving.http.request_body import is_json, media_type
 
 logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # else whoever sends a bad form writes to our log
 

@@ -23,7 +23,7 @@ from regard.serving.http.access import warning
 from regard.serving.http.app import make_app
 from regard.serving.http.connections import BACKLOG, connection_limits, connections
 from regard.serving.settings import Settings
-from regard.serving.text import detection
+from regard.serving.text import language_detection
 from regard.serving.workers.worker_pool import MOST_WORKERS, Engine
 from regard.serving.workers.worker_process import check_device
 
@@ -39,7 +39,7 @@ def serve(settings: Settings, note: Note) -> int:
     """Runs until it is told to stop; the exit code."""
     check_device(settings.device)
     catalogue = read_catalogue(settings.models)
-    detection.warm()
+    language_detection.warm()
     return listen(settings, catalogue, note, make_app)
 
 

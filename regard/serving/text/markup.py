@@ -18,11 +18,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby
 from typing import NamedTuple
 
+from regard.serving.text.alignment import Said
 from regard.serving.text.html_scanner import Item, items_of
 from regard.serving.text.sentences import pieces_of
 from regard.serving.text.tag_placement import Tag, placed
 from regard.serving.text.untranslatable import ATOMS, has_words
-from regard.serving.text.word_links import Said
 
 MOST_TAGS = 100
 LONGEST = 5000

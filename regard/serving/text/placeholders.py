@@ -18,8 +18,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
+from regard.serving.text.alignment import Links, Said, Words, chained, moved
 from regard.serving.text.untranslatable import Thing, has_numbers, has_words, keeps_numbers, numbers_in, things_in
-from regard.serving.text.word_links import Links, Said, Words, chained, moved
 
 CHOICES = 4
 """Translations among which one is sought that lost nothing."""

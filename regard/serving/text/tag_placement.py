@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
 
+from regard.serving.text.alignment import Links, Said, Words
 from regard.serving.text.untranslatable import ATOMS
-from regard.serving.text.word_links import Links, Said, Words
 
 
 class Tag(NamedTuple):

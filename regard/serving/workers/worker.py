@@ -25,7 +25,7 @@ from typing import IO, Any
 from regard import registry
 from regard.errors import UserError
 from regard.serving.settings import MAX_MESSAGE_BYTES, MEBIBYTE
-from regard.serving.workers.messages import check_weights
+from regard.serving.workers.translation_result import check_weights
 
 FAMILIES = {"tasks": "serving/workers/tasks", "questions": "studio/questions"}
 """Folders whose files answer requests. By name: the studio is built on the server, not the other way round."""

@@ -19,7 +19,7 @@ from regard.serving.catalogue import Catalogue
 from regard.serving.log import log_error
 from regard.serving.settings import Settings
 from regard.serving.workers.job_queue import Job, JobQueue, Pace
-from regard.serving.workers.messages import Search, Translated, check_weights, join, joined_weights
+from regard.serving.workers.translation_result import Search, Translated, check_weights, join, joined_weights
 from regard.serving.workers.worker_process import OVERLONG, Worker, WorkerLost, cores, on_gpu
 
 QUIET, PATIENCE = 0.004, 0.025

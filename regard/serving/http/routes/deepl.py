@@ -9,11 +9,11 @@ from fastapi.responses import JSONResponse
 
 from regard.languages import from_deepl, internal, name, public, to_deepl
 from regard.serving.catalogue import Catalogue
-from regard.serving.http.problem import Problem
+from regard.serving.http.http_error import Problem
 from regard.serving.http.request_fields import fields_of
 from regard.serving.http.routes.openapi import answer, chosen, fields, listed, refusals, sample, tree
 from regard.serving.settings import Settings
-from regard.serving.text.translation import Asked, Translating
+from regard.serving.text.translator import Asked, Translating
 
 VARIANTS = {
     "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},

@@ -10,12 +10,12 @@ from fastapi.responses import JSONResponse
 
 from regard.languages import internal, name, public
 from regard.serving.catalogue import Catalogue
-from regard.serving.http.problem import Problem
+from regard.serving.http.http_error import Problem
 from regard.serving.http.request_fields import fields_of
 from regard.serving.http.routes.openapi import Schema, answer, chosen, fields, listed, refusals, sample, text, tree
 from regard.serving.settings import Settings
-from regard.serving.text.detection import detect
-from regard.serving.text.translation import Answered, Asked, Translating
+from regard.serving.text.language_detection import detect
+from regard.serving.text.translator import Answered, Asked, Translating
 
 FRONTEND_TIMEOUT = 500
 """Milliseconds after the last key stroke that LibreTranslate's page waits before it asks."""

@@ -16,8 +16,8 @@ from pydantic import BaseModel, ValidationError
 from regard.errors import UserError
 from regard.languages import internal, public
 from regard.serving.catalogue import Catalogue, Served
-from regard.serving.http.body import is_text, media_type
-from regard.serving.http.problem import Problem
+from regard.serving.http.http_error import Problem
+from regard.serving.http.request_body import is_text, media_type
 from regard.serving.http.request_fields import fields_of, query_fields
 from regard.serving.http.routes.openapi import Schema, answer, listed, refusals, text, tree
 from regard.serving.settings import Settings

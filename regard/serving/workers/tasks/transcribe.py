@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from regard.serving.workers.tasks._request import SOUNDS
-from regard.serving.workers.tasks._written import WriteRequest, Written, write
+from regard.serving.workers.tasks._text_output import WriteRequest, Written, write
 
 __all__ = ["Request", "Answer", "answer"]
 

@@ -8,11 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from regard.data.normalise import normalise
 from regard.errors import UserError
-from regard.serving.workers.messages import MOST_WEIGHTS
 from regard.serving.workers.tasks._request import Asked, Beam, Name, Texts, example
+from regard.serving.workers.translation_result import MOST_WEIGHTS
 
 if TYPE_CHECKING:
-    from regard.serving.workers.messages import Translated
+    from regard.serving.workers.translation_result import Translated
 
 __all__ = ["Request", "Answer", "answered", "check_size"]
 

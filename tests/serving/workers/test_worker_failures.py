@@ -24,7 +24,7 @@ from regard.serving.workers import worker_pool as engines
 from regard.serving.workers import worker_process as hiring
 from regard.serving.workers.worker_pool import Engine, Failed, Refused, Search
 
-SCRIPT = Path(__file__).parent / "scripted_worker.py"
+SCRIPT = Path(__file__).parents[1] / "scripted_worker.py"
 
 
 @pytest.fixture(autouse=True)

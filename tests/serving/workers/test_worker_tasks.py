@@ -32,9 +32,8 @@ from regard.serving.catalogue import Catalogue, Served
 from regard.serving.http.app import behind_doors
 from regard.serving.http.routes import tasks
 from regard.serving.settings import Settings
-from regard.serving.workers import messages as translated
+from regard.serving.workers import translation_result as translated
 from regard.serving.workers import worker
-from regard.serving.workers.messages import Search, join, joined_weights
 from regard.serving.workers.tasks import (
     caption,
     classify,
@@ -48,6 +47,7 @@ from regard.serving.workers.tasks import (
     transcribe,
     translate,
 )
+from regard.serving.workers.translation_result import Search, join, joined_weights
 from regard.serving.workers.worker import _answer, _as_tree
 from regard.serving.workers.worker_pool import Engine, Translated
 from regard.task.translate import Translation

@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.types import Receive
 
 from regard.serving.http.disconnect import Gone
-from regard.serving.http.problem import Problem
+from regard.serving.http.http_error import Problem
 from regard.serving.settings import MEBIBYTE, Settings
 
 LONGEST_QUERY = 64 * 1024

@@ -12,8 +12,8 @@ from serving.fakes import FOLDERS, FakeEngine
 from starlette.exceptions import HTTPException
 
 from regard.errors import UserError
-from regard.serving.http.problem import Problem
-from regard.serving.text.translation import Unsupported
+from regard.serving.http.http_error import Problem
+from regard.serving.text.translator import Unsupported
 from regard.serving.workers.worker_pool import Busy, Failed, Refused
 
 TELLING = re.compile(

@@ -25,7 +25,7 @@ HOW = Search()
 
 @pytest.fixture(autouse=True)
 def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = Path(__file__).parent / "scripted_worker.py"
+    script = Path(__file__).parents[1] / "scripted_worker.py"
     monkeypatch.setattr(hiring, "COMMAND", (sys.executable, str(script)))
 
 

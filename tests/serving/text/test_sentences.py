@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from serving.timing import seconds
 
+from regard.serving.text.alignment import Said, Words, carried, chained
 from regard.serving.text.placeholders import CHOICES, attempts
 from regard.serving.text.sentences import pieces_of
 from regard.serving.text.untranslatable import keeps_numbers, numbers_in, things_in
-from regard.serving.text.word_links import Said, Words, carried, chained
 
 SNIPPETS = [
     *[

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 
 from regard.errors import UserError
-from regard.serving.http.problem import Problem
+from regard.serving.http.http_error import Problem
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@\s]+")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}

@@ -10,7 +10,7 @@ from serving.fakes import FakeEngine, catalogue
 
 from regard.serving.catalogue import Catalogue, Served
 from regard.serving.settings import Settings
-from regard.serving.text.translation import Answered, Asked, Translating, Unsupported
+from regard.serving.text.translator import Answered, Asked, Translating, Unsupported
 from regard.serving.workers.worker_pool import Search, Translated
 
 

@@ -8,7 +8,7 @@ import re
 
 from starlette.datastructures import Headers
 
-from regard.serving.http.problem import Problem
+from regard.serving.http.http_error import Problem
 from regard.serving.settings import Settings
 
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(?::[0-9]{1,5})?")

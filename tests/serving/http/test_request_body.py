@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from serving.calling import FORM, Message, call, calling, guarded
 
-from regard.serving.http.body import Sizes
+from regard.serving.http.request_body import Sizes
 from regard.serving.settings import Settings
 
 JSON = "application/json"

@@ -20,7 +20,7 @@ import psutil
 import pytest
 from serving.calling import FORM, Message, call, guarded
 from serving.load import Client, Reply, abused, connect, reply, request_bytes
-from serving.running import Running, fake_server, running_server
+from serving.running import ROOT, Running, fake_server, running_server
 
 from regard.serving.http.connections import FREE_CHUNKS, LEAST_CHUNK, connection_limits
 
@@ -311,8 +311,8 @@ def test_html_nested_thousands_deep_is_translated(server: Running) -> None:
 
 def unread_server(**more: Any) -> tuple[subprocess.Popen[bytes], str]:
     """A server whose stderr is a pipe that nobody reads from its first lines on."""
-    script = os.path.join(os.path.dirname(__file__), "fake_server.py")
-    root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+    script = str(ROOT / "tests" / "serving" / "fake_server.py")
+    root = str(ROOT)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.path.join(root, "tests")])}
     settings = json.dumps({"port": 0, **more})
     process = subprocess.Popen([sys.executable, script, settings], stderr=subprocess.PIPE, env=env, bufsize=0)

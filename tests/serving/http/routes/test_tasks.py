@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -18,6 +17,7 @@ import pytest
 from fastapi import FastAPI
 from serving.calling import Reply, calling
 from serving.fakes import FOLDERS, FakeEngine
+from serving.running import ROOT
 
 from regard.serving.catalogue import Catalogue, Served
 from regard.serving.http.app import behind_doors
@@ -450,5 +450,5 @@ def test_every_field_is_bounded():
 
 def test_the_http_process_never_imports_torch():
     script = "import sys, regard.serving.http.routes.tasks as t; from regard.serving.settings import Settings; from regard.serving.catalogue import Catalogue; t.router(Settings(), Catalogue([]), None); print(sorted({'torch', 'PIL', 'soundfile'} & set(sys.modules)))"  # fmt: skip
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT)
     assert done.stdout == "[]\n", done.stderr

@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 
 from regard.errors import UserError
 from regard.serving.http.client_address import Addresses
-from regard.serving.http.problem import Problem
+from regard.serving.http.http_error import Problem
 from regard.serving.http.rate_limit import Rates
 
 

@@ -10,7 +10,7 @@ from serving.calling import HOST, call, guarded
 
 from regard.errors import UserError
 from regard.serving.http.access import warning
-from regard.serving.http.hosts import is_loopback
+from regard.serving.http.allowed_hosts import is_loopback
 from regard.serving.settings import Settings
 
 SITE = "https://reader.example"

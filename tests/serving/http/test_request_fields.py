@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from serving.calling import FORM, call, form, guarded
 
-from regard.serving.http.problem import Problem
+from regard.serving.http.http_error import Problem
 from regard.serving.http.request_fields import json_fields
 
 JSON = {"Content-Type": "application/json"}

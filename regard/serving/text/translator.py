@@ -13,12 +13,12 @@ from functools import partial
 from regard.languages import name, public
 from regard.serving.catalogue import Catalogue, Served
 from regard.serving.settings import Settings
-from regard.serving.text.detection import ENOUGH, detect
+from regard.serving.text.alignment import Said
+from regard.serving.text.language_detection import ENOUGH, detect
 from regard.serving.text.markup import put_together, sentences_of
 from regard.serving.text.placeholders import Attempt, attempts
 from regard.serving.text.sentences import pieces_of
 from regard.serving.text.text_thread import TextThread
-from regard.serving.text.word_links import Said
 from regard.serving.workers.worker_pool import Engine, Search, Translated
 
 HARDLY, SURELY = 10.0, 50.0
