@@ -16,7 +16,7 @@ _NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedModel:
     """A model by the name that requests use for it: never a path."""
 
     name: str
@@ -34,20 +34,20 @@ class Served:
 class Catalogue:
     """The models of a server. Of two for one pair of languages the first named is used."""
 
-    def __init__(self, models: Iterable[Served]):
-        self.models: dict[str, Served] = {}
+    def __init__(self, models: Iterable[ServedModel]):
+        self.models: dict[str, ServedModel] = {}
         for model in models:
             if model.name in self.models:
                 raise UserError(f"two models are called '{model.name}'; rename the folder of one")
             self.models[model.name] = model
-        self._pairs: dict[tuple[str, str], Served] = {}
+        self._pairs: dict[tuple[str, str], ServedModel] = {}
         for model in self.of_task("translate"):
             self._pairs.setdefault((model.source, model.target), model)
 
-    def of_task(self, task: str) -> list[Served]:
+    def of_task(self, task: str) -> list[ServedModel]:
         return [model for model in self.models.values() if model.task == task]
 
-    def pair(self, source: str, target: str) -> Served | None:
+    def pair(self, source: str, target: str) -> ServedModel | None:
         """What translates from one language into the other."""
         return self._pairs.get((source, target))
 
@@ -59,7 +59,7 @@ class Catalogue:
         found = {target for origin, target in self._pairs if origin == source}
         return sorted({*found, source}) if source in self.languages() else []
 
-    def find(self, name: str, task: str) -> Served:
+    def find(self, name: str, task: str) -> ServedModel:
         """A model by name or, without a name, the only one there is for the task."""
         offered = {model.name: model for model in self.of_task(task)}
         if name in offered:
@@ -82,7 +82,7 @@ def read_catalogue(names: Iterable[str]) -> Catalogue:
     return Catalogue(found)
 
 
-def read_models(name: str, languages: bool = True) -> list[Served]:
+def read_models(name: str, languages: bool = True) -> list[ServedModel]:
     """What one name stands for. With `languages`, a translator has to say between which.
 
     `fr-en=FOLDER` states the languages of a translator, whatever its recipe says of them.
@@ -106,7 +106,7 @@ def read_models(name: str, languages: bool = True) -> list[Served]:
     raise UserError(f"no model '{name}'{suggestion(name, shipped)} (or the path of a model folder)")
 
 
-def _between(languages: str, name: str) -> Served:
+def _between(languages: str, name: str) -> ServedModel:
     """The translator of that name, between the languages that `languages` (such as fr-en) states."""
     pair = split_pair(languages)
     if pair is None:
@@ -130,10 +130,10 @@ def _public_name(path: Path) -> str:
     return _NOT_PLAIN.sub("-", path.resolve().name).strip("-.") or "model"
 
 
-def _served(name: str, folder: Path, languages: bool) -> Served:
+def _served(name: str, folder: Path, languages: bool) -> ServedModel:
     recipe = read_recipe(folder)
     if recipe.task != "translate":
-        return Served(name, folder, recipe.task)
+        return ServedModel(name, folder, recipe.task)
     source, target = internal(recipe.source_language), internal(recipe.target_language)
     if languages and not (is_code(source) and is_code(target)):
         raise UserError(
@@ -142,4 +142,4 @@ def _served(name: str, folder: Path, languages: bool) -> Served:
         )
     decoder = recipe.model.get("decoder", {})
     kind = decoder.get("kind") if isinstance(decoder, dict) else decoder
-    return Served(name, folder, recipe.task, source, target, kind != "recurrent")
+    return ServedModel(name, folder, recipe.task, source, target, kind != "recurrent")

@@ -41,7 +41,7 @@ class Settings:
     allow_hosts: tuple[str, ...] = ()
     """Names besides localhost and its addresses that a request may be sent to (the Host header)."""
     trusted_proxies: tuple[str, ...] = ()
-    """Addresses whose X-Forwarded-For is believed."""
+    """ClientAddresses whose X-Forwarded-For is believed."""
     log: bool = True
     """A line on stderr for each request that was answered."""
     metrics: bool = False

@@ -1,4 +1,4 @@
-"""A worker without models, for tests of the engine: it speaks the worker's language, and texts tell it what to do.
+"""A worker without models, for tests of the pool: it speaks the worker's language, and texts tell it what to do.
 
 A text is answered in upper case. `wait 0.5` takes half a second unless it is taken back, `crash` ends the process,
 `memory` and `refuse` fail, `noted` answers what was taken back so far, `pid` who answers. `deaf` computes for ever,

@@ -7,26 +7,28 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.serving.http.allowed_hosts import Hosts, is_loopback
-from regard.serving.http.api_keys import Keys, key_in_fields, key_in_header
-from regard.serving.http.client_address import Addresses
-from regard.serving.http.cors import PREFLIGHT, Origins, is_preflight
-from regard.serving.http.disconnect import while_wanted
-from regard.serving.http.http_error import Problem
-from regard.serving.http.rate_limit import FREE, Rates
-from regard.serving.http.request_body import Room, Sizes, has_body, is_text
+from regard.serving.http.allowed_hosts import AllowedHosts, is_loopback
+from regard.serving.http.api_keys import ApiKeys, key_in_fields, key_in_header
+from regard.serving.http.client_address import ClientAddresses
+from regard.serving.http.cors import PREFLIGHT, CorsPolicy, is_preflight
+from regard.serving.http.disconnect import run_until_disconnect
+from regard.serving.http.http_error import HttpError
+from regard.serving.http.rate_limit import UNLIMITED_PATHS, RateLimiter
+from regard.serving.http.request_body import BodyLimits, BodyUsage, has_body, is_text
 from regard.serving.http.request_fields import fields_of, query_fields
 from regard.serving.http.routing import is_below, path_of
 from regard.serving.settings import Settings
 
 
-class Doors:
+class AccessMiddleware:
     """Told in a request's state: `owner`, which says whose key was used, empty without keys."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, origins: Origins, addresses: Addresses, sizes: Sizes):
+    def __init__(
+        self, app: ASGIApp, settings: Settings, origins: CorsPolicy, addresses: ClientAddresses, sizes: BodyLimits
+    ):
         self.app, self.settings, self.sizes = app, settings, sizes
         self.origins, self.addresses = origins, addresses
-        self.hosts, self.keys, self.rates = Hosts(settings), Keys(settings), Rates(settings.req_limit)
+        self.hosts, self.keys, self.rates = AllowedHosts(settings), ApiKeys(settings), RateLimiter(settings.req_limit)
         self.prefix = prefix_of(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -42,7 +44,7 @@ class Doors:
         state["owner"] = ""
         state["unread"] = has_body(headers)
         if not is_below(scope["path"], self.prefix):
-            raise Problem(404, "Not found")
+            raise HttpError(404, "Not found")
         scope["root_path"] = self.prefix
         host = self.hosts.check(headers)
         state["by_origin"] = self.origins.matter
@@ -52,12 +54,12 @@ class Doors:
             return
         path = path_of(scope)
         if scope["app"].state.draining and path != "/health":
-            raise Problem(503, "The server is stopping", {"Retry-After": "5", "Connection": "close"})
+            raise HttpError(503, "The server is stopping", {"Retry-After": "5", "Connection": "close"})
         with self.sizes.room() as room:
             body = await self._admitted(scope, headers, receive, room)
-            await while_wanted(self.app, scope, body, receive, send, self.settings.timeout)
+            await run_until_disconnect(self.app, scope, body, receive, send, self.settings.timeout)
 
-    async def _admitted(self, scope: Scope, headers: Headers, receive: Receive, room: Room) -> bytes:
+    async def _admitted(self, scope: Scope, headers: Headers, receive: Receive, room: BodyUsage) -> bytes:
         """The body, of one who may ask. It is read before that is known only where it may be what holds the key."""
         path, query, state = path_of(scope), scope["query_string"], scope["state"]
         given, problem = key_in_header(headers), None
@@ -69,10 +71,10 @@ class Doors:
                 if given is None and is_text(headers) and has_body(headers):
                     body = await self._read(scope, headers, receive, room, keyless=True)
                     given = key_in_fields(await fields_of(Request(scope, _body_only(body))))
-        except Problem as error:
+        except HttpError as error:
             problem = error  # it counts all the same
         state["owner"] = self.keys.owner(given)
-        if path not in FREE:
+        if path not in UNLIMITED_PATHS:
             self.rates.count(state["owner"] or self.addresses.of(scope.get("client"), headers))
         if problem:
             raise problem
@@ -80,7 +82,9 @@ class Doors:
         self.sizes.know(room)
         return body if body is not None else await self._read(scope, headers, receive, room)
 
-    async def _read(self, scope: Scope, headers: Headers, receive: Receive, room: Room, keyless: bool = False) -> bytes:
+    async def _read(
+        self, scope: Scope, headers: Headers, receive: Receive, room: BodyUsage, keyless: bool = False
+    ) -> bytes:
         try:
             return await self.sizes.read(headers, receive, room, keyless)
         finally:

@@ -8,7 +8,7 @@ import re
 
 from starlette.datastructures import Headers
 
-from regard.serving.http.http_error import Problem
+from regard.serving.http.http_error import HttpError
 from regard.serving.settings import Settings
 
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(?::[0-9]{1,5})?")
@@ -16,7 +16,7 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 ANY_ADDRESS = frozenset({"", "0.0.0.0", "[::]"})
 
 
-class Hosts:
+class AllowedHosts:
     """Missing or malformed: 400. Foreign: 403."""
 
     def __init__(self, settings: Settings):
@@ -31,9 +31,9 @@ class Hosts:
         """The Host header, when it may stay."""
         given = headers.getlist("host")
         if len(given) != 1 or not _HOST.fullmatch(given[0]):
-            raise Problem(400, "The Host header is missing or malformed")
+            raise HttpError(400, "The Host header is missing or malformed")
         if self.allowed is not None and _plain(given[0]) not in self.allowed:
-            raise Problem(403, "This server does not answer to that host name")
+            raise HttpError(403, "This server does not answer to that host name")
         return given[0]
 
 

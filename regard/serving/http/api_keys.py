@@ -11,11 +11,11 @@ from typing import Any
 
 from starlette.datastructures import Headers
 
-from regard.serving.http.http_error import Problem
+from regard.serving.http.http_error import HttpError
 from regard.serving.http.routing import is_below
 from regard.serving.settings import Settings
 
-OPEN = frozenset(
+PUBLIC_PATHS = frozenset(
     {
         "/",
         "/docs",
@@ -32,7 +32,7 @@ OPEN = frozenset(
 _AUTHORIZATION = re.compile(r"(?:bearer|deepl-auth-key) +(\S+)", re.IGNORECASE)
 
 
-class Keys:
+class ApiKeys:
     """Knows only digests, so that comparing takes the same time whatever is given."""
 
     def __init__(self, settings: Settings):
@@ -40,7 +40,7 @@ class Keys:
         self.where = f"Visit {settings.key_link}" if settings.key_link else "Please contact the server operator"
 
     def wanted(self, path: str) -> bool:
-        return bool(self.digests) and path not in OPEN
+        return bool(self.digests) and path not in PUBLIC_PATHS
 
     def owner(self, given: str | None) -> str:
         """Whose key it is, by a name that can be kept and compared but not used; empty for nobody's."""
@@ -53,13 +53,13 @@ class Keys:
         if not self.wanted(path) or owner:
             return
         if given:
-            raise Problem(403, "Invalid API key")
+            raise HttpError(403, "Invalid API key")
         missing = f"{self.where} to get an API key"
         if is_below(path, "/v2"):
-            raise Problem(403, missing)
+            raise HttpError(403, missing)
         if is_below(path, "/api"):
-            raise Problem(401, missing, {"WWW-Authenticate": "Bearer"})
-        raise Problem(400, missing)
+            raise HttpError(401, missing, {"WWW-Authenticate": "Bearer"})
+        raise HttpError(400, missing)
 
 
 def key_in_header(headers: Headers) -> str | None:

@@ -12,50 +12,50 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from regard.serving.catalogue import Catalogue
-from regard.serving.http.access import Doors
-from regard.serving.http.client_address import Addresses
-from regard.serving.http.cors import Origins
-from regard.serving.http.error_responses import Refusals
+from regard.serving.http.access import AccessMiddleware
+from regard.serving.http.client_address import ClientAddresses
+from regard.serving.http.cors import CorsPolicy
+from regard.serving.http.error_responses import ErrorMiddleware
 from regard.serving.http.metrics import Metrics
 from regard.serving.http.metrics import router as metrics_router
-from regard.serving.http.request_body import Sizes
+from regard.serving.http.request_body import BodyLimits
 from regard.serving.http.response_headers import Headers
 from regard.serving.http.routes import deepl, docs, libretranslate, tasks
 from regard.serving.log import Watched, log
 from regard.serving.settings import Settings
-from regard.serving.text.translator import Translating
+from regard.serving.text.translator import TextTranslator
 
 if TYPE_CHECKING:
-    from regard.serving.workers.worker_pool import Engine
+    from regard.serving.workers.worker_pool import WorkerPool
 
 
-def make_app(settings: Settings, catalogue: Catalogue, engine: Engine, logged: bool = True) -> FastAPI:
+def make_app(settings: Settings, catalogue: Catalogue, pool: WorkerPool, logged: bool = True) -> FastAPI:
     """`app.state.draining` may be set to True: then only /health is answered, all else refused."""
-    app = behind_doors(settings, catalogue, engine, _routers(settings, catalogue, engine), logged)
+    app = app_with_middleware(settings, catalogue, pool, _routers(settings, catalogue, pool), logged)
     app.openapi()  # made now and kept: it takes too long for a request
     return app
 
 
-def _routers(settings: Settings, catalogue: Catalogue, engine: Engine) -> list[APIRouter]:
-    translating = Translating(settings, catalogue, engine)
+def _routers(settings: Settings, catalogue: Catalogue, pool: WorkerPool) -> list[APIRouter]:
+    translating = TextTranslator(settings, catalogue, pool)
     return [
         libretranslate.router(settings, catalogue, translating),
         deepl.router(settings, catalogue, translating),
-        tasks.router(settings, catalogue, engine),
+        tasks.router(settings, catalogue, pool),
         docs.router(),
     ]
 
 
-def behind_doors(
+def app_with_middleware(
     settings: Settings,
     catalogue: Catalogue,
-    engine: Engine,
+    pool: WorkerPool,
     routers: Iterable[APIRouter] = (),
     logged: bool = True,
-    sizes: Sizes | None = None,
+    sizes: BodyLimits | None = None,
 ) -> FastAPI:
-    origins, addresses = Origins(settings.allow_origins), Addresses(settings.trusted_proxies)
-    metrics = Metrics(engine) if settings.metrics else None
+    origins, addresses = CorsPolicy(settings.allow_origins), ClientAddresses(settings.trusted_proxies)
+    metrics = Metrics(pool) if settings.metrics else None
     listeners = [*([log] if logged else []), *([metrics.saw] if metrics else [])]
     app = FastAPI(
         title="Regard",
@@ -67,8 +67,8 @@ def behind_doors(
         middleware=[
             Middleware(Watched, listeners),
             Middleware(Headers),
-            Middleware(Refusals, list(catalogue.models.values())),
-            Middleware(Doors, settings, origins, addresses, sizes or Sizes(settings)),
+            Middleware(ErrorMiddleware, list(catalogue.models.values())),
+            Middleware(AccessMiddleware, settings, origins, addresses, sizes or BodyLimits(settings)),
         ],
         exception_handlers={HTTPException: _pass_on, RequestValidationError: _pass_on},
     )

@@ -12,7 +12,7 @@ from regard.errors import UserError
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-class Addresses:
+class ClientAddresses:
     def __init__(self, trusted: Sequence[str]):
         try:
             self.trusted = [ipaddress.ip_network(proxy.strip(), strict=False) for proxy in trusted]

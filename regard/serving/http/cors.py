@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 
 from regard.errors import UserError
-from regard.serving.http.http_error import Problem
+from regard.serving.http.http_error import HttpError
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@\s]+")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
@@ -21,7 +21,7 @@ PREFLIGHT = {
 }
 
 
-class Origins:
+class CorsPolicy:
     """Never with credentials: a page has to say a key itself. With "*" any page may ask, also one without origin."""
 
     def __init__(self, allowed: Sequence[str]):
@@ -46,7 +46,7 @@ class Origins:
             shown = "*" if self.any else given[0]
             return {"Access-Control-Allow-Origin": shown, "Access-Control-Expose-Headers": EXPOSED}
         if not is_own(origin, host):
-            raise Problem(403, "Pages of other sites may not use this server")
+            raise HttpError(403, "Pages of other sites may not use this server")
         return {}
 
 

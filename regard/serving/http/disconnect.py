@@ -6,16 +6,18 @@ import asyncio
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.serving.http.http_error import Problem
+from regard.serving.http.http_error import HttpError
 
 
-class Gone(Exception):
+class ClientDisconnected(Exception):
     """The client hung up: there is nobody left to tell."""
 
 
-async def while_wanted(app: ASGIApp, scope: Scope, body: bytes, receive: Receive, send: Send, seconds: float) -> None:
+async def run_until_disconnect(
+    app: ASGIApp, scope: Scope, body: bytes, receive: Receive, send: Send, seconds: float
+) -> None:
     """Runs the route with the body that was read. When the client goes away or the time is over, the route's task is
-    cancelled, and with it whatever it awaits: the engine takes back what nobody waits for."""
+    cancelled, and with it whatever it awaits: the pool takes back what nobody waits for."""
     gone = asyncio.Event()
     whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -42,5 +44,5 @@ async def while_wanted(app: ASGIApp, scope: Scope, body: bytes, receive: Receive
             task.cancel()
         await asyncio.gather(work, watching, return_exceptions=True)
     if gone.is_set():
-        raise Gone
-    raise Problem(504, f"The request took longer than {seconds:g} s and was ended (request {scope['state']['id']})")
+        raise ClientDisconnected
+    raise HttpError(504, f"The request took longer than {seconds:g} s and was ended (request {scope['state']['id']})")

@@ -13,13 +13,13 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.errors import UserError
-from regard.serving.catalogue import Served
-from regard.serving.http.disconnect import Gone
-from regard.serving.http.http_error import Problem
+from regard.serving.catalogue import ServedModel
+from regard.serving.http.disconnect import ClientDisconnected
+from regard.serving.http.http_error import HttpError
 from regard.serving.http.routing import is_below, methods_of, path_of
 from regard.serving.log import log_error
 from regard.serving.text.translator import Unsupported
-from regard.serving.workers.worker_pool import Busy, Failed, Refused
+from regard.serving.workers.worker_pool import JobFailed, JobRefused, ServerBusy
 
 LONGEST = 300
 """Characters of a message: more would only be the client's own text sent back."""
@@ -29,10 +29,10 @@ still busy sending, would find a broken connection instead of the answer. Then t
 _ABSOLUTE = re.compile(r"(?<![\w:/.])/(?:[^\s/'\"]+/)+[^\s'\",;:]*")
 
 
-class Refusals:
+class ErrorMiddleware:
     """The one place where errors are answered, whether a door or a route raised them."""
 
-    def __init__(self, app: ASGIApp, models: Iterable[Served] = ()):
+    def __init__(self, app: ASGIApp, models: Iterable[ServedModel] = ()):
         self.app = app
         self.folders = {str(model.folder): model.name for model in models}
 
@@ -49,37 +49,37 @@ class Refusals:
 
         try:
             await self.app(scope, receive, send_and_see)
-        except Gone:
+        except ClientDisconnected:
             return
         except Exception as error:
             problem = self._problem(error, scope)
             if problem is None:
                 log_error(scope["state"]["id"], error)
-                problem = Problem(500, f"Internal error; see the server's log under {scope['state']['id']}")
+                problem = HttpError(500, f"Internal error; see the server's log under {scope['state']['id']}")
             if not begun:  # else the connection breaks off, which tells the client that the answer is not whole
                 await _answer(problem, scope, receive, send)
 
-    def _problem(self, error: Exception, scope: Scope) -> Problem | None:
+    def _problem(self, error: Exception, scope: Scope) -> HttpError | None:
         """What may be said of an error; None for a mistake of ours, of which nothing may."""
         match error:
-            case Problem():
+            case HttpError():
                 return error
-            case Busy():
-                return Problem(503, str(error), {"Retry-After": str(error.retry_after)})
-            case Failed():
-                return Problem(503, self._without_paths(str(error)), {"Retry-After": "1"})
-            case Refused() | UserError():
-                return Problem(400, self._without_paths(str(error)))
+            case ServerBusy():
+                return HttpError(503, str(error), {"Retry-After": str(error.retry_after)})
+            case JobFailed():
+                return HttpError(503, self._without_paths(str(error)), {"Retry-After": "1"})
+            case JobRefused() | UserError():
+                return HttpError(400, self._without_paths(str(error)))
             case Unsupported():
-                return Problem(400, str(error))
+                return HttpError(400, str(error))
             case RequestValidationError():
-                return Problem(400, _in_one_line(error))
+                return HttpError(400, _in_one_line(error))
             case HTTPException(status_code=404):
-                return Problem(404, "Not found")
+                return HttpError(404, "Not found")
             case HTTPException(status_code=405):
-                return Problem(405, "Method not allowed", {"Allow": ", ".join(methods_of(scope))})
+                return HttpError(405, "Method not allowed", {"Allow": ", ".join(methods_of(scope))})
             case HTTPException():
-                return Problem(error.status_code, str(error.detail), error.headers)
+                return HttpError(error.status_code, str(error.detail), error.headers)
         return None
 
     def _without_paths(self, message: str) -> str:
@@ -95,7 +95,7 @@ def _in_one_line(error: RequestValidationError) -> str:
     return f"Invalid request: {where}: {first['msg']}" if where else f"Invalid request: {first['msg']}"
 
 
-async def _answer(problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
+async def _answer(problem: HttpError, scope: Scope, receive: Receive, send: Send) -> None:
     said = problem.message if len(problem.message) <= LONGEST else f"{problem.message[: LONGEST - 3]}..."
     said = said.encode("utf-8", "replace").decode()
     body = {"message": said} if is_below(path_of(scope), "/v2") else {"error": said}

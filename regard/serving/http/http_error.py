@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 
-class Problem(Exception):
+class HttpError(Exception):
     """Answered as JSON, `{"error": message}`."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None):

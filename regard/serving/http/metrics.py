@@ -15,12 +15,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from regard.serving.http.api_keys import key_in_header
-from regard.serving.http.http_error import Problem
+from regard.serving.http.http_error import HttpError
 from regard.serving.log import Answered
 from regard.serving.settings import Settings
 
 if TYPE_CHECKING:
-    from regard.serving.workers.worker_pool import Engine
+    from regard.serving.workers.worker_pool import WorkerPool
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 
@@ -28,10 +28,10 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 class Metrics:
     """Of one server: several in one process do not share their numbers."""
 
-    def __init__(self, engine: Engine):
+    def __init__(self, pool: WorkerPool):
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        self.registry.register(Models(engine))
+        self.registry.register(Models(pool))
         labels = ("route", "status")
         self.requests = Counter("regard_requests", "Requests that are over", labels, registry=self.registry)
         self.seconds = Histogram(
@@ -45,17 +45,17 @@ class Metrics:
 
 
 class Models(Collector):
-    """What the engine counts, asked when somebody wants to know."""
+    """What the pool counts, asked when somebody wants to know."""
 
-    def __init__(self, engine: Engine):
-        self.engine = engine
+    def __init__(self, pool: WorkerPool):
+        self.pool = pool
 
     def collect(self) -> Iterable[Metric]:
-        engine = self.engine
-        yield GaugeMetricFamily("regard_ready", "Whether models can be asked", float(engine.ready))
-        yield GaugeMetricFamily("regard_waiting", "Sentences and other jobs in the queue", engine.waiting)
-        yield CounterMetricFamily("regard_batches", "Batches of sentences handed to models", engine.batches)
-        yield CounterMetricFamily("regard_batched_sentences", "Sentences in these batches", engine.batched)
+        pool = self.pool
+        yield GaugeMetricFamily("regard_ready", "Whether models can be asked", float(pool.ready))
+        yield GaugeMetricFamily("regard_waiting", "Sentences and other jobs in the queue", pool.waiting)
+        yield CounterMetricFamily("regard_batches", "Batches of sentences handed to models", pool.batches)
+        yield CounterMetricFamily("regard_batched_sentences", "Sentences in these batches", pool.batched)
 
 
 def router(settings: Settings, metrics: Metrics | None) -> APIRouter:
@@ -64,11 +64,11 @@ def router(settings: Settings, metrics: Metrics | None) -> APIRouter:
     @routes.get("/metrics", include_in_schema=False)
     async def show(request: Request) -> Response:
         if metrics is None:
-            raise Problem(404, "Not found")
+            raise HttpError(404, "Not found")
         given = key_in_header(request.headers) or ""
         wanted = settings.metrics_token
         if wanted and not hmac.compare_digest(given.encode(), wanted.encode()):
-            raise Problem(401, "The metrics want a token", {"WWW-Authenticate": "Bearer"})
+            raise HttpError(401, "The metrics want a token", {"WWW-Authenticate": "Bearer"})
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
     return routes

@@ -7,14 +7,14 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from regard.serving.http.http_error import Problem
+from regard.serving.http.http_error import HttpError
 
 MINUTE = 60.0
-FREE = frozenset({"/health", "/languages"})
+UNLIMITED_PATHS = frozenset({"/health", "/languages"})
 """What may be asked at any time."""
 
 
-class Rates:
+class RateLimiter:
     """A caller's minute begins with its first request. At most `most` callers are remembered, the latest: somebody who
     has more addresses than that is not held back by counting addresses."""
 
@@ -34,7 +34,7 @@ class Rates:
         began, asked = self._callers.get(caller, (now, 0))
         if asked >= self.limit:
             wait = max(1, math.ceil(began + MINUTE - now))
-            raise Problem(429, f"Slowdown: {self.limit} per 1 minute", {"Retry-After": str(wait)})
+            raise HttpError(429, f"Slowdown: {self.limit} per 1 minute", {"Retry-After": str(wait)})
         self._callers[caller] = (began, asked + 1)
         if len(self._callers) > self.most:
             self._callers.popitem(last=False)

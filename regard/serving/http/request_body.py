@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from starlette.datastructures import Headers
 from starlette.types import Receive
 
-from regard.serving.http.disconnect import Gone
-from regard.serving.http.http_error import Problem
+from regard.serving.http.disconnect import ClientDisconnected
+from regard.serving.http.http_error import HttpError
 from regard.serving.settings import MEBIBYTE, Settings
 
 LONGEST_QUERY = 64 * 1024
@@ -20,7 +20,7 @@ LONGEST_QUERY = 64 * 1024
 
 
 @dataclass
-class Room:
+class BodyUsage:
     """What one body takes."""
 
     taken: int = 0
@@ -30,7 +30,7 @@ class Room:
     """Whether more of it is to come."""
 
 
-class Sizes:
+class BodyLimits:
     """`seconds` is for a whole body, so that one that trickles in holds nothing for long; `together` is what all
     bodies may hold at one time. Those that are read to find out whose they are may hold an eighth of it."""
 
@@ -42,40 +42,40 @@ class Sizes:
     def check(self, headers: Headers, query: bytes) -> None:
         """All that can be told before a byte of the body is read."""
         if len(query) > LONGEST_QUERY:
-            raise Problem(414, f"The address is longer than this server takes ({LONGEST_QUERY} bytes)")
+            raise HttpError(414, f"The address is longer than this server takes ({LONGEST_QUERY} bytes)")
         if any(coding.lower() != "identity" for coding in headers.getlist("content-encoding")):
-            raise Problem(415, "Compressed bodies are not accepted", {"Accept-Encoding": "identity"})
+            raise HttpError(415, "Compressed bodies are not accepted", {"Accept-Encoding": "identity"})
         declared = _declared(headers)
         if declared is not None:
             self._check_size(declared, headers)
 
     @contextmanager
-    def room(self) -> Iterator[Room]:
+    def room(self) -> Iterator[BodyUsage]:
         """What a request's body takes counts until the request is over."""
-        room = Room()
+        room = BodyUsage()
         try:
             yield room
         finally:
             self.held -= room.taken
             self.know(room)
 
-    def know(self, room: Room) -> None:
+    def know(self, room: BodyUsage) -> None:
         """Whose body it is."""
         self.held_keyless, room.keyless = self.held_keyless - room.keyless, 0
 
-    async def read(self, headers: Headers, receive: Receive, room: Room, keyless: bool = False) -> bytes:
+    async def read(self, headers: Headers, receive: Receive, room: BodyUsage, keyless: bool = False) -> bytes:
         parts: list[bytes] = []
         try:
             async with asyncio.timeout(self.seconds):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise Gone
+                        raise ClientDisconnected
                     part, room.waited_for = message.get("body", b""), message.get("more_body", False)
                     self._check_size(room.taken + len(part), headers)
                     too_many = keyless and self.held_keyless + len(part) > self.together // 8
                     if too_many or self.held + len(part) > self.together:
-                        raise Problem(503, "The server is busy with other large requests", {"Retry-After": "2"})
+                        raise HttpError(503, "The server is busy with other large requests", {"Retry-After": "2"})
                     self.held += len(part)
                     room.taken += len(part)
                     if keyless:
@@ -87,15 +87,15 @@ class Sizes:
         except TimeoutError:
             room.waited_for = False
             late = f"The body did not arrive within {self.seconds:g} s"
-            raise Problem(408, late, {"Connection": "close"}) from None
+            raise HttpError(408, late, {"Connection": "close"}) from None
         if _declared(headers) not in (None, room.taken):
-            raise Problem(400, "The body is not as long as its Content-Length says")
+            raise HttpError(400, "The body is not as long as its Content-Length says")
         return b"".join(parts)
 
     def _check_size(self, size: int, headers: Headers) -> None:
         limit = self.text_limit if is_text(headers) else self.body_limit
         if 0 <= limit < size:
-            raise Problem(413, f"The body is larger than this server takes ({limit} bytes)")
+            raise HttpError(413, f"The body is larger than this server takes ({limit} bytes)")
 
 
 def is_text(headers: Headers) -> bool:
@@ -122,5 +122,5 @@ def _declared(headers: Headers) -> int | None:
         return None
     value = given.pop()
     if given or not re.fullmatch(r"[0-9]{1,18}", value):
-        raise Problem(400, "The Content-Length is not a number of bytes")
+        raise HttpError(400, "The Content-Length is not a number of bytes")
     return int(value)

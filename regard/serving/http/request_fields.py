@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 
-from regard.serving.http.http_error import Problem
+from regard.serving.http.http_error import HttpError
 from regard.serving.http.request_body import is_json, media_type
 
 logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # else whoever sends a bad form writes to our log
@@ -75,11 +75,11 @@ def json_fields(body: bytes) -> dict[str, Any]:
         if odd:  # only what can be written again: no half of a surrogate pair, no number beyond what a float can hold
             json.dumps(fields, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError):
-        raise Problem(400, "The body is not valid JSON in UTF-8, or has numbers or nesting beyond bounds") from None
+        raise HttpError(400, "The body is not valid JSON in UTF-8, or has numbers or nesting beyond bounds") from None
     if not isinstance(fields, dict):
-        raise Problem(400, "Invalid JSON format")
+        raise HttpError(400, "Invalid JSON format")
     if text.count("[") + text.count("{") > DEEPEST and _is_deep(fields):
-        raise Problem(400, f"The JSON of the body is nested more than {DEEPEST} deep")
+        raise HttpError(400, f"The JSON of the body is nested more than {DEEPEST} deep")
     return fields
 
 
@@ -87,7 +87,7 @@ def _check_values(body: bytes) -> None:
     """Before it is parsed: a megabyte of small values takes a hundred times as long as a megabyte of text."""
     for signs, most in ((b",", MOST_VALUES), (b"[{:", MOST_FIELDS_AND_LISTS)):
         if _count(body, signs) > most and _count(_STRING.sub(b"", body), signs) > most:
-            raise Problem(400, f"The JSON of the body has too many values, fields or lists (more than {most})")
+            raise HttpError(400, f"The JSON of the body has too many values, fields or lists (more than {most})")
 
 
 def _count(body: bytes, signs: bytes) -> int:
@@ -99,9 +99,9 @@ def query_fields(written: bytes) -> dict[str, Any]:
     try:
         pairs = parse_qsl(written.decode(), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
     except UnicodeDecodeError:
-        raise Problem(400, "A field is not valid UTF-8") from None
+        raise HttpError(400, "A field is not valid UTF-8") from None
     except ValueError:
-        raise Problem(400, f"More than {MOST_FIELDS} fields") from None
+        raise HttpError(400, f"More than {MOST_FIELDS} fields") from None
     return _gathered(pairs)
 
 
@@ -110,9 +110,9 @@ async def _multipart_fields(request: Request, body: bytes) -> dict[str, Any]:
         body.decode()  # the parser would take any other text for Latin-1
         form = await request.form(max_files=0, max_fields=MOST_FIELDS, max_part_size=len(body))
     except UnicodeDecodeError:
-        raise Problem(400, "A field is not valid UTF-8") from None
+        raise HttpError(400, "A field is not valid UTF-8") from None
     except (HTTPException, MultiPartException):
-        raise Problem(400, f"The form is malformed, has a file, or more than {MOST_FIELDS} fields") from None
+        raise HttpError(400, f"The form is malformed, has a file, or more than {MOST_FIELDS} fields") from None
     return _gathered([(name, str(value)) for name, value in form.multi_items()])
 
 

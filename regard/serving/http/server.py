@@ -24,7 +24,7 @@ from regard.serving.http.app import make_app
 from regard.serving.http.connections import BACKLOG, connection_limits, connections
 from regard.serving.settings import Settings
 from regard.serving.text import language_detection
-from regard.serving.workers.worker_pool import MOST_WORKERS, Engine
+from regard.serving.workers.worker_pool import MOST_WORKERS, WorkerPool
 from regard.serving.workers.worker_process import check_device
 
 IDLE = 30
@@ -32,7 +32,7 @@ IDLE = 30
 SWITCH = 0.001
 """Seconds after which a thread that works on text lets the event loop go on when it has something to do."""
 Note = Callable[[str], None]
-Make = Callable[[Settings, Catalogue, Engine, bool], FastAPI]
+Make = Callable[[Settings, Catalogue, WorkerPool, bool], FastAPI]
 
 
 def serve(settings: Settings, note: Note) -> int:
@@ -95,11 +95,11 @@ async def _run(
     make: Make,
     opened: Note | None,
 ) -> int:
-    engine = Engine(settings, catalogue, note)
-    app = make(settings, catalogue, engine, settings.log)
-    stopping = Stopping(settings.grace, note)
+    pool = WorkerPool(settings, catalogue, note)
+    app = make(settings, catalogue, pool, settings.log)
+    stopping = GracefulShutdown(settings.grace, note)
     note(f"loading {', '.join(catalogue.models)} ...")
-    starting = asyncio.create_task(engine.start())
+    starting = asyncio.create_task(pool.start())
     with stopping.on_signals():
         told = asyncio.create_task(stopping.told.wait())
         if opened is None:
@@ -127,7 +127,7 @@ async def _run(
         gc.collect()
         gc.freeze()  # what is there now stays: looking through all of it for garbage would hold up everybody
         serving = asyncio.create_task(server.serve(sockets=[listening]))
-        broken = asyncio.create_task(engine.broken.wait())
+        broken = asyncio.create_task(pool.broken.wait())
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{port}{settings.url_prefix}"
@@ -150,13 +150,13 @@ async def _run(
             cut_off = await stopping.drained()
         server.should_exit = True
         await serving
-        await engine.close()
+        await pool.close()
     if broken.done():
         note("no worker can be started any more; look at the lines above")
     broken.cancel()
     if refused:
         raise refused
-    return 1 if cut_off or engine.broken.is_set() else 0
+    return 1 if cut_off or pool.broken.is_set() else 0
 
 
 async def _given_up(starting: asyncio.Task[None]) -> None:
@@ -166,14 +166,14 @@ async def _given_up(starting: asyncio.Task[None]) -> None:
 
 
 class Server(uvicorn.Server):
-    """Signals are ours: what they mean depends on the engine, too."""
+    """Signals are ours: what they mean depends on the pool, too."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
 
-class Stopping:
+class GracefulShutdown:
     """Told to stop, a server lets those finish who are being answered. Told twice, it stops."""
 
     def __init__(self, grace: float, note: Note):

@@ -11,7 +11,7 @@ Links = list[tuple[int, int]]
 """(source word, target word), counted from 0 over the words between white space."""
 
 
-class Said(NamedTuple):
+class AlignedText(NamedTuple):
     """A translation; which of its words come from which of the source's, where that is known."""
 
     text: str

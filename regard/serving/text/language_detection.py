@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from regard.language_identification import language_probabilities
-from regard.serving.text.untranslatable import has_words, things_in
+from regard.serving.text.untranslatable import has_words, protected_spans
 
 MOST = 3
 """Languages that are answered with."""
@@ -40,7 +40,7 @@ def _words(text: str) -> str:
     """The beginning of a text on one line, without addresses and emoji; nothing if it has no words."""
     text = text[:ENOUGH].encode("utf-8", "ignore").decode("utf-8")
     parts, start = [], 0
-    for thing in things_in(text):
+    for thing in protected_spans(text):
         parts.append(text[start : thing.start])
         start = thing.end
     text = " ".join(" ".join([*parts, text[start:]]).splitlines())

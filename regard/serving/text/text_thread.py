@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from regard.serving.workers.worker_pool import Busy
+from regard.serving.workers.worker_pool import ServerBusy
 
 SHORT = 2000
 """Characters that take a few milliseconds at most, whatever they are."""
@@ -29,9 +29,9 @@ class TextThread:
         self._thread = ThreadPoolExecutor(1, "text")
 
     def refuse_if_busy(self, size: int) -> None:
-        """Raises Busy where so many more characters would wait too long."""
+        """Raises ServerBusy where so many more characters would wait too long."""
         if size > SHORT and self.waiting and self.waiting + size > MOST_WAITING:
-            raise Busy(self.waiting / PACE)
+            raise ServerBusy(self.waiting / PACE)
 
     async def run(self, size: int, work: Callable[[], Result]) -> Result:
         """The result of some work on so many characters. What has not begun is dropped when nobody waits for it."""

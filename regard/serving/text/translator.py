@@ -1,4 +1,4 @@
-"""A request's texts, translated: cut into sentences, given to the engine, and put together exactly.
+"""A request's texts, translated: cut into sentences, given to the pool, and put together exactly.
 
 What all translating routes share, whatever their contract. Knows neither HTTP nor models.
 """
@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from regard.languages import name, public
-from regard.serving.catalogue import Catalogue, Served
+from regard.serving.catalogue import Catalogue, ServedModel
 from regard.serving.settings import Settings
-from regard.serving.text.alignment import Said
+from regard.serving.text.alignment import AlignedText
 from regard.serving.text.language_detection import ENOUGH, detect
-from regard.serving.text.markup import put_together, sentences_of
+from regard.serving.text.markup import extract_sentences, reassemble
 from regard.serving.text.placeholders import Attempt, attempts
-from regard.serving.text.sentences import pieces_of
+from regard.serving.text.sentences import split_text
 from regard.serving.text.text_thread import TextThread
-from regard.serving.workers.worker_pool import Engine, Search, Translated
+from regard.serving.workers.worker_pool import SearchOptions, TranslationResult, WorkerPool
 
 HARDLY, SURELY = 10.0, 50.0
 """Confidence below which a text is in none of our languages, if there is another above which it is in that."""
@@ -30,7 +30,7 @@ class Unsupported(Exception):
 
 
 @dataclass(frozen=True)
-class Asked:
+class TranslationRequest:
     """What is to be translated; languages by their internal codes."""
 
     texts: list[str]
@@ -44,7 +44,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Answered:
+class TranslatedTexts:
     texts: list[str]
     alternatives: list[list[str]]
     """Other translations of each text, none of them empty or the same as another."""
@@ -52,17 +52,17 @@ class Answered:
     """Language and confidence, 0 to 100, of all texts together; None when the source was given."""
 
 
-class Translating:
+class TextTranslator:
     """Answers what routes ask, with the models of a catalogue."""
 
-    def __init__(self, settings: Settings, catalogue: Catalogue, engine: Engine):
-        self.settings, self.catalogue, self.engine = settings, catalogue, engine
+    def __init__(self, settings: Settings, catalogue: Catalogue, pool: WorkerPool):
+        self.settings, self.catalogue, self.pool = settings, catalogue, pool
         self.text = TextThread()
 
-    async def answer(self, asked: Asked) -> Answered:
+    async def answer(self, asked: TranslationRequest) -> TranslatedTexts:
         """Raises `Unsupported` where there is no model for it."""
         size = sum(map(len, asked.texts)) + len(asked.texts)
-        self.engine.refuse_if_busy(len(asked.texts))  # now, when nothing was done for it yet
+        self.pool.refuse_if_busy(len(asked.texts))  # now, when nothing was done for it yet
         self.text.refuse_if_busy(size)
         source, detected = asked.source, None
         if source == "auto":
@@ -70,13 +70,13 @@ class Translating:
             source = detected[0]
         model = self._model(source, asked.target)
         if model is None:  # into the same language: nothing changes
-            return Answered(asked.texts, [[] for _ in asked.texts], detected)
+            return TranslatedTexts(asked.texts, [[] for _ in asked.texts], detected)
         documents, sentences = await self.text.run(size, lambda: _cut(asked, model.aligns))
         found = await self._translate(model, sentences, asked, size)
         ranked = await self.text.run(size, lambda: _put_together(documents, dict(zip(sentences, found)), asked))
-        return Answered([texts[0] for texts in ranked], [texts[1:] for texts in ranked], detected)
+        return TranslatedTexts([texts[0] for texts in ranked], [texts[1:] for texts in ranked], detected)
 
-    def _detect(self, asked: Asked) -> tuple[str, float]:
+    def _detect(self, asked: TranslationRequest) -> tuple[str, float]:
         """One language for all texts: one of ours, unless they are clearly in another."""
         text = _beginning(asked)
         known = self.catalogue.languages()
@@ -87,7 +87,7 @@ class Translating:
             found = next((code for code in known if self.catalogue.pair(code, asked.target)), found[0]), found[1]
         return found
 
-    def _model(self, source: str, target: str) -> Served | None:
+    def _model(self, source: str, target: str) -> ServedModel | None:
         known = self.catalogue.languages()
         for code in (source, target):
             if code not in known:
@@ -99,9 +99,11 @@ class Translating:
         wanted, given = (f"{name(code)} ({public(code)})" for code in (target, source))
         raise Unsupported(f"{wanted} is not available as a target language from {given}")
 
-    async def _translate(self, model: Served, sentences: list[str], asked: Asked, size: int) -> list[list[Said]]:
+    async def _translate(
+        self, model: ServedModel, sentences: list[str], asked: TranslationRequest, size: int
+    ) -> list[list[AlignedText]]:
         """Of each sentence translations that lost nothing, best first: most by the first attempt (keeping.py)."""
-        found: list[list[Said]] = [[] for _ in sentences]
+        found: list[list[AlignedText]] = [[] for _ in sentences]
         ways = [attempts(sentence) for sentence in sentences]
         left = list(range(len(sentences)))
         while left:
@@ -113,20 +115,20 @@ class Translating:
                 *(self._attempt(model, some, choices, asked, size, found) for choices, some in by_choices.items())
             )
             left = [number for number, _ in tried if not found[number]]
-        return [said or [Said(sentence)] for said, sentence in zip(found, sentences)]
+        return [said or [AlignedText(sentence)] for said, sentence in zip(found, sentences)]
 
     async def _attempt(
         self,
-        model: Served,
+        model: ServedModel,
         tried: list[tuple[int, Attempt]],
         choices: int,
-        asked: Asked,
+        asked: TranslationRequest,
         size: int,
-        found: list[list[Said]],
+        found: list[list[AlignedText]],
     ) -> None:
-        how = Search(n_best=choices, alignment=asked.html and model.aligns)
+        how = SearchOptions(n_best=choices, alignment=asked.html and model.aligns)
         given = [text for _, attempt in tried for text in attempt.asked]
-        answers = iter(await self.engine.translate(model.name, given, how, asked.owner))
+        answers = iter(await self.pool.translate(model.name, given, how, asked.owner))
 
         def restore() -> None:
             for number, attempt in tried:
@@ -135,7 +137,7 @@ class Translating:
         await self.text.run(size, restore)
 
 
-def _beginning(asked: Asked) -> str:
+def _beginning(asked: TranslationRequest) -> str:
     """As much of the texts as is looked at to detect their language."""
     found = ""
     for text in asked.texts:
@@ -145,7 +147,7 @@ def _beginning(asked: Asked) -> str:
     return found
 
 
-def _cut(asked: Asked, aligns: bool) -> tuple[list[Plain] | list[Html], list[str]]:
+def _cut(asked: TranslationRequest, aligns: bool) -> tuple[list[Plain] | list[Html], list[str]]:
     """The texts as documents, and each sentence of them once."""
     documents = [Html(text, aligns) for text in asked.texts] if asked.html else [Plain(text) for text in asked.texts]
     return documents, list(dict.fromkeys(sentence for document in documents for sentence in document.sentences))
@@ -155,22 +157,24 @@ def _next_attempts(ways: list[Iterator[Attempt]], numbers: list[int]) -> list[tu
     return [(number, attempt) for number in numbers if (attempt := next(ways[number], None))]
 
 
-def _put_together(documents: Sequence[Plain | Html], found: dict[str, list[Said]], asked: Asked) -> list[list[str]]:
+def _put_together(
+    documents: Sequence[Plain | Html], found: dict[str, list[AlignedText]], asked: TranslationRequest
+) -> list[list[str]]:
     """Of each document its translation and, behind it, other ones."""
     count = 1 if asked.html else asked.alternatives + 1
     return [
         _different(
-            [document.put_together([_nth(found[one], rank) for one in document.sentences]) for rank in range(count)]
+            [document.reassemble([_nth(found[one], rank) for one in document.sentences]) for rank in range(count)]
         )
         for document in documents
     ]
 
 
-def _ranked(best: Translated) -> list[Said]:
-    return [Said(one.text, one.alignment) for one in (best, *best.alternatives)]
+def _ranked(best: TranslationResult) -> list[AlignedText]:
+    return [AlignedText(one.text, one.alignment) for one in (best, *best.alternatives)]
 
 
-def _nth(found: list[Said], rank: int) -> Said:
+def _nth(found: list[AlignedText], rank: int) -> AlignedText:
     """Where a sentence has fewer translations than another of its text, its best stands in."""
     return found[rank] if rank < len(found) else found[0]
 
@@ -183,10 +187,10 @@ class Plain:
     """A text whose sentences are translated and all else is kept."""
 
     def __init__(self, text: str):
-        self._pieces = pieces_of(text)
+        self._pieces = split_text(text)
         self.sentences = [piece.text for piece in self._pieces if piece.wanted]
 
-    def put_together(self, found: list[Said]) -> str:
+    def reassemble(self, found: list[AlignedText]) -> str:
         said = iter(found)
         return "".join(next(said).text if piece.wanted else piece.text for piece in self._pieces)
 
@@ -195,8 +199,8 @@ class Html:
     """A document of which only text is translated."""
 
     def __init__(self, html: str, aligns: bool):
-        self._html, self._found = html, sentences_of(html, whole=aligns)
+        self._html, self._found = html, extract_sentences(html, whole=aligns)
         self.sentences = [sentence.text for sentence in self._found]
 
-    def put_together(self, found: list[Said]) -> str:
-        return put_together(self._html, self._found, found)
+    def reassemble(self, found: list[AlignedText]) -> str:
+        return reassemble(self._html, self._found, found)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from regard.serving.workers.worker_process import Worker
+from regard.serving.workers.worker_process import WorkerProcess
 
 BATCHED = ("translate", "cut")
 """What is done to many texts at once; anything else is a batch by itself."""
@@ -31,7 +31,7 @@ class Job:
     """Where parts of the answer go as they are made."""
     turn: int = 0
     """The entry of the queue that it waits in: jobs of one request share it."""
-    place: tuple[Worker, int, int] | None = None
+    place: tuple[WorkerProcess, int, int] | None = None
     """At whom, in which batch, at which place in it."""
 
 
@@ -113,7 +113,7 @@ class JobQueue:
         return found
 
 
-class Pace:
+class Throughput:
     """How fast jobs are done, of late: sizes and seconds are summed, so that a small batch counts for little."""
 
     def __init__(self) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 
 from regard.errors import UserError
 
-MOST_WEIGHTS = 100_000
+MAX_ATTENTION_WEIGHTS = 100_000
 """Attention weights in one answer, over all its texts and hypotheses."""
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchOptions:
     """How a translation is searched for; None means what the model's recipe says."""
 
     beam: int | None = None
@@ -29,7 +29,7 @@ class Search:
 
 
 @dataclass
-class Translated:
+class TranslationResult:
     text: str
     score: float = 0.0
     log_probability: float = 0.0
@@ -37,10 +37,10 @@ class Translated:
     finished: bool = True
     alignment: list[tuple[int, int]] | None = None
     attention: list[list[float]] | None = None
-    alternatives: list[Translated] = field(default_factory=list)
+    alternatives: list[TranslationResult] = field(default_factory=list)
 
     @classmethod
-    def from_tree(cls, tree: dict[str, Any]) -> Translated:
+    def from_tree(cls, tree: dict[str, Any]) -> TranslationResult:
         links = tree["alignment"]
         return cls(
             **{
@@ -51,28 +51,28 @@ class Translated:
         )
 
 
-def check_weights(count: int) -> None:
-    if count > MOST_WEIGHTS:
+def check_attention_size(count: int) -> None:
+    if count > MAX_ATTENTION_WEIGHTS:
         raise UserError(
-            f"attention: {count:,} weights, {MOST_WEIGHTS:,} are the most; send less text, or ask for a lower n_best"
+            f"attention: {count:,} weights, {MAX_ATTENTION_WEIGHTS:,} are the most; send less text, or ask for a lower n_best"
         )
 
 
-def joined_weights(parts: Sequence[Translated]) -> int:
+def joined_attention_size(parts: Sequence[TranslationResult]) -> int:
     """Attention weights in what `join` makes of the parts, zeros between them and alternatives included."""
     own = [part.attention for part in parts if part.attention]
     return sum(map(len, own)) * sum(len(matrix[0]) for matrix in own) + sum(
-        joined_weights(row) for row in zip(*(part.alternatives for part in parts))
+        joined_attention_size(row) for row in zip(*(part.alternatives for part in parts))
     )
 
 
-def join(sources: Sequence[str], parts: Sequence[Translated], how: Search) -> Translated:
+def join(sources: Sequence[str], parts: Sequence[TranslationResult], how: SearchOptions) -> TranslationResult:
     """One translation of a text whose parts were translated one by one, as `Translator.translate` joins them."""
     if len(parts) == 1:
         return parts[0]
     if not parts:
-        return Translated("", alignment=[] if how.alignment else None, attention=[] if how.attention else None)
-    return Translated(
+        return TranslationResult("", alignment=[] if how.alignment else None, attention=[] if how.attention else None)
+    return TranslationResult(
         " ".join(part.text for part in parts),
         sum(part.score for part in parts),
         sum(part.log_probability for part in parts),
@@ -84,7 +84,7 @@ def join(sources: Sequence[str], parts: Sequence[Translated], how: Search) -> Tr
     )
 
 
-def _shifted(sources: Sequence[str], parts: Sequence[Translated]) -> list[tuple[int, int]]:
+def _shifted(sources: Sequence[str], parts: Sequence[TranslationResult]) -> list[tuple[int, int]]:
     links: list[tuple[int, int]] = []
     source = target = 0
     for text, part in zip(sources, parts, strict=True):

@@ -25,7 +25,7 @@ from typing import IO, Any
 from regard import registry
 from regard.errors import UserError
 from regard.serving.settings import MAX_MESSAGE_BYTES, MEBIBYTE
-from regard.serving.workers.translation_result import check_weights
+from regard.serving.workers.translation_result import check_attention_size
 
 FAMILIES = {"tasks": "serving/workers/tasks", "questions": "studio/questions"}
 """Folders whose files answer requests. By name: the studio is built on the server, not the other way round."""
@@ -37,15 +37,15 @@ def _module(job: dict[str, Any]) -> ModuleType:
     return registry.module(FAMILIES[job["family"]], job["task"])
 
 
-class Abandoned(Exception):
+class JobCancelled(Exception):
     """Nobody waits for this job any more."""
 
 
-class AnswerTooLong(UserError):
+class MessageTooLong(UserError):
     """The answer does not fit into one message."""
 
 
-class Output:
+class MessageWriter:
     """Lines of JSON to the server, from any thread."""
 
     def __init__(self, stream: BufferedIOBase):
@@ -53,19 +53,19 @@ class Output:
         self._lock = threading.Lock()
 
     def say(self, message: dict[str, Any]) -> None:
-        """Raises AnswerTooLong, and writes nothing, where the server would not read that much."""
+        """Raises MessageTooLong, and writes nothing, where the server would not read that much."""
         line = json.dumps(message).encode() + b"\n"
         if len(line) > MAX_MESSAGE_BYTES:
-            raise AnswerTooLong(f"The answer is longer than {MAX_MESSAGE_BYTES // MEBIBYTE} MiB; ask for less")
+            raise MessageTooLong(f"The answer is longer than {MAX_MESSAGE_BYTES // MEBIBYTE} MiB; ask for less")
         with self._lock:
             self._stream.write(line)
             self._stream.flush()
 
 
-class Jobs:
+class JobReader:
     """What standard input asks for: jobs in order, and which of them are not wanted any more."""
 
-    def __init__(self, lines: IO[bytes], out: Output):
+    def __init__(self, lines: IO[bytes], out: MessageWriter):
         self._lines, self._out = lines, out
         self._waiting: SimpleQueue[dict[str, Any]] = SimpleQueue()
         self._cancelled: dict[int, set[int]] = {}
@@ -103,21 +103,21 @@ class Jobs:
     def stop_if_gone(self) -> Collection[int]:
         """The same for a job that is one thing."""
         if self._cancelled.get(self._now):
-            raise Abandoned
+            raise JobCancelled
         return ()
 
 
 class Worker:
     """Models by name, and how each kind of job is done."""
 
-    def __init__(self, models: dict[str, Any], jobs: Jobs, out: Output):
+    def __init__(self, models: dict[str, Any], jobs: JobReader, out: MessageWriter):
         self.models, self.jobs, self.out = models, jobs, out
 
     def run(self) -> None:
         for job in self.jobs:
             try:
                 answer = getattr(self, f"_{job['do']}")(job)
-            except Abandoned:
+            except JobCancelled:
                 answer = {"kind": "failed", "error": "given up"}
             except UserError as error:
                 answer = _refused(error)
@@ -125,7 +125,7 @@ class Worker:
                 answer = _failure(error)
             try:
                 self.out.say({"id": job["id"], **answer})
-            except AnswerTooLong as error:
+            except MessageTooLong as error:
                 self.out.say({"id": job["id"], **_shortened(answer, error)})
             except MemoryError as error:
                 self.out.say({"id": job["id"], **_failure(error)})
@@ -181,7 +181,7 @@ def _refused(error: UserError) -> dict[str, Any]:
     return {"kind": "refused", "error": str(error)}
 
 
-def _shortened(answer: dict[str, Any], error: AnswerTooLong) -> dict[str, Any]:
+def _shortened(answer: dict[str, Any], error: MessageTooLong) -> dict[str, Any]:
     """The error in the place of an answer that is too long; in a batch only in the place of those that are."""
     answers = answer.get("answer")
     if not isinstance(answers, list):
@@ -194,7 +194,7 @@ def _answer(found: Any, alignment: bool, attention: bool) -> dict[str, Any]:
     """A translation as it is sent. Attention weights are counted before they are turned into lists."""
     matrices = [one.attention for one in (found, *found.alternatives) if attention and one.attention is not None]
     try:
-        check_weights(sum(matrix.numel() for matrix in matrices))
+        check_attention_size(sum(matrix.numel() for matrix in matrices))
     except UserError as error:
         return _refused(error)
     return _as_tree(found, alignment, attention)
@@ -244,13 +244,13 @@ def _limit_memory(mebibytes: int) -> None:
 
 
 def main() -> None:
-    out = Output(os.fdopen(os.dup(1), "wb"))
+    out = MessageWriter(os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)  # what a library prints must not stand among the answers
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # a terminal's Ctrl-C reaches this process too: the server decides
     if hasattr(os, "nice"):
         os.nice(5)  # who answers clients, and says that it is too busy to, must not wait for who computes
-    jobs = Jobs(sys.stdin.buffer, out)
+    jobs = JobReader(sys.stdin.buffer, out)
     wanted = jobs.first()
     worker = Worker({}, jobs, out)
     try:

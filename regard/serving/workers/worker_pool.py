@@ -18,13 +18,19 @@ from regard.errors import UserError
 from regard.serving.catalogue import Catalogue
 from regard.serving.log import log_error
 from regard.serving.settings import Settings
-from regard.serving.workers.job_queue import Job, JobQueue, Pace
-from regard.serving.workers.translation_result import Search, Translated, check_weights, join, joined_weights
-from regard.serving.workers.worker_process import OVERLONG, Worker, WorkerLost, cores, on_gpu
+from regard.serving.workers.job_queue import Job, JobQueue, Throughput
+from regard.serving.workers.translation_result import (
+    SearchOptions,
+    TranslationResult,
+    check_attention_size,
+    join,
+    joined_attention_size,
+)
+from regard.serving.workers.worker_process import OVERLONG, WorkerLost, WorkerProcess, cores, on_gpu
 
 QUIET, PATIENCE = 0.004, 0.025
 """Seconds: a batch is begun when for so long nothing more arrived, and its first sentence waits no longer than that."""
-ON_CPU, ON_GPU = (32, 4000), (256, 40_000)
+CPU_BATCH, GPU_BATCH = (32, 4000), (256, 40_000)
 """Sentences and characters that go together. More would not fit a CPU's cache, and keep the first one waiting."""
 MOST_WORKERS = 4
 """On a CPU, unless more are asked for: each holds all models."""
@@ -42,7 +48,7 @@ MAX_ATTEMPTS, FIRST_BACKOFF, MAX_BACKOFF = 5, 1.0, 30.0
 the server exits, for a supervisor to restart it."""
 
 
-class Busy(Exception):
+class ServerBusy(Exception):
     """The queue is full, or the wait would be too long."""
 
     def __init__(self, retry_after: float):
@@ -50,15 +56,15 @@ class Busy(Exception):
         super().__init__(f"The server is busy; try again in {self.retry_after} s")
 
 
-class Failed(Exception):
+class JobFailed(Exception):
     """It could not be done: memory did not suffice, or a worker was lost over it. The next request may well succeed."""
 
 
-class Refused(Exception):
+class JobRefused(Exception):
     """The model cannot do what is asked, and says why in one line."""
 
 
-class Engine:
+class WorkerPool:
     """What the HTTP side sees of the models. Everything here runs in one event loop; nothing here computes."""
 
     def __init__(self, settings: Settings, catalogue: Catalogue, note: Callable[[str], None] = lambda line: None):
@@ -68,15 +74,15 @@ class Engine:
         self.batches = 0
         self.batched = 0
         """Batches that were handed out, and the sentences in them."""
-        self._workers: list[Worker] = []
-        self._idle: list[Worker] = []
-        self._most_sentences, most_characters = ON_GPU if on_gpu(settings.device) else ON_CPU
+        self._workers: list[WorkerProcess] = []
+        self._idle: list[WorkerProcess] = []
+        self._most_sentences, most_characters = GPU_BATCH if on_gpu(settings.device) else CPU_BATCH
         self._queue = JobQueue(self._most_sentences, most_characters)
         self._window = 4 * self._most_sentences
         """Jobs that one request may have in the queue: a book does not fill it, and others still find room."""
         self._last_arrival = 0.0
-        self._pace = Pace()
-        self._kept = Kept(settings.translation_cache)
+        self._pace = Throughput()
+        self._kept = TranslationCache(settings.translation_cache)
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._closing = False
@@ -109,14 +115,14 @@ class Engine:
         return len(self._queue)
 
     @property
-    def workers(self) -> list[Worker]:
+    def workers(self) -> list[WorkerProcess]:
         return list(self._workers)
 
     async def start(self) -> None:
         """Raises a UserError where the models cannot be loaded."""
         count = self.settings.workers or (1 if on_gpu(self.settings.device) else min(cores(), MOST_WORKERS))
         threads = self.settings.threads or max(1, cores() // count)
-        hired = [Worker(self.settings, self.catalogue, threads) for _ in range(count)]
+        hired = [WorkerProcess(self.settings, self.catalogue, threads) for _ in range(count)]
         self._workers = hired
         starting = [asyncio.create_task(worker.start()) for worker in hired]
         try:
@@ -138,9 +144,9 @@ class Engine:
             self._tasks.append(task)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """None of the engine's tasks may die unnoticed: without it requests would wait for ever."""
+        """None of the pool's tasks may die unnoticed: without it requests would wait for ever."""
         if not task.cancelled() and (error := task.exception()):
-            log_error("engine", error)
+            log_error("pool", error)
             self.broken.set()
 
     async def close(self) -> None:
@@ -150,16 +156,18 @@ class Engine:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(worker.stop() for worker in self._workers))
         for job in self._queue.clear():
-            _settle(job, error=Failed("The server is stopping"))
+            _settle(job, error=JobFailed("The server is stopping"))
 
     # What is asked.
 
-    async def translate(self, model: str, sentences: Sequence[str], how: Search, owner: str = "") -> list[Translated]:
+    async def translate(
+        self, model: str, sentences: Sequence[str], how: SearchOptions, owner: str = ""
+    ) -> list[TranslationResult]:
         """One result a text, in order. `owner` sees only what was kept for the same owner."""
         parts = await self._parts(model, list(dict.fromkeys(sentences)))
         found = await self._translate_parts(model, [part for text in sentences for part in parts[text]], how, owner)
         texts = [[found[part] for part in parts[text]] for text in sentences]
-        check_weights(sum(map(joined_weights, texts)))
+        check_attention_size(sum(map(joined_attention_size, texts)))
         return [join(parts[text], each, how) for text, each in zip(sentences, texts, strict=True)]
 
     async def _parts(self, model: str, texts: list[str]) -> dict[str, list[str]]:
@@ -169,8 +177,8 @@ class Engine:
         return {text: [text] for text in texts} | dict(zip(long, cut, strict=True))
 
     async def _translate_parts(
-        self, model: str, parts: Sequence[str], how: Search, owner: str
-    ) -> dict[str, Translated]:
+        self, model: str, parts: Sequence[str], how: SearchOptions, owner: str
+    ) -> dict[str, TranslationResult]:
         keys = [(owner, model, how, part) for part in dict.fromkeys(parts)]  # the same part twice is computed once
         known = {key: kept for key in keys if (kept := self._kept.get(key))}
         wanted = [key for key in keys if key not in known]
@@ -182,7 +190,7 @@ class Engine:
             for key, tree in zip(some, await self._done(jobs, admitted=True), strict=True):
                 known[key] = tree
                 self._kept.put(key, tree)
-        return {key[-1]: Translated.from_tree(known[key]) for key in keys}
+        return {key[-1]: TranslationResult.from_tree(known[key]) for key in keys}
 
     async def ask(self, model: str, task: str, request: dict[str, Any], family: str = "tasks") -> dict[str, Any]:
         """`family` is the folder whose file answers (worker.FAMILIES): tasks, or the studio's questions."""
@@ -218,17 +226,17 @@ class Engine:
             self._take_back(jobs)
 
     def refuse_if_busy(self, jobs: int = 1) -> None:
-        """Raises Busy where so many more would not fit or would wait too long; costs nothing, so it can be asked before
+        """Raises ServerBusy where so many more would not fit or would wait too long; costs nothing, so it can be asked before
         any work is put into a request."""
         limit, expected = self.settings.queue_limit, self._pace.seconds(self._queue.size_of_a_round())
         # What would never fit is not refused because of others (see _admit).
         if 0 <= limit < self.waiting + min(jobs, limit, self._window) or expected > self.settings.wait_limit:
-            raise Busy(min(expected, 600.0))
+            raise ServerBusy(min(expected, 600.0))
 
     def _admit(self, jobs: int) -> None:
         limit = self.settings.queue_limit
         if 0 <= limit < jobs:
-            raise Refused(f"The text has {jobs} sentences, more than this server takes at once ({limit})")
+            raise JobRefused(f"The text has {jobs} sentences, more than this server takes at once ({limit})")
         if jobs:
             self.refuse_if_busy(jobs)
 
@@ -277,7 +285,7 @@ class Engine:
             message |= {"family": how[0], "task": how[1], "request": chosen[0].content}
         worker.give(message, chosen)
 
-    async def _listen(self, worker: Worker) -> None:
+    async def _listen(self, worker: WorkerProcess) -> None:
         """Hands out what a worker answers; when it is lost, hires another in its place."""
         while not self._closing:
             try:
@@ -297,7 +305,7 @@ class Engine:
             self._idle.append(worker)
             self._changed.set()
 
-    async def _start_again(self, worker: Worker) -> None:
+    async def _start_again(self, worker: WorkerProcess) -> None:
         """Tries until it succeeds. Whatever goes wrong is a failed attempt: no process, no file descriptor, no memory,
         a model that is being copied just now. So is a worker that ended before it did anything."""
         while True:
@@ -327,7 +335,7 @@ class Engine:
                 else:
                     worker.ping()
 
-    def _put_back(self, worker: Worker) -> None:
+    def _put_back(self, worker: WorkerProcess) -> None:
         """Jobs that a lost worker held wait again, first in line; one that did it twice fails."""
         for job in reversed(worker.held):
             job.place = None
@@ -335,12 +343,12 @@ class Engine:
             if job.future.done():
                 continue
             if job.tries >= TRIES or job.parts:
-                _settle(job, error=Failed("The server could not finish this request"))
+                _settle(job, error=JobFailed("The server could not finish this request"))
                 continue
             self._queue.add([job], first=True)
         worker.held = []
 
-    def _received(self, worker: Worker, message: dict[str, Any]) -> None:
+    def _received(self, worker: WorkerProcess, message: dict[str, Any]) -> None:
         worker.attempts = 0
         jobs = worker.held
         if "pong" in message or not jobs:
@@ -382,10 +390,10 @@ def _answers(message: dict[str, Any], count: int) -> list[Any]:
 
 
 def _error(tree: dict[str, Any]) -> Exception:
-    return Refused(tree["error"]) if tree["kind"] == "refused" else Failed(tree["error"])
+    return JobRefused(tree["error"]) if tree["kind"] == "refused" else JobFailed(tree["error"])
 
 
-class Kept:
+class TranslationCache:
     """The latest translations, at most so many; a key is made of all that a translation depends on."""
 
     def __init__(self, most: int):

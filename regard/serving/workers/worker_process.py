@@ -1,4 +1,4 @@
-"""A worker process as the engine sees it: started, given jobs, listened to, and replaced when it is lost."""
+"""A worker process as the pool sees it: started, given jobs, listened to, and replaced when it is lost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from regard.serving.catalogue import Catalogue
 from regard.serving.settings import MAX_MESSAGE_BYTES, Settings
 
 COMMAND = tuple(python_command("-m", "regard.serving.workers.worker"))
-STOPS = 2.0
+SHUTDOWN_SECONDS = 2.0
 """Seconds that a worker is given to end by itself."""
 
 
@@ -65,7 +65,7 @@ class LoadTimeout(Exception):
         super().__init__(f"{what} within {seconds:g} s; see --load-timeout")
 
 
-class Worker:
+class WorkerProcess:
     """A process and what it is working on: one message at a time."""
 
     def __init__(self, settings: Settings, catalogue: Catalogue, threads: int):
@@ -178,11 +178,11 @@ class Worker:
         """Waits for the process to end and, if it does not, kills it. (Not before: that would hide how it ended.)"""
         assert self._process
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), STOPS)
+            await asyncio.wait_for(self._process.wait(), SHUTDOWN_SECONDS)
             return
         self.kill()
         with contextlib.suppress(TimeoutError):  # one that waits for a dead disk cannot even be killed
-            await asyncio.wait_for(self._process.wait(), STOPS)
+            await asyncio.wait_for(self._process.wait(), SHUTDOWN_SECONDS)
 
     def kill(self) -> None:
         if self._process:

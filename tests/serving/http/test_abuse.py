@@ -1,4 +1,4 @@
-"""Clients that try to keep the HTTP process from answering others: `regard serve`'s own HTTP, mostly with an engine that
+"""Clients that try to keep the HTTP process from answering others: `regard serve`'s own HTTP, mostly with a pool that
 answers at once (fake_server.py)."""
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def test_tiny_chunks_for_a_request_that_was_refused_end_the_connection() -> None
         assert not [line for line in server.said if "Traceback" in line or "Error" in line]
 
 
-# Keys and rates before bodies
+# ApiKeys and rates before bodies
 
 
 def refused_unread(app: Any, status: int, **request: Any) -> None:

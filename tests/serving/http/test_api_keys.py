@@ -9,9 +9,9 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from serving.calling import call, form, guarded
-from serving.fakes import FakeEngine, catalogue
+from serving.fakes import FakePool, catalogue
 
-from regard.serving.http.api_keys import OPEN, Keys
+from regard.serving.http.api_keys import PUBLIC_PATHS, ApiKeys
 from regard.serving.http.app import make_app
 from regard.serving.settings import Settings
 
@@ -74,13 +74,13 @@ def test_S12_where_no_key_is_needed_any_is_ignored() -> None:
 
 
 def whole_app() -> FastAPI:
-    return make_app(Settings(api_keys=KEYS, metrics=True), catalogue(), FakeEngine(), logged=False)  # type: ignore[arg-type]
+    return make_app(Settings(api_keys=KEYS, metrics=True), catalogue(), FakePool(), logged=False)  # type: ignore[arg-type]
 
 
 def closed_routes() -> list[tuple[str, str]]:
     found = whole_app().routes
     assert all(isinstance(route, APIRoute) for route in found), "a route that this test does not understand"
-    return [(method, route.path) for route in found for method in route.methods if route.path not in OPEN]  # type: ignore[attr-defined]
+    return [(method, route.path) for route in found for method in route.methods if route.path not in PUBLIC_PATHS]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("method, path", closed_routes())
@@ -91,14 +91,14 @@ def test_S12_every_route_wants_a_key_unless_it_is_listed_as_open(method: str, pa
 
 
 def test_S12_what_is_open_computes_nothing() -> None:
-    engine = FakeEngine()
-    app = make_app(Settings(api_keys=KEYS, metrics=True), catalogue(), engine, logged=False)  # type: ignore[arg-type]
+    pool = FakePool()
+    app = make_app(Settings(api_keys=KEYS, metrics=True), catalogue(), pool, logged=False)  # type: ignore[arg-type]
     templates = {route.path for route in app.routes}  # type: ignore[attr-defined]
-    for path in sorted(OPEN):
+    for path in sorted(PUBLIC_PATHS):
         assert path in templates, f"{path} is open but is no route"
         assert call(app, "GET", path).status == 200, path
         assert call(app, "POST", path, q="a", source="fr", target="en").status == 405, path
-    assert not engine.asked
+    assert not pool.asked
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_S12_keys_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch)
         return a == b
 
     monkeypatch.setattr(hmac, "compare_digest", seen)
-    keys = Keys(Settings(api_keys=("a", "b", "c")))
+    keys = ApiKeys(Settings(api_keys=("a", "b", "c")))
     assert keys.owner("a") and keys.owner("c") and not keys.owner("d") and not keys.owner("") and not keys.owner(None)
     assert len(compared) == 15, "with all keys, whichever fits"
     assert {len(side) for pair in compared for side in pair} == {32}, "of equal length, whatever is given"
@@ -161,12 +161,12 @@ def test_S12_a_key_is_in_no_log_no_metric_and_no_answer(capsys: pytest.CaptureFi
 
 
 def test_S18_a_route_knows_whose_request_it_is_but_not_the_key() -> None:
-    engine = FakeEngine()
-    app = guarded(engine, api_keys=KEYS)
+    pool = FakePool()
+    app = guarded(pool, api_keys=KEYS)
     for key in ("right-Key-1", "clé", "right-Key-1"):
         call(app, "POST", "/translate", q="a", api_key=key)
-    first, second, third = engine.owners
+    first, second, third = pool.owners
     assert first == third != second and first and second
     assert not {"right-Key-1", "clé"} & {first, second}
-    call(guarded(engine), "POST", "/translate", q="a", api_key="right-Key-1")
-    assert engine.owners[-1] == ""
+    call(guarded(pool), "POST", "/translate", q="a", api_key="right-Key-1")
+    assert pool.owners[-1] == ""

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 from serving.calling import call, guarded
-from serving.fakes import FOLDERS, FakeEngine
+from serving.fakes import FOLDERS, FakePool
 from starlette.exceptions import HTTPException
 
 from regard.errors import UserError
-from regard.serving.http.http_error import Problem
+from regard.serving.http.http_error import HttpError
 from regard.serving.text.translator import Unsupported
-from regard.serving.workers.worker_pool import Busy, Failed, Refused
+from regard.serving.workers.worker_pool import JobFailed, JobRefused, ServerBusy
 
 TELLING = re.compile(
     rb"Traceback|File \"|\.py|site-packages|/srv|/usr|/home|starlette|fastapi|pydantic|uvicorn|python|\d+\.\d+\.\d+",
@@ -41,10 +41,10 @@ def raising(error: Exception, **settings: Any) -> Any:
 @pytest.mark.parametrize(
     "error, status, message",
     [
-        (Problem(418, "a teapot"), 418, "a teapot"),
-        (Busy(2.3), 503, "The server is busy; try again in 3 s"),
-        (Failed("memory did not suffice"), 503, "memory did not suffice"),
-        (Refused("beam: 99 is too many"), 400, "beam: 99 is too many"),
+        (HttpError(418, "a teapot"), 418, "a teapot"),
+        (ServerBusy(2.3), 503, "The server is busy; try again in 3 s"),
+        (JobFailed("memory did not suffice"), 503, "memory did not suffice"),
+        (JobRefused("beam: 99 is too many"), 400, "beam: 99 is too many"),
         (UserError("no model 'x'"), 400, "no model 'x'"),
         (Unsupported("zz is not supported"), 400, "zz is not supported"),
         (HTTPException(400, "Invalid form"), 400, "Invalid form"),
@@ -58,12 +58,12 @@ def test_S15_errors_are_json_in_the_shape_of_their_contract(error: Exception, st
     assert (deepl.status, deepl.json()) == (status, {"message": message})
     assert libre.headers["content-type"] == "application/json"
     assert ("retry-after" in libre.headers) == (status == 503)
-    if isinstance(error, Busy):
+    if isinstance(error, ServerBusy):
         assert libre.headers["retry-after"] == "3"
 
 
 def test_S15_a_problem_may_have_headers() -> None:
-    assert call(raising(Problem(429, "slow", {"Retry-After": "7"})), "GET", "/raise").headers["retry-after"] == "7"
+    assert call(raising(HttpError(429, "slow", {"Retry-After": "7"})), "GET", "/raise").headers["retry-after"] == "7"
 
 
 def test_S15_a_mistake_of_ours_is_told_only_in_the_log(capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,7 +89,7 @@ def test_S15_a_mistake_is_logged_even_where_requests_are_not(capsys: pytest.Capt
     assert "RuntimeError: x" in said and " 500 " not in said
 
 
-@pytest.mark.parametrize("error", [UserError, Refused, Failed])
+@pytest.mark.parametrize("error", [UserError, JobRefused, JobFailed])
 def test_S15_no_path_is_shown(error: type[Exception]) -> None:
     said = f"{FOLDERS}/fr-en: weights.safetensors is damaged; look at '/var/lib/x y/z.log' or https://a.example/b and/or 1/2"
     shown = call(raising(error(said)), "GET", "/raise").json()["error"]
@@ -165,6 +165,6 @@ def test_S15_a_message_does_not_send_a_book_back() -> None:
 
 
 def test_S15_an_error_in_the_middle_of_an_answer_breaks_it_off(capsys: pytest.CaptureFixture[str]) -> None:
-    reply = call(guarded(FakeEngine(error=RuntimeError("late"))), "POST", "/stream")
+    reply = call(guarded(FakePool(error=RuntimeError("late"))), "POST", "/stream")
     assert (reply.status, reply.whole) == (200, False)
     assert "RuntimeError: late" in capsys.readouterr().err

@@ -6,7 +6,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 from serving.calling import call, guarded
-from serving.fakes import FakeEngine
+from serving.fakes import FakePool
 
 
 def samples(app: Any, **more: Any) -> dict[tuple[str, ...], float]:
@@ -38,8 +38,8 @@ def test_metrics_may_want_a_token() -> None:
 
 
 def test_metrics_count_what_happened() -> None:
-    engine = FakeEngine()
-    app = guarded(engine, metrics=True)
+    pool = FakePool()
+    app = guarded(pool, metrics=True)
     app.get("/api/{task}")(lambda task: {})
     for _ in range(3):
         call(app, "POST", "/translate", q="a")
@@ -47,7 +47,7 @@ def test_metrics_count_what_happened() -> None:
     call(app, "GET", "/api/secret-task", query="api_key=secret-key")
     call(app, "GET", "/secret-path", client="9.8.7.6")
     call(app, "GET", "/health", host="secret-host")
-    engine.waiting = 7
+    pool.waiting = 7
     seen = samples(app)
     assert seen["regard_requests_total", "/translate", "200"] == 3
     assert seen["regard_requests_total", "/fields", "400"] == 1

@@ -11,9 +11,9 @@ from serving.calling import call, guarded
 from starlette.datastructures import Headers
 
 from regard.errors import UserError
-from regard.serving.http.client_address import Addresses
-from regard.serving.http.http_error import Problem
-from regard.serving.http.rate_limit import Rates
+from regard.serving.http.client_address import ClientAddresses
+from regard.serving.http.http_error import HttpError
+from regard.serving.http.rate_limit import RateLimiter
 
 
 def statuses(app: Any, count: int, path: str = "/fields", **more: Any) -> list[int]:
@@ -60,12 +60,12 @@ def test_S13_without_a_limit_nothing_is_counted() -> None:
 
 def test_S13_after_a_minute_one_may_ask_again() -> None:
     now = 100.0
-    rates = Rates(2, clock=lambda: now)
+    rates = RateLimiter(2, clock=lambda: now)
 
     def refused(caller: str = "a") -> int:
         try:
             rates.count(caller)
-        except Problem as problem:
+        except HttpError as problem:
             return int(problem.headers["Retry-After"])
         return 0
 
@@ -85,8 +85,8 @@ def test_S13_a_million_addresses_take_bounded_memory_and_little_time() -> None:
     """In a process of its own, where types are not checked at every call."""
     script = """
 import resource, time
-from regard.serving.http.rate_limit import Rates
-rates, before, began = Rates(2), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+from regard.serving.http.rate_limit import RateLimiter
+rates, before, began = RateLimiter(2), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
 for number in range(1_000_000):
     rates.count(str(number))
 took, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -100,18 +100,18 @@ print(len(rates), rates.most, (after - before) // 1024, took)
 
 
 def test_S13_those_who_asked_last_are_remembered() -> None:
-    rates = Rates(2, most=100)
+    rates = RateLimiter(2, most=100)
     for number in range(1000):
         rates.count(str(number))
     assert len(rates) == 100
     rates.count("999")
-    with pytest.raises(Problem):
+    with pytest.raises(HttpError):
         rates.count("999")
 
 
 def test_S13_addresses_that_come_and_go_leave_nothing_behind() -> None:
     now = 0.0
-    rates = Rates(2, clock=lambda: now)
+    rates = RateLimiter(2, clock=lambda: now)
     for number in range(5000):
         now += 0.1
         rates.count(str(number))
@@ -121,13 +121,13 @@ def test_S13_addresses_that_come_and_go_leave_nothing_behind() -> None:
 def caller(client: str, forwarded: str | list[str] = (), trusted: tuple[str, ...] = ()) -> str:  # type: ignore[assignment]
     lines = [forwarded] if isinstance(forwarded, str) else forwarded
     raw = [(b"x-forwarded-for", line.encode()) for line in lines]
-    return Addresses(trusted).of((client, 1), Headers(raw=raw))
+    return ClientAddresses(trusted).of((client, 1), Headers(raw=raw))
 
 
 def test_S13_an_ipv6_customer_is_one_caller() -> None:
     assert caller("2001:db8:1:2::1") == caller("2001:db8:1:2:ffff::9") != caller("2001:db8:1:3::1")
     assert caller("::ffff:10.0.0.1") == caller("10.0.0.1") != caller("10.0.0.2")
-    assert Addresses(()).of(None, Headers()) == ""
+    assert ClientAddresses(()).of(None, Headers()) == ""
 
 
 def test_S13_x_forwarded_for_is_believed_only_of_trusted_proxies() -> None:

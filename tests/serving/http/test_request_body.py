@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from serving.calling import FORM, Message, call, calling, guarded
 
-from regard.serving.http.request_body import Sizes
+from regard.serving.http.request_body import BodyLimits
 from regard.serving.settings import Settings
 
 JSON = "application/json"
@@ -84,7 +84,7 @@ def test_S7_a_body_that_is_not_compressed_may_say_so() -> None:
 
 
 def test_R17_a_body_that_trickles_in_is_given_up() -> None:
-    sizes = Sizes(Settings(), seconds=0.2)
+    sizes = BodyLimits(Settings(), seconds=0.2)
 
     async def trickle() -> Message:
         await asyncio.sleep(0.03)
@@ -98,7 +98,7 @@ def test_R17_a_body_that_trickles_in_is_given_up() -> None:
 
 
 def test_R17_slow_bodies_keep_nobody_else_waiting() -> None:
-    app = guarded(sizes=Sizes(Settings(), seconds=1))
+    app = guarded(sizes=BodyLimits(Settings(), seconds=1))
 
     async def silent() -> Message:
         await asyncio.sleep(60)
@@ -120,7 +120,7 @@ def test_R17_slow_bodies_keep_nobody_else_waiting() -> None:
 
 
 def test_S6_what_all_bodies_hold_together_is_bounded_and_given_back() -> None:
-    sizes = Sizes(Settings(), together=2500)
+    sizes = BodyLimits(Settings(), together=2500)
     app = guarded(sizes=sizes)
     binary = {"Content-Type": "image/png"}
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from serving.timing import seconds
 
-from regard.serving.text.alignment import Said
-from regard.serving.text.html_scanner import items_of
-from regard.serving.text.markup import put_together, sentences_of
+from regard.serving.text.alignment import AlignedText
+from regard.serving.text.html_scanner import scan_html
+from regard.serving.text.markup import extract_sentences, reassemble
 
 TAGS = [
     "<b>",
@@ -81,16 +81,18 @@ documents = st.one_of(st.text(max_size=60), st.lists(st.sampled_from(SNIPPETS), 
 
 
 def same(html, whole=True):
-    sentences = sentences_of(html, whole)
-    return put_together(html, sentences, [Said(sentence.text) for sentence in sentences])
+    sentences = extract_sentences(html, whole)
+    return reassemble(html, sentences, [AlignedText(sentence.text) for sentence in sentences])
 
 
 def translated(html, translations, whole=True):
     """With translations by sentence: a text, or a text and its links."""
-    sentences = sentences_of(html, whole)
+    sentences = extract_sentences(html, whole)
     assert [sentence.text for sentence in sentences] == list(translations)
-    return put_together(
-        html, sentences, [Said(*said) if isinstance(said, tuple) else Said(said) for said in translations.values()]
+    return reassemble(
+        html,
+        sentences,
+        [AlignedText(*said) if isinstance(said, tuple) else AlignedText(said) for said in translations.values()],
     )
 
 
@@ -101,7 +103,7 @@ def test_sentences_that_stay_as_they_are_change_nothing(html, whole):
 
 @given(documents)
 def test_what_is_scanned_is_the_document(html):
-    items = list(items_of(html))
+    items = list(scan_html(html))
     assert "".join(html[item.start : item.end] for item in items) == html
     assert all(item.start < item.end for item in items)
 
@@ -109,7 +111,7 @@ def test_what_is_scanned_is_the_document(html):
 @given(documents, st.data())
 def test_every_tag_comes_through_once_and_nested_as_it_was(html, data):
     """Whatever the translations and their links, which need not even make sense."""
-    sentences = sentences_of(html)
+    sentences = extract_sentences(html)
     translations = []
     for sentence in sentences:
         words = data.draw(st.lists(st.sampled_from(["one", "two,", "three.", "<script>", "&", "</b>"]), max_size=5))
@@ -123,22 +125,22 @@ def test_every_tag_comes_through_once_and_nested_as_it_was(html, data):
         )
         number = st.integers(0, 9)
         links = data.draw(st.one_of(st.none(), st.lists(st.tuples(number, number), max_size=8)))
-        translations.append(Said(" ".join(words), links))
-    made = put_together(html, sentences, translations)
+        translations.append(AlignedText(" ".join(words), links))
+    made = reassemble(html, sentences, translations)
     assert tags(made) == tags(html)
     assert crossings(made) == crossings(html)
 
 
 def tags(html):
     html = html.replace("sup>", "sux>")  # else a <sup> that lost its letters would count as one tag
-    return sorted(html[item.start : item.end] for item in items_of(html) if item.kind != "text")
+    return sorted(html[item.start : item.end] for item in scan_html(html) if item.kind != "text")
 
 
 def crossings(html):
     """How many tags within lines have no partner that nests."""
     html = html.replace("sup>", "sux>")
     above, bad = [], 0
-    for item in items_of(html):
+    for item in scan_html(html):
         if item.kind == "block":
             bad, above = bad + len(above), []
         elif item.kind == "open":
@@ -158,9 +160,9 @@ def test_only_text_is_translated():
     <pre>Bonjour</pre><textarea>Bonjour <b></textarea><svg><text>Bonjour</text></svg>
     <p translate="no">Bonjour <b>vous</b></p><div class="a notranslate">Bonjour<div>x</div></div>
     <img alt="Bonjour" src=a.png><p data-x='a>b'>Le  chat</p>Le&nbsp;chat &eacute;t&eacute;<br>fin</body></html>"""
-    sentences = sentences_of(page)
+    sentences = extract_sentences(page)
     assert [sentence.text for sentence in sentences] == ["Le chat", "Le chat", "Le chat", "Le chat été", "fin"]
-    made = put_together(page, sentences, [Said("The <cat> & co")] * 5)
+    made = reassemble(page, sentences, [AlignedText("The <cat> & co")] * 5)
     for old in (">Le chat<", ">Le chat<", ">Le  chat<", ">Le&nbsp;chat &eacute;t&eacute;<", ">fin<"):
         page = page.replace(old, ">The &lt;cat&gt; &amp; co<")
     assert made == page
@@ -169,7 +171,7 @@ def test_only_text_is_translated():
 @pytest.mark.parametrize("name", ["script", "style", "code", "pre", "textarea", "kbd", "samp", "var", "svg", "math"])
 def test_what_is_kept_untouched(name):
     html = f"<p>Avant <{name} a='b'>Bonjour le <{name}>monde</{name}> après</p>"
-    assert "Bonjour" not in " ".join(sentence.text for sentence in sentences_of(html))
+    assert "Bonjour" not in " ".join(sentence.text for sentence in extract_sentences(html))
 
 
 def test_attributes_say_what_is_not_to_be_translated():
@@ -179,9 +181,9 @@ def test_attributes_say_what_is_not_to_be_translated():
         "<b class='x notranslate'>",
         "<b title='translate' class=notranslate>",
     ):
-        assert not sentences_of(f"{tag}Bonjour</b>")
+        assert not extract_sentences(f"{tag}Bonjour</b>")
     for tag in ('<b translate="yes">', '<b title="translate=no">', "<b class=notranslated>", "<b data-translate=no>"):
-        assert [sentence.text for sentence in sentences_of(f"{tag}Bonjour</b>")] == ["Bonjour"]
+        assert [sentence.text for sentence in extract_sentences(f"{tag}Bonjour</b>")] == ["Bonjour"]
 
 
 def test_elements_follow_their_words():
@@ -239,18 +241,18 @@ def test_what_holds_no_words_stays_near_its_neighbours():
 
 def test_kept_elements_within_a_sentence():
     html = "Utilisez <code>f(x)</code> et <span class=notranslate>Le <b>Chat</b></span> !"
-    (sentence,) = sentences_of(html)
+    (sentence,) = extract_sentences(html)
     first, second = sentence.atoms
     assert sentence.text == f"Utilisez {first} et {second} !"
-    made = put_together(html, [sentence], [Said(f"With {second}, use {first}!")])
+    made = reassemble(html, [sentence], [AlignedText(f"With {second}, use {first}!")])
     assert made == "With <span class=notranslate>Le <b>Chat</b></span>, use <code>f(x)</code>!"
-    lost = put_together(html, [sentence], [Said(f"Use {second} {second}", [(0, 0), (2, 1)])])
+    lost = reassemble(html, [sentence], [AlignedText(f"Use {second} {second}", [(0, 0), (2, 1)])])
     assert lost.count("<code>f(x)</code>") == lost.count("<b>Chat</b>") == 1
 
 
 def test_footnotes_and_exponents_are_kept():
     html = 'H<sub>2</sub>O et 20 m<sup>2</sup> du mot<sup><a href="#1">[1]</a></sup>'
-    (sentence,) = sentences_of(html)
+    (sentence,) = extract_sentences(html)
     assert re.fullmatch(r"H\W?O et 20 m\W? du mot\W?", sentence.text) and len(sentence.atoms) == 3
     assert same(html) == html
 
@@ -274,7 +276,7 @@ def test_a_translation_without_links_keeps_its_tags():
 @pytest.mark.parametrize("said", ["<script>alert(1)</script>", "a < b & c > d", "</p><img onerror=x>", "&lt;"])
 def test_S9_a_translation_comes_out_as_text(said):
     for html in ("<p>Bonjour</p>", "<p><b>Bon</b>jour</p>", "<p>2 <Bonjour</p>", "<p><! Bonjour", "<😀Bonjour>"):
-        made = put_together(html, sentences_of(html), [Said(said, [(0, 0)]) for _ in sentences_of(html)])
+        made = reassemble(html, extract_sentences(html), [AlignedText(said, [(0, 0)]) for _ in extract_sentences(html)])
         allowed = {"p", "b", "bonjour<"}
         seen = []
         parser = HTMLParser()
@@ -311,7 +313,12 @@ def test_malformed_html_is_taken_as_it_is(html):
 def test_a_sign_is_text_and_an_unclosed_tag_is_not():
     assert translated("2 < 3 et a <b alors", {"2 < 3 et a <b alors": "if 2 < 3"}) == "if 2 &lt; 3"
     assert translated("Un <code>deux", {"Un": "One", "deux": "two"}) == "One <code>two"
-    assert sentences_of("<!-- Bonjour") == sentences_of("<script>Bonjour") == sentences_of('<a b=">" Bonjour') == []
+    assert (
+        extract_sentences("<!-- Bonjour")
+        == extract_sentences("<script>Bonjour")
+        == extract_sentences('<a b=">" Bonjour')
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -326,11 +333,11 @@ def test_a_sign_is_text_and_an_unclosed_tag_is_not():
     ],
 )
 def test_S17_elements_may_nest_thousands_deep(html):
-    found = sentences_of(html)
-    changed = put_together(html, found, [Said(sentence.text.upper(), [(0, 0)]) for sentence in found])
+    found = extract_sentences(html)
+    changed = reassemble(html, found, [AlignedText(sentence.text.upper(), [(0, 0)]) for sentence in found])
     tags = re.compile("<[^>]*>")
     assert sorted(tags.findall(changed)) == sorted(tags.findall(html)), "every tag once"
-    assert put_together(html, found, [Said(sentence.text) for sentence in found]) == html
+    assert reassemble(html, found, [AlignedText(sentence.text) for sentence in found]) == html
 
 
 @pytest.mark.timeout(120)
@@ -355,11 +362,11 @@ def test_S17_a_megabyte_of_anything_is_read_in_linear_time():
     ]
     spent = seconds(
         f"""
-        from regard.serving.text.markup import put_together, sentences_of
-        from regard.serving.text.alignment import Said
+        from regard.serving.text.markup import reassemble, extract_sentences
+        from regard.serving.text.alignment import AlignedText
         def all_of_it(html):
-            found = sentences_of(html)
-            put_together(html, found, [Said("x") for _ in found])
+            found = extract_sentences(html)
+            reassemble(html, found, [AlignedText("x") for _ in found])
         for unit in {units!r}:
             html = unit * (1_000_000 // len(unit))
             timed(unit, lambda: all_of_it(html))
@@ -385,11 +392,11 @@ def test_S17_also_of_tags():
     ]
     spent = seconds(
         f"""
-        from regard.serving.text.markup import put_together, sentences_of
-        from regard.serving.text.alignment import Said
+        from regard.serving.text.markup import reassemble, extract_sentences
+        from regard.serving.text.alignment import AlignedText
         def all_of_it(html):
-            found = sentences_of(html)
-            put_together(html, found, [Said("x y", [(0, 1), (1, 0)]) for _ in found])
+            found = extract_sentences(html)
+            reassemble(html, found, [AlignedText("x y", [(0, 1), (1, 0)]) for _ in found])
         for unit in {units!r}:
             for size in (50_000, 400_000):
                 html = unit * (size // len(unit))

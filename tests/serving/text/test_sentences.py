@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from serving.timing import seconds
 
-from regard.serving.text.alignment import Said, Words, carried, chained
+from regard.serving.text.alignment import AlignedText, Words, carried, chained
 from regard.serving.text.placeholders import CHOICES, attempts
-from regard.serving.text.sentences import pieces_of
-from regard.serving.text.untranslatable import keeps_numbers, numbers_in, things_in
+from regard.serving.text.sentences import split_text
+from regard.serving.text.untranslatable import keeps_numbers, numbers_in, protected_spans
 
 SNIPPETS = [
     *[
@@ -95,12 +95,12 @@ texts = st.one_of(st.text(max_size=80), st.lists(st.sampled_from(SNIPPETS), max_
 
 def shown(text):
     """Sentences in brackets."""
-    return "".join(f"[{piece.text}]" if piece.wanted else piece.text for piece in pieces_of(text))
+    return "".join(f"[{piece.text}]" if piece.wanted else piece.text for piece in split_text(text))
 
 
 @given(texts, st.booleans())
 def test_the_pieces_are_the_text_and_sentences_have_no_space_around_them(text, lines):
-    pieces = pieces_of(text, lines)
+    pieces = split_text(text, lines)
     assert "".join(piece.text for piece in pieces) == text
     for piece in pieces:
         assert piece.text
@@ -139,7 +139,7 @@ def test_what_is_a_sentence(text, expected):
 
 
 def test_in_html_the_end_of_a_line_is_a_space():
-    assert [piece.text for piece in pieces_of("Le chat\n  dort. Il\trêve.", lines=False) if piece.wanted] == [
+    assert [piece.text for piece in split_text("Le chat\n  dort. Il\trêve.", lines=False) if piece.wanted] == [
         "Le chat\n  dort.",
         "Il\trêve.",
     ]
@@ -168,7 +168,7 @@ def test_in_html_the_end_of_a_line_is_a_space():
     ],
 )
 def test_what_must_come_through(text, things):
-    assert [text[thing.start : thing.end] for thing in things_in(text)] == things
+    assert [text[thing.start : thing.end] for thing in protected_spans(text)] == things
 
 
 @pytest.mark.parametrize(
@@ -205,9 +205,9 @@ def test_a_number_with_what_is_written_together_with_it():
 
 
 def through(sentence, translator, choices=1):
-    """What a sentence becomes, and how many attempts that took; the way translating.py does it, without an engine."""
+    """What a sentence becomes, and how many attempts that took; the way translating.py does it, without a pool."""
     for number, attempt in enumerate(attempts(sentence), 1):
-        found = [[Said(translator(asked, choice)) for choice in range(choices)] for asked in attempt.asked]
+        found = [[AlignedText(translator(asked, choice)) for choice in range(choices)] for asked in attempt.asked]
         if answers := attempt.answers(found):
             return answers[0].text, number
     raise AssertionError("the last attempt must have an answer")
@@ -240,7 +240,7 @@ def test_of_several_translations_the_first_that_keeps_the_number_is_taken():
     answers = ["about 500 yen", "some 5,000 yen", "5000 yen"]
     (first, *_) = attempts("J'ai 5000 yens.")
     assert first.choices == CHOICES
-    assert [answer.text for answer in first.answers([[Said(text) for text in answers]])] == answers[1:]
+    assert [answer.text for answer in first.answers([[AlignedText(text) for text in answers]])] == answers[1:]
     assert next(attempts("J'ai 5 yens.")).choices == 1
 
 
@@ -251,20 +251,20 @@ def test_of_what_a_model_has_nothing_to_say_the_words_stay():
 @given(texts)
 def test_nothing_is_ever_lost(text):
     """Whatever a translator forgets: all things and numbers of a sentence are in what is made of it, as they were."""
-    for piece in pieces_of(text):
+    for piece in split_text(text):
         if piece.wanted:
             made, _ = through(piece.text, forgetful)
-            kept = [piece.text[thing.start : thing.end] for thing in things_in(piece.text)]
+            kept = [piece.text[thing.start : thing.end] for thing in protected_spans(piece.text)]
             numbers = re.findall(r"[0-9]{2,}", piece.text)
             assert [part for part in [*kept, *numbers] if part not in made] == []
 
 
 @given(texts)
 def test_a_translator_that_changes_nothing_only_moves_emoji_behind_the_end(text):
-    pieces = pieces_of(text)
+    pieces = split_text(text)
     made = "".join(through(piece.text, lambda asked, _: asked)[0] if piece.wanted else piece.text for piece in pieces)
     assert sorted("".join(made.split())) == sorted("".join(text.split()))
-    if not any(thing.ornament for piece in pieces if piece.wanted for thing in things_in(piece.text)):
+    if not any(thing.ornament for piece in pieces if piece.wanted for thing in protected_spans(piece.text)):
         assert made == text
 
 
@@ -272,7 +272,7 @@ def test_links_follow_words_to_where_they_go():
     sentence = "Voir https://a.fr pour 12,50 € le chat 😀 !"
     attempt = next(attempts(sentence))
     assert attempt.asked == ["Voir X1 pour X2 le chat !"]
-    translation = Said("See the cat for X2 at X1!", [(0, 0), (4, 1), (5, 2), (2, 3), (6, 6)])
+    translation = AlignedText("See the cat for X2 at X1!", [(0, 0), (4, 1), (5, 2), (2, 3), (6, 6)])
     (answer,) = attempt.answers([[translation]])
     assert answer.text == "See the cat for 12,50 € at https://a.fr! 😀"
     source, target = sentence.split(), answer.text.split()
@@ -292,9 +292,11 @@ def test_links_follow_words_to_where_they_go():
 def test_links_of_a_sentence_that_was_cut():
     *_, last = attempts("va sur https://a.fr ou fuis")
     assert last.asked == ["va sur", "ou fuis"]
-    (answer,) = last.answers([[Said("go to", [(0, 0), (1, 1)])], [Said("or run away", [(0, 0), (1, 1), (1, 2)])]])
-    assert answer == Said("go to https://a.fr or run away", [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (4, 5)])
-    assert last.answers([[Said("go to")], [Said("run")]]) == [Said("go to https://a.fr run", None)]
+    (answer,) = last.answers(
+        [[AlignedText("go to", [(0, 0), (1, 1)])], [AlignedText("or run away", [(0, 0), (1, 1), (1, 2)])]]
+    )
+    assert answer == AlignedText("go to https://a.fr or run away", [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (4, 5)])
+    assert last.answers([[AlignedText("go to")], [AlignedText("run")]]) == [AlignedText("go to https://a.fr run", None)]
 
 
 @given(st.lists(st.tuples(st.text("ab ", max_size=6), st.text("ab ", max_size=6)), max_size=8))
@@ -341,10 +343,10 @@ def test_S17_a_megabyte_of_anything_is_cut_in_linear_time():
     """Nearly all take under 1 s on a quiet machine; a quadratic way would take hours."""
     spent = seconds(
         f"""
-        from regard.serving.text.sentences import pieces_of
+        from regard.serving.text.sentences import split_text
         for unit in {HUGE!r}:
             text = unit * (1_000_000 // len(unit))
-            timed(unit, lambda: "".join(piece.text for piece in pieces_of(text)) == text or exit("lost"))
+            timed(unit, lambda: "".join(piece.text for piece in split_text(text)) == text or exit("lost"))
         """
     )
     assert set(spent) == set(HUGE) and {unit: took for unit, took in spent.items() if took > 5} == {}
@@ -373,12 +375,12 @@ def test_S17_also_of_what_looks_like_things():
     ]
     spent = seconds(
         f"""
-        from regard.serving.text.sentences import pieces_of
-        from regard.serving.text.placeholders import Said, attempts
+        from regard.serving.text.sentences import split_text
+        from regard.serving.text.placeholders import AlignedText, attempts
         def all_of_it(text):
-            pieces_of(text)
+            split_text(text)
             for attempt in attempts(text):
-                attempt.answers([[Said(asked)] for asked in attempt.asked])
+                attempt.answers([[AlignedText(asked)] for asked in attempt.asked])
         for unit in {units!r}:
             for size in (100_000, 800_000):
                 timed(unit + str(size), lambda: all_of_it("Mot " + unit * (size // len(unit)) + " fin."))

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from regard.serving.text.text_thread import MOST_WAITING, SHORT, TextThread
-from regard.serving.workers.worker_pool import Busy
+from regard.serving.workers.worker_pool import ServerBusy
 
 
 def test_short_texts_are_worked_on_at_once_and_long_ones_in_one_thread() -> None:
@@ -30,7 +30,7 @@ def test_the_event_loop_goes_on_meanwhile_and_too_much_is_refused() -> None:
         waiting = asyncio.create_task(text.run(SHORT + 1, lambda: ran.append("in vain")))
         await asyncio.sleep(0.05)
         text.refuse_if_busy(SHORT)
-        with pytest.raises(Busy):
+        with pytest.raises(ServerBusy):
             text.refuse_if_busy(SHORT + 1)
         waiting.cancel()
         await asyncio.gather(working, waiting, return_exceptions=True)

@@ -28,8 +28,8 @@ from regard.data.normalise import normalise
 from regard.data.splitting import read_parts
 from regard.decoding.abandoning import abandoning
 from regard.errors import UserError
-from regard.serving.catalogue import Catalogue, Served
-from regard.serving.http.app import behind_doors
+from regard.serving.catalogue import Catalogue, ServedModel
+from regard.serving.http.app import app_with_middleware
 from regard.serving.http.routes import tasks
 from regard.serving.settings import Settings
 from regard.serving.workers import translation_result as translated
@@ -47,9 +47,9 @@ from regard.serving.workers.tasks import (
     transcribe,
     translate,
 )
-from regard.serving.workers.translation_result import Search, join, joined_weights
+from regard.serving.workers.translation_result import SearchOptions, join, joined_attention_size
 from regard.serving.workers.worker import _answer, _as_tree
-from regard.serving.workers.worker_pool import Engine, Translated
+from regard.serving.workers.worker_pool import TranslationResult, WorkerPool
 from regard.task.translate import Translation
 
 FORMS: dict[str, tuple[str, int, int]] = {
@@ -255,7 +255,7 @@ def test_a_translation_is_described_with_where_it_looked(models):
     found = task.translate(texts, n_best=2, alignment=True)
     for text, one in zip(texts, found):
         tree = json.loads(json.dumps(_as_tree(one, True, True)))
-        told = translate.answered(text, Translated.from_tree(tree))
+        told = translate.answered(text, TranslationResult.from_tree(tree))
         fits(translate, {"answers": [told]})
         assert (told["text"], told["score"], told["tokens"]) == (one.text, one.score, one.tokens)
         assert [other["text"] for other in told["alternatives"]] == [other.text for other in one.alternatives]
@@ -267,22 +267,22 @@ def test_a_translation_is_described_with_where_it_looked(models):
         assert all(len(row) == len(looks["source"]) for row in wanted)
     assert found[0].attention is not None and len(found[0].attention), "something was looked at"
     (unknown,) = task.translate(["words unheard of"], alignment=True)
-    told = translate.answered("words unheard of", Translated.from_tree(_as_tree(unknown, True, True)))
+    told = translate.answered("words unheard of", TranslationResult.from_tree(_as_tree(unknown, True, True)))
     assert told["attention"]["source"] == [], "no names for columns that a tokenizer did not keep apart"
-    plain = translate.answered(texts[0], Translated.from_tree(_as_tree(found[0], False, False)))
+    plain = translate.answered(texts[0], TranslationResult.from_tree(_as_tree(found[0], False, False)))
     assert "alignment" not in plain and "attention" not in plain
 
 
 def test_a_long_text_translated_part_by_part_is_what_the_task_makes_of_it(models):
-    task, how = models("translate"), Search(n_best=2, alignment=True, attention=True)
+    task, how = models("translate"), SearchOptions(n_best=2, alignment=True, attention=True)
     text = " ".join(f"{number} 4 {number}." for number in range(40))
     whole = task.translate(text, n_best=2, alignment=True)
     parts = task.parts(text)
     assert len(parts) > 10
     trees = [_answer(one, True, True) for one in task.translate(parts, n_best=2, alignment=True)]
-    found = join(parts, [Translated.from_tree(json.loads(json.dumps(tree))) for tree in trees], how)
-    assert asdict(found) == asdict(Translated.from_tree(_as_tree(whole, True, True)))
-    assert joined_weights([Translated.from_tree(tree) for tree in trees]) == sum(
+    found = join(parts, [TranslationResult.from_tree(json.loads(json.dumps(tree))) for tree in trees], how)
+    assert asdict(found) == asdict(TranslationResult.from_tree(_as_tree(whole, True, True)))
+    assert joined_attention_size([TranslationResult.from_tree(tree) for tree in trees]) == sum(
         one.attention.numel() for one in (whole, *whole.alternatives)
     )
 
@@ -290,9 +290,9 @@ def test_a_long_text_translated_part_by_part_is_what_the_task_makes_of_it(models
 def test_attention_that_is_too_much_is_refused_by_the_worker_before_it_is_made_into_numbers(models, monkeypatch):
     found = models("translate").translate("4 9 4", n_best=3, alignment=True)
     weights = sum(one.attention.numel() for one in (found, *found.alternatives))
-    monkeypatch.setattr(translated, "MOST_WEIGHTS", weights)
+    monkeypatch.setattr(translated, "MAX_ATTENTION_WEIGHTS", weights)
     assert _answer(found, True, True)["text"] == found.text
-    monkeypatch.setattr(translated, "MOST_WEIGHTS", weights - 1)
+    monkeypatch.setattr(translated, "MAX_ATTENTION_WEIGHTS", weights - 1)
     monkeypatch.setattr("regard.serving.workers.worker._as_tree", None)
     refused = _answer(found, True, True)
     assert refused["kind"] == "refused" and f"{weights} weights, {weights - 1} are the most" in refused["error"]
@@ -311,8 +311,8 @@ class Echo:
         return [Translation(text, text * (1000 if text == "long" else 1)) for text in texts]
 
 
-class Listed(worker.Jobs):
-    """Jobs that nobody takes back."""
+class Listed(worker.JobReader):
+    """Jobs that nobody cancels."""
 
     def __init__(self, asked: list[dict[str, Any]]):
         self._asked = asked
@@ -330,14 +330,14 @@ def test_a_worker_answers_nothing_that_is_longer_than_a_message_may_be(monkeypat
     monkeypatch.setattr(worker, "MAX_MESSAGE_BYTES", 2000)
     monkeypatch.setattr(worker, "_module", lambda job: Echo())
     out = io.BytesIO()
-    how = asdict(Search())
+    how = asdict(SearchOptions())
     asked = [
         {"do": "ask", "family": "tasks", "task": "echo", "model": "m", "request": {"length": 10}},
         {"do": "ask", "family": "tasks", "task": "echo", "model": "m", "request": {"length": 3000}},
         {"do": "stream", "family": "tasks", "task": "echo", "model": "m", "request": {"length": 3000}},
         {"do": "translate", "model": "m", "texts": ["a", "long", "b"], "how": how},
     ]
-    worker.Worker({"m": Echo()}, Listed(asked), worker.Output(out)).run()
+    worker.Worker({"m": Echo()}, Listed(asked), worker.MessageWriter(out)).run()
     lines = out.getvalue().splitlines()
     assert max(map(len, lines)) <= 2000
     small, large, first, stream, batch = map(json.loads, lines)
@@ -590,7 +590,7 @@ def test_every_task_through_a_worker_and_its_route(models):
         models(name)
     kinds = {"text": "classify", "series": "classify", "clip": "classify", "image": "caption"}
     served = [
-        Served(
+        ServedModel(
             name,
             Path(models.here) / name / "model",
             kinds.get(name, name),
@@ -616,9 +616,9 @@ def test_every_task_through_a_worker_and_its_route(models):
     }  # fmt: skip
 
     async def ask() -> dict[str, Any]:
-        engine = Engine(settings, catalogue)
-        app = behind_doors(settings, catalogue, engine, [tasks.router(settings, catalogue, engine)], logged=False)
-        await engine.start()
+        pool = WorkerPool(settings, catalogue)
+        app = app_with_middleware(settings, catalogue, pool, [tasks.router(settings, catalogue, pool)], logged=False)
+        await pool.start()
         found: dict[str, Any] = {}
         try:
             for name, (task, what) in asked.items():
@@ -634,7 +634,7 @@ def test_every_task_through_a_worker_and_its_route(models):
             found["stream"] = await calling(app, "POST", "/api/generate", **streamed)
             found["bad"] = await calling(app, "POST", "/api/caption", body=b"P", headers={"Content-Type": "image/png"})
         finally:
-            await engine.close()
+            await pool.close()
         return found
 
     found = asyncio.run(ask())

@@ -9,11 +9,11 @@ from fastapi.responses import JSONResponse
 
 from regard.languages import from_deepl, internal, name, public, to_deepl
 from regard.serving.catalogue import Catalogue
-from regard.serving.http.http_error import Problem
+from regard.serving.http.http_error import HttpError
 from regard.serving.http.request_fields import fields_of
 from regard.serving.http.routes.openapi import answer, chosen, fields, listed, refusals, sample, tree
 from regard.serving.settings import Settings
-from regard.serving.text.translator import Asked, Translating
+from regard.serving.text.translator import TextTranslator, TranslationRequest
 
 VARIANTS = {
     "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},
@@ -25,7 +25,7 @@ CHARACTER_LIMIT = 10**12
 YES, NO = (True, "1", "true"), (False, None, "", "0", "false")
 
 
-def router(settings: Settings, catalogue: Catalogue, translating: Translating) -> APIRouter:
+def router(settings: Settings, catalogue: Catalogue, translating: TextTranslator) -> APIRouter:
     routes = APIRouter(prefix="/v2", tags=["DeepL"])
     told = _Told(catalogue)
     used = 0
@@ -39,7 +39,7 @@ def router(settings: Settings, catalogue: Catalogue, translating: Translating) -
         asked = read(given, settings, catalogue, request.state.owner)
         counted = given.get("show_billed_characters")
         if counted not in YES + NO:
-            raise Problem(400, "Value for 'show_billed_characters' not supported.")
+            raise HttpError(400, "Value for 'show_billed_characters' not supported.")
         answered = await translating.answer(asked)
         used += sum(map(len, asked.texts))
         source = answered.detected[0] if answered.detected else asked.source
@@ -64,7 +64,7 @@ def router(settings: Settings, catalogue: Catalogue, translating: Translating) -
         """Those that can be translated from, or into."""
         kind = (await fields_of(request)).get("type", "source")
         if kind not in ("source", "target"):
-            raise Problem(400, "Value for 'type' not supported.")
+            raise HttpError(400, "Value for 'type' not supported.")
         return JSONResponse(offered(catalogue, kind))
 
     @routes.post("/usage", summary="How much was translated", responses=told.usage)
@@ -76,34 +76,34 @@ def router(settings: Settings, catalogue: Catalogue, translating: Translating) -
     return routes
 
 
-def read(given: dict[str, Any], settings: Settings, catalogue: Catalogue, owner: str) -> Asked:
+def read(given: dict[str, Any], settings: Settings, catalogue: Catalogue, owner: str) -> TranslationRequest:
     texts = given.get("text")
     if texts in (None, []):
-        raise Problem(400, "Parameter 'text' not specified.")
+        raise HttpError(400, "Parameter 'text' not specified.")
     texts = texts if isinstance(texts, list) else [texts]
     if not all(isinstance(one, str) for one in texts):
-        raise Problem(400, "Value for 'text' not supported: an array of strings is wanted.")
+        raise HttpError(400, "Value for 'text' not supported: an array of strings is wanted.")
     target = _language(given, "target_lang", catalogue)
     if not target:
-        raise Problem(400, "Parameter 'target_lang' not specified.")
+        raise HttpError(400, "Parameter 'target_lang' not specified.")
     source = _language(given, "source_lang", catalogue) or "auto"
     tags = given.get("tag_handling") or ""
     if tags not in ("", "html", "xml"):
-        raise Problem(400, "Value for 'tag_handling' not supported.")
+        raise HttpError(400, "Value for 'tag_handling' not supported.")
     for size, limit, of in (
         (len(texts), settings.batch_limit, "texts"),
         (sum(map(len, texts)), settings.char_limit, "characters"),
     ):
         if 0 <= limit < size:
-            raise Problem(400, f"Too many {of}: {size}; this server takes {limit} in a request.")
-    return Asked(texts, source, target, html=bool(tags), owner=owner)
+            raise HttpError(400, f"Too many {of}: {size}; this server takes {limit} in a request.")
+    return TranslationRequest(texts, source, target, html=bool(tags), owner=owner)
 
 
 def _language(given: dict[str, Any], field: str, catalogue: Catalogue) -> str:
     """The language of this server that is meant: the very one or, where regions alone differ, the one there is."""
     code = given.get(field) or ""
     if not isinstance(code, str):
-        raise Problem(400, f"Value for '{field}' not supported.")
+        raise HttpError(400, f"Value for '{field}' not supported.")
     known = catalogue.languages()
     alike = [one for one in known if to_deepl(one).lower() == from_deepl(code)]
     return next((one for one in (internal(code), from_deepl(code), *alike) if one in known), internal(code))

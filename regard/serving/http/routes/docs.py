@@ -201,7 +201,7 @@ def _answers(operation: Tree) -> str:
                 f"<dd>{_prose(response.get('description', ''))}{_example(response)}</dd></div>"
             )
     return given + (
-        f'<details><summary>Refusals</summary><dl class="refusals">{refused}</dl></details>' if refused else ""
+        f'<details><summary>Errors</summary><dl class="refusals">{refused}</dl></details>' if refused else ""
     )
 
 

@@ -10,12 +10,12 @@ from fastapi.responses import JSONResponse
 
 from regard.languages import internal, name, public
 from regard.serving.catalogue import Catalogue
-from regard.serving.http.http_error import Problem
+from regard.serving.http.http_error import HttpError
 from regard.serving.http.request_fields import fields_of
 from regard.serving.http.routes.openapi import Schema, answer, chosen, fields, listed, refusals, sample, text, tree
 from regard.serving.settings import Settings
 from regard.serving.text.language_detection import detect
-from regard.serving.text.translator import Answered, Asked, Translating
+from regard.serving.text.translator import TextTranslator, TranslatedTexts, TranslationRequest
 
 FRONTEND_TIMEOUT = 500
 """Milliseconds after the last key stroke that LibreTranslate's page waits before it asks."""
@@ -23,7 +23,7 @@ MOST_ALTERNATIVES = 100
 """Where no limit is set: they are searched for all at once, so there must be one."""
 
 
-def router(settings: Settings, catalogue: Catalogue, translating: Translating) -> APIRouter:
+def router(settings: Settings, catalogue: Catalogue, translating: TextTranslator) -> APIRouter:
     routes = APIRouter(tags=["LibreTranslate"])
     told = _Told(settings, catalogue)
 
@@ -43,7 +43,7 @@ def router(settings: Settings, catalogue: Catalogue, translating: Translating) -
         if q in (None, ""):
             raise _missing("q")
         if not isinstance(q, str):
-            raise Problem(400, "Invalid request: q parameter is not a string")
+            raise HttpError(400, "Invalid request: q parameter is not a string")
         _check_size([q], settings.char_limit)
         return JSONResponse([_detected(*found) for found in detect(q)])
 
@@ -58,10 +58,10 @@ def router(settings: Settings, catalogue: Catalogue, translating: Translating) -
         none responds) or `stopping`."""
         if request.app.state.draining:
             return JSONResponse({"status": "stopping"}, 503)
-        engine = translating.engine
-        if engine.ready:
+        pool = translating.pool
+        if pool.ready:
             return JSONResponse({"status": "ok"})
-        return JSONResponse({"status": "stalled" if engine.stalled else "starting"}, 503)
+        return JSONResponse({"status": "stalled" if pool.stalled else "starting"}, 503)
 
     @routes.get("/frontend/settings", summary="What a page needs to know", responses=told.settings)
     async def frontend_settings() -> JSONResponse:
@@ -71,12 +71,12 @@ def router(settings: Settings, catalogue: Catalogue, translating: Translating) -
     @routes.post("/suggest", summary="Suggest a translation: not offered here", responses=told.no_suggestions)
     async def suggest() -> None:
         """This server does not learn from its users; the answer is always 403."""
-        raise Problem(403, NO_SUGGESTIONS)
+        raise HttpError(403, NO_SUGGESTIONS)
 
     @routes.post("/translate_file", summary="Translate a file: not offered here", responses=told.no_files)
     async def translate_file() -> None:
         """Send the text of the file to `/translate`, with `format` html for a page; the answer is always 403."""
-        raise Problem(403, NO_FILES)
+        raise HttpError(403, NO_FILES)
 
     return routes
 
@@ -88,23 +88,23 @@ NO_FILES = "Files translation are disabled on this server."
 # What is asked.
 
 
-def read(given: dict[str, Any], settings: Settings, owner: str) -> tuple[Asked, bool]:
+def read(given: dict[str, Any], settings: Settings, owner: str) -> tuple[TranslationRequest, bool]:
     """What is to be translated, and whether it came as an array. Refuses in the order that LibreTranslate does."""
     q = given.get("q")
     if q in (None, "", []):
         raise _missing("q")
     texts = q if isinstance(q, list) else [q]
     if not all(isinstance(one, str) for one in texts):
-        raise Problem(400, "Invalid request: q parameter is neither a string nor an array of strings")
+        raise HttpError(400, "Invalid request: q parameter is neither a string nor an array of strings")
     source, target = _language(given, "source"), _language(given, "target")
     format = given.get("format")
     if format not in (None, "", "text", "html"):
-        raise Problem(400, f"{format} format is not supported")
+        raise HttpError(400, f"{format} format is not supported")
     alternatives = _alternatives(given.get("alternatives", 0), settings)
     if texts is q:
         _check_count(len(texts), settings.batch_limit)
     _check_size(texts, settings.char_limit)
-    return Asked(texts, source, target, format == "html", alternatives, owner), texts is q
+    return TranslationRequest(texts, source, target, format == "html", alternatives, owner), texts is q
 
 
 def _language(given: dict[str, Any], field: str) -> str:
@@ -112,7 +112,7 @@ def _language(given: dict[str, Any], field: str) -> str:
     if code in (None, ""):
         raise _missing(field)
     if not isinstance(code, str):
-        raise Problem(400, f"Invalid request: {field} parameter is not a string")
+        raise HttpError(400, f"Invalid request: {field} parameter is not a string")
     return internal(code)
 
 
@@ -121,10 +121,10 @@ def _alternatives(wanted: Any, settings: Settings) -> int:
     if isinstance(wanted, str) and re.fullmatch(r"[+-]?[0-9]{1,300}", wanted):
         wanted = int(wanted)
     if type(wanted) is not int:
-        raise Problem(400, "Invalid request: alternatives parameter is not a number")
+        raise HttpError(400, "Invalid request: alternatives parameter is not a number")
     limit = _most_alternatives(settings)
     if limit < wanted:
-        raise Problem(400, f"Invalid request: alternatives parameter must be <= {limit}")
+        raise HttpError(400, f"Invalid request: alternatives parameter must be <= {limit}")
     return max(0, wanted)
 
 
@@ -132,13 +132,13 @@ def _most_alternatives(settings: Settings) -> int:
     return settings.alternatives_limit if settings.alternatives_limit >= 0 else MOST_ALTERNATIVES
 
 
-def _missing(field: str) -> Problem:
-    return Problem(400, f"Invalid request: missing {field} parameter")
+def _missing(field: str) -> HttpError:
+    return HttpError(400, f"Invalid request: missing {field} parameter")
 
 
 def _check_count(size: int, limit: int) -> None:
     if 0 <= limit < size:
-        raise Problem(400, f"Invalid request: request ({size}) exceeds text limit ({limit})")
+        raise HttpError(400, f"Invalid request: request ({size}) exceeds text limit ({limit})")
 
 
 def _check_size(texts: list[str], limit: int) -> None:
@@ -148,7 +148,7 @@ def _check_size(texts: list[str], limit: int) -> None:
 # What is answered.
 
 
-def shaped(asked: Asked, answered: Answered, batch: bool) -> dict[str, Any]:
+def shaped(asked: TranslationRequest, answered: TranslatedTexts, batch: bool) -> dict[str, Any]:
     """An array of texts gets arrays, also of what was detected: the same for each text."""
     tree: dict[str, Any] = {"translatedText": answered.texts if batch else answered.texts[0]}
     if answered.detected:
@@ -228,7 +228,10 @@ class _Told:
             ("translatedText",),
         )
         refused = refusals(400, 403, 413, 429, 503)
-        self.answers = {200: answer("Translated.", translated, {"translatedText": example.translation}), **refused}
+        self.answers = {
+            200: answer("Translated.", translated, {"translatedText": example.translation}),
+            **refused,
+        }
 
         self.asks_which = fields({"q": text("The text.", minLength=1), "api_key": key}, ("q",), {"q": example.text})
         self.answers_which = {200: answer("Detected.", listed(_DETECTED), [detected]), **refused}

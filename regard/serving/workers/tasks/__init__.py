@@ -3,7 +3,7 @@
 A file has `Request` (what may be asked, every field bounded), `Answer` (what comes back) and `answer(model, request)`,
 which a worker calls with what `regard.load` gave; one that can answer in parts also has `parts`, one that takes files
 beside JSON also `FileRequest`. The HTTP process imports these files for their schemas, so nothing here imports torch,
-or anything that does, before `answer` is called. Translating alone has no `answer`: there the engine batches the
+or anything that does, before `answer` is called. TextTranslator alone has no `answer`: there the pool batches the
 sentences of many requests (http/routes/tasks.py).
 """
 

@@ -45,6 +45,6 @@ def read_file(model: Any, content: bytes, notes: list[str]) -> Any:
     return model.pair.input.decode(content, BODY, notes.append)
 
 
-def still_wanted(finished: int = 0) -> None:
+def check_cancelled(finished: int = 0) -> None:
     """Ends the job, by an exception of the worker's, when nobody waits for it any more. Searches ask by themselves."""
     abandoned()

@@ -32,7 +32,7 @@ Rows = Annotated[
 Beam = Annotated[int, Field(ge=1, le=MOST_BEAM)]
 
 
-class Asked(BaseModel):
+class TaskRequest(BaseModel):
     """A JSON object. Values are of the type they should be, and a key that is not known is refused, not ignored."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -45,7 +45,7 @@ class Asked(BaseModel):
         return [] if text is None else [text] if isinstance(text, str) else text
 
 
-class AskedOfFile(Asked):
+class FileTaskRequest(TaskRequest):
     """A file as the body, and a query string that says what to do with it: its values are all written as text."""
 
     model_config = ConfigDict(strict=False)

@@ -7,10 +7,10 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from regard.serving.workers.tasks._input import read_file
-from regard.serving.workers.tasks._request import AskedOfFile, Beam, example
+from regard.serving.workers.tasks._request import Beam, FileTaskRequest, example
 
 
-class WriteRequest(AskedOfFile):
+class WriteRequest(FileTaskRequest):
     beam: Beam | None = Field(None, description="Texts kept while searching; 1 is greedy.")
     n_best: Beam = Field(1, description="Texts to tell, the best and its alternatives.")
 

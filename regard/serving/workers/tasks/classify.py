@@ -7,15 +7,15 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, Field
 
 from regard.errors import UserError
-from regard.serving.workers.tasks._input import check_kind, read_file, read_rows, read_texts, still_wanted
-from regard.serving.workers.tasks._request import PICTURES, SOUNDS, Asked, AskedOfFile, Rows, Texts, example
+from regard.serving.workers.tasks._input import check_cancelled, check_kind, read_file, read_rows, read_texts
+from regard.serving.workers.tasks._request import PICTURES, SOUNDS, FileTaskRequest, Rows, TaskRequest, Texts, example
 
 __all__ = ["Request", "FileRequest", "Answer", "answer"]
 
 TOP = Field(1000, ge=1, le=1000, description="Labels to tell for each input, the likeliest first.")
 
 
-class Request(Asked):
+class Request(TaskRequest):
     """A text, or several; or a series, for a model that was trained on such."""
 
     model_config = example({"text": ["a wonderful film", "so boring"], "top": 3})
@@ -25,7 +25,7 @@ class Request(Asked):
     top: int = TOP
 
 
-class FileRequest(AskedOfFile):
+class FileRequest(FileTaskRequest):
     media: ClassVar[tuple[str, ...]] = (*PICTURES, *SOUNDS)
 
     top: int = TOP
@@ -75,6 +75,6 @@ def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
             "probability": one.probability,
             "probabilities": dict(list(one.probabilities.items())[: asked.top]),
         }
-        for one in model.classify(raws, still_wanted)
+        for one in model.classify(raws, check_cancelled)
     ]
     return {"answers": answers, "notes": notes}

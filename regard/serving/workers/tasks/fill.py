@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from regard.errors import UserError
-from regard.serving.workers.tasks._input import read_texts, still_wanted
-from regard.serving.workers.tasks._request import Asked, Texts, example
+from regard.serving.workers.tasks._input import check_cancelled, read_texts
+from regard.serving.workers.tasks._request import TaskRequest, Texts, example
 
 __all__ = ["Request", "Answer", "answer"]
 
@@ -17,7 +17,7 @@ MOST_BLANKS = 1000
 """In all texts of a request: for each the whole vocabulary is ranked."""
 
 
-class Request(Asked):
+class Request(TaskRequest):
     model_config = example({"text": "the _ of the house", "top": 3})
 
     text: Texts = Field(description="With _ where a word is wanted.")
@@ -58,5 +58,5 @@ def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
     answers: list[dict[str, Any]] = []
     for text in texts:
         answers += map(asdict, model.fill([text], asked.top))
-        still_wanted()
+        check_cancelled()
     return {"answers": answers}

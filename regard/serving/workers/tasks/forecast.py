@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from regard.errors import UserError
 from regard.serving.workers.tasks._input import read_rows
-from regard.serving.workers.tasks._request import Asked, Rows, example
+from regard.serving.workers.tasks._request import Rows, TaskRequest, example
 
 __all__ = ["Request", "Answer", "answer"]
 
@@ -17,7 +17,7 @@ MOST_NUMBERS = 100_000
 """Of a forecast, all columns together."""
 
 
-class Request(Asked):
+class Request(TaskRequest):
     model_config = example({"series": [[21.0, 3.5], [20.5, 3.0], [19.0, 2.5]], "horizon": 2})
 
     series: Rows = Field(description="The past: a row for each step, with the columns that the model was shown.")

@@ -9,13 +9,13 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from regard.serving.workers.tasks._input import still_wanted
-from regard.serving.workers.tasks._request import Asked, Text, example
+from regard.serving.workers.tasks._input import check_cancelled
+from regard.serving.workers.tasks._request import TaskRequest, Text, example
 
 __all__ = ["Request", "Answer", "answer", "parts"]
 
 
-class Request(Asked):
+class Request(TaskRequest):
     """With `stream`, the answer is a stream of server-sent events: one for each token (`text`, which it adds, `token`
     and `probability`), and last one named `done` with the whole answer."""
 
@@ -72,7 +72,7 @@ def parts(model: Any, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     options = {"length": asked.length, "temperature": asked.temperature, "top_k": asked.top_k, "top_p": asked.top_p}
     drawn = []
     for piece in model.stream(asked.prompt, seed=seed, **options):
-        still_wanted()
+        check_cancelled()
         drawn.append(piece)
         yield {"text": piece.text, "token": piece.token, "probability": piece.probability}
     yield {

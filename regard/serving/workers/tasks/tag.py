@@ -7,13 +7,13 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from regard.serving.workers.tasks._input import read_texts, still_wanted
-from regard.serving.workers.tasks._request import Asked, Texts, example
+from regard.serving.workers.tasks._input import check_cancelled, read_texts
+from regard.serving.workers.tasks._request import TaskRequest, Texts, example
 
 __all__ = ["Request", "Answer", "answer"]
 
 
-class Request(Asked):
+class Request(TaskRequest):
     model_config = example({"text": "Yesterday, Harry Potter met Hermione Granger."})
 
     text: Texts
@@ -61,5 +61,5 @@ class Answer(BaseModel):
 def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
     asked = Request(**request)
     texts = read_texts(model, asked.texts())
-    found = model.tag([text.split() for text in texts] if asked.words else texts, still_wanted)
+    found = model.tag([text.split() for text in texts] if asked.words else texts, check_cancelled)
     return {"answers": [asdict(one) for one in found]}

@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, Field
 
 from regard.serving.workers.tasks._input import read_file
-from regard.serving.workers.tasks._request import CLIPS, AskedOfFile, example
+from regard.serving.workers.tasks._request import CLIPS, FileTaskRequest, example
 
 __all__ = ["Request", "Answer", "answer"]
 
 
-class Request(AskedOfFile):
+class Request(FileTaskRequest):
     media: ClassVar[tuple[str, ...]] = CLIPS
 
 

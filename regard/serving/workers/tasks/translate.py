@@ -8,11 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from regard.data.normalise import normalise
 from regard.errors import UserError
-from regard.serving.workers.tasks._request import Asked, Beam, Name, Texts, example
-from regard.serving.workers.translation_result import MOST_WEIGHTS
+from regard.serving.workers.tasks._request import Beam, Name, TaskRequest, Texts, example
+from regard.serving.workers.translation_result import MAX_ATTENTION_WEIGHTS
 
 if TYPE_CHECKING:
-    from regard.serving.workers.translation_result import Translated
+    from regard.serving.workers.translation_result import TranslationResult
 
 __all__ = ["Request", "Answer", "answered", "check_size"]
 
@@ -30,7 +30,7 @@ class Pair(BaseModel):
     target: Code
 
 
-class Request(Asked):
+class Request(TaskRequest):
     """A text, or several, each answered as a whole: what is too long for the model is split and put together again."""
 
     model_config = example({"text": "Je suis étudiant.", "n_best": 2, "alignment": True})
@@ -97,20 +97,20 @@ class Answer(BaseModel):
 
 def check_size(asked: Request) -> None:
     """Refuses at once what would clearly be too many weights or links. The weights themselves are counted when the
-    translation is known, in the worker (`check_weights`)."""
-    most = MOST_WEIGHTS if asked.attention else MOST_LINKS
+    translation is known, in the worker (`check_attention_size`)."""
+    most = MAX_ATTENTION_WEIGHTS if asked.attention else MOST_LINKS
     pairs = asked.n_best * sum(len(text.split()) ** 2 for text in asked.texts())
     if (asked.alignment or asked.attention) and pairs > most:
         what = "attention" if asked.attention else "alignment"
         raise UserError(f"{what}: {pairs:,} pairs of words, {most:,} are the most; send less text, or a lower n_best")
 
 
-def answered(text: str, found: Translated) -> dict[str, Any]:
+def answered(text: str, found: TranslationResult) -> dict[str, Any]:
     """What is said of a text's translation and its alternatives."""
     return {**_hypothesis(text, found), "alternatives": [_hypothesis(text, other) for other in found.alternatives]}
 
 
-def _hypothesis(text: str, found: Translated) -> dict[str, Any]:
+def _hypothesis(text: str, found: TranslationResult) -> dict[str, Any]:
     tree: dict[str, Any] = {
         "text": found.text,
         "score": found.score,

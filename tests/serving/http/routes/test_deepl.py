@@ -14,19 +14,19 @@ import deepl
 import pytest
 import uvicorn
 from serving.calling import FORM, Reply, call, form
-from serving.fakes import FakeEngine, catalogue
+from serving.fakes import FakePool, catalogue
 
-from regard.serving.catalogue import Catalogue, Served
+from regard.serving.catalogue import Catalogue, ServedModel
 from regard.serving.http.app import make_app
 from regard.serving.settings import Settings
-from regard.serving.workers.worker_pool import Busy
+from regard.serving.workers.worker_pool import ServerBusy
 
 FRENCH = "Bonjour tout le monde, je suis étudiant et j'habite à Paris."
 ASKED = {"text": ["Bonjour."], "target_lang": "EN", "source_lang": "FR"}
 
 
-def server(engine: FakeEngine | None = None, models: Catalogue | None = None, **settings: Any) -> Any:
-    return make_app(Settings(**settings), models or catalogue(), engine or FakeEngine(), logged=False)  # type: ignore[arg-type]
+def server(pool: FakePool | None = None, models: Catalogue | None = None, **settings: Any) -> Any:
+    return make_app(Settings(**settings), models or catalogue(), pool or FakePool(), logged=False)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -94,11 +94,11 @@ def test_regions_make_no_difference(app: Any, code: str) -> None:
 @pytest.mark.parametrize("code", ["PT-BR", "PT-PT", "pt"])
 def test_unless_a_model_is_made_for_one(code: str) -> None:
     folder = Path("/srv/models")
-    engine = FakeEngine()
-    models = [Served(f"en-{code}", folder / code, "translate", "en", code) for code in ("pb", "pt")]
-    reply = translate(server(engine, Catalogue(models)), text=["Hello."], source_lang="EN", target_lang=code)
+    pool = FakePool()
+    models = [ServedModel(f"en-{code}", folder / code, "translate", "en", code) for code in ("pb", "pt")]
+    reply = translate(server(pool, Catalogue(models)), text=["Hello."], source_lang="EN", target_lang=code)
     assert reply.json()["translations"] == [{"detected_source_language": "EN", "text": "HELLO."}]
-    assert engine.asked[0][0] == ("en-pb" if code == "PT-BR" else "en-pt")
+    assert pool.asked[0][0] == ("en-pb" if code == "PT-BR" else "en-pt")
 
 
 @pytest.mark.parametrize("tags", ["html", "xml"])
@@ -152,11 +152,11 @@ def test_tags_that_are_not_known(app: Any, tags: Any) -> None:
 
 
 def test_S6_what_exceeds_the_limits_is_refused_before_any_work() -> None:
-    engine = FakeEngine()
-    small = server(engine, char_limit=5, batch_limit=1)
+    pool = FakePool()
+    small = server(pool, char_limit=5, batch_limit=1)
     refused(translate(small, text=["abcdef"]), "Too many characters: 6; this server takes 5 in a request.")
     refused(translate(small, text=["a", "b"]), "Too many texts: 2; this server takes 1 in a request.")
-    assert engine.asked == []
+    assert pool.asked == []
     assert translate(small, text=["abcde"]).status == 200
 
 
@@ -166,7 +166,7 @@ def test_S6_a_count_of_a_wrong_type(app: Any, wanted: Any) -> None:
 
 
 def test_other_refusals_have_the_same_shape(app: Any) -> None:
-    busy = translate(server(FakeEngine(error=Busy(3))))
+    busy = translate(server(FakePool(error=ServerBusy(3))))
     assert (busy.status, set(busy.json()), busy.headers["retry-after"]) == (503, {"message"}, "3")
     refused(call(app, "GET", "/v2/translate"), "Method not allowed", 405)
     refused(call(app, "POST", "/v2/document"), "Not found", 404)
@@ -196,16 +196,16 @@ def test_languages(app: Any) -> None:
 
 
 def test_only_what_a_model_reads_or_writes_is_listed() -> None:
-    one = server(models=Catalogue([Served("fr-en", Path("/srv/models/fr-en"), "translate", "fr", "en")]))
+    one = server(models=Catalogue([ServedModel("fr-en", Path("/srv/models/fr-en"), "translate", "fr", "en")]))
     assert [language["language"] for language in call(one, "GET", "/v2/languages").json()] == ["FR"]
     found = call(one, "GET", "/v2/languages", query="type=target").json()
     assert [language["language"] for language in found] == ["EN-GB", "EN-US"]
 
 
 def test_what_is_listed_is_understood() -> None:
-    folder, engine = Path("/srv/models"), FakeEngine()
+    folder, pool = Path("/srv/models"), FakePool()
     pairs = [("pb", "zt"), ("zh", "pb"), ("zh", "zt"), ("pb", "pt")]
-    app = server(engine, Catalogue([Served(f"{a}-{b}", folder, "translate", a, b) for a, b in pairs]))
+    app = server(pool, Catalogue([ServedModel(f"{a}-{b}", folder, "translate", a, b) for a, b in pairs]))
     sources = [one["language"] for one in call(app, "GET", "/v2/languages").json()]
     targets = {one["language"]: one["name"] for one in call(app, "GET", "/v2/languages", query="type=target").json()}
     assert sources == ["PT", "ZH"]
@@ -217,15 +217,15 @@ def test_what_is_listed_is_understood() -> None:
         ("PT-BR", "PT-PT", "pb-pt"),
     ):
         reply = translate(app, source_lang=source, target_lang=target)
-        assert reply.status == 200 and engine.asked[-1][0] == model
+        assert reply.status == 200 and pool.asked[-1][0] == model
         assert reply.json()["translations"][0]["detected_source_language"] == source.partition("-")[0]
 
 
 @pytest.mark.parametrize("code", ["PT", "PT-BR", "PT-PT", "pt"])
 def test_the_only_region_there_is_will_do(code: str) -> None:
-    engine = FakeEngine()
-    app = server(engine, Catalogue([Served("pb-en", Path("/srv/models"), "translate", "pb", "en")]))
-    assert translate(app, source_lang=code).status == 200 and engine.asked[0][0] == "pb-en"
+    pool = FakePool()
+    app = server(pool, Catalogue([ServedModel("pb-en", Path("/srv/models"), "translate", "pb", "en")]))
+    assert translate(app, source_lang=code).status == 200 and pool.asked[0][0] == "pb-en"
 
 
 def test_usage_counts_what_was_translated() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from serving.calling import Reply, call, form
-from serving.fakes import FakeEngine, catalogue
+from serving.fakes import FakePool, catalogue
 
-from regard.serving.catalogue import Catalogue, Served
+from regard.serving.catalogue import Catalogue, ServedModel
 from regard.serving.http.app import make_app
 from regard.serving.settings import Settings
 
@@ -19,8 +19,8 @@ ENGLISH = "I am a student and I live in a small house in the country."
 ASKED = {"q": "Bonjour.", "source": "fr", "target": "en"}
 
 
-def server(engine: FakeEngine | None = None, models: Catalogue | None = None, **settings: Any) -> Any:
-    return make_app(Settings(**settings), models or catalogue(), engine or FakeEngine(), logged=False)  # type: ignore[arg-type]
+def server(pool: FakePool | None = None, models: Catalogue | None = None, **settings: Any) -> Any:
+    return make_app(Settings(**settings), models or catalogue(), pool or FakePool(), logged=False)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -82,16 +82,16 @@ def test_line_breaks_stay(app: Any) -> None:
 
 @pytest.mark.parametrize("text", ["🙂", "🎉🎉 👩‍👩‍👧", "   ", "\n", "..."])
 def test_a_text_without_words_comes_back_unchanged(text: str) -> None:
-    engine = FakeEngine()
-    assert translate(server(engine), q=text).json() == {"translatedText": text}
-    assert engine.asked == []
+    pool = FakePool()
+    assert translate(server(pool), q=text).json() == {"translatedText": text}
+    assert pool.asked == []
 
 
 @pytest.mark.parametrize("code", ["fr", "FR"])
 def test_into_the_same_language_nothing_changes(code: str) -> None:
-    engine = FakeEngine()
-    assert translate(server(engine), source=code, target="fr").json() == {"translatedText": "Bonjour."}
-    assert engine.asked == []
+    pool = FakePool()
+    assert translate(server(pool), source=code, target="fr").json() == {"translatedText": "Bonjour."}
+    assert pool.asked == []
 
 
 def test_codes_are_read_in_either_case(app: Any) -> None:
@@ -218,26 +218,26 @@ def test_alternatives_that_are_not_a_number_in_a_form(app: Any) -> None:
 
 @pytest.mark.parametrize("wanted", [2, 10**9, 2**62, "2"])
 def test_S6_too_many_alternatives(wanted: Any) -> None:
-    engine = FakeEngine()
-    small = server(engine, alternatives_limit=1)
+    pool = FakePool()
+    small = server(pool, alternatives_limit=1)
     refused(translate(small, alternatives=wanted), "Invalid request: alternatives parameter must be <= 1")
-    assert engine.asked == []
+    assert pool.asked == []
     assert translate(small, alternatives=1).status == 200
-    endless = server(engine, alternatives_limit=-1)
+    endless = server(pool, alternatives_limit=-1)
     assert translate(endless, alternatives=10**9).status == 400
     assert len(translate(endless, alternatives=50).json()["alternatives"]) == 50
 
 
 def test_S6_what_exceeds_the_limits_is_refused_before_any_work() -> None:
-    engine = FakeEngine()
-    small = server(engine, char_limit=5, batch_limit=1)
+    pool = FakePool()
+    small = server(pool, char_limit=5, batch_limit=1)
     refused(translate(small, q="Bonjour ici"), "Invalid request: request (11) exceeds text limit (5)")
     refused(translate(small, q=["a", "b"]), "Invalid request: request (2) exceeds text limit (1)")
     refused(
-        translate(server(engine, char_limit=5), q=["abc", "def"]), "Invalid request: request (6) exceeds text limit (5)"
+        translate(server(pool, char_limit=5), q=["abc", "def"]), "Invalid request: request (6) exceeds text limit (5)"
     )
     refused(call(small, "POST", "/detect", q="Bonjour"), "Invalid request: request (7) exceeds text limit (5)")
-    assert engine.asked == []
+    assert pool.asked == []
     assert translate(small, q="abcde").status == translate(small, q=["abcde"]).status == 200
     assert translate(server(char_limit=-1, batch_limit=-1), q=["a"] * 2000).status == 200
 
@@ -259,7 +259,10 @@ def test_auto_is_no_target(app: Any) -> None:
 def test_a_pair_that_is_not_there() -> None:
     folder = Path("/srv/models")
     models = Catalogue(
-        [Served("a", folder / "a", "translate", "de", "en"), Served("b", folder / "b", "translate", "en", "es")]
+        [
+            ServedModel("a", folder / "a", "translate", "de", "en"),
+            ServedModel("b", folder / "b", "translate", "en", "es"),
+        ]
     )
     reply = translate(server(models=models), source="de", target="es")
     refused(reply, "Spanish (es) is not available as a target language from German (de)")
@@ -311,12 +314,12 @@ def test_what_is_disabled(app: Any) -> None:
 
 
 def test_keys_are_told_apart_for_what_is_kept() -> None:
-    engine = FakeEngine()
-    guarded = server(engine, api_keys=("one", "two"))
+    pool = FakePool()
+    guarded = server(pool, api_keys=("one", "two"))
     for key in ("one", "two", "one"):
         assert translate(guarded, api_key=key).status == 200
-    first, second, third = engine.owners
-    assert first == third and first != second and "" not in engine.owners
+    first, second, third = pool.owners
+    assert first == third and first != second and "" not in pool.owners
     refused(translate(guarded), "Please contact the server operator to get an API key")
     refused(translate(guarded, api_key="three"), "Invalid API key", 403)
 
@@ -363,7 +366,7 @@ def test_codes_go_out_as_the_public_knows_them() -> None:
     """And come back by any of their names."""
     folder = Path("/srv/models")
     pairs = [("zh", "en"), ("en", "pb")]
-    chinese = server(models=Catalogue([Served(a, folder / a, "translate", a, b) for a, b in pairs]))
+    chinese = server(models=Catalogue([ServedModel(a, folder / a, "translate", a, b) for a, b in pairs]))
     found = {language["code"]: language for language in call(chinese, "GET", "/languages").json()}
     assert set(found) == {"en", "pt-BR", "zh-Hans"}
     assert found["zh-Hans"]["targets"] == ["en", "zh-Hans"] and found["zh-Hans"]["name"].startswith("Chinese")
@@ -386,9 +389,9 @@ def test_health(app: Any) -> None:
 
 @pytest.mark.parametrize("stalled, status", [(True, "stalled"), (False, "starting")])
 def test_health_without_a_worker_that_responds(stalled: bool, status: str) -> None:
-    engine = FakeEngine()
-    engine.ready, engine.stalled = False, stalled
-    reply = call(make_app(Settings(log=False), catalogue(), engine), "GET", "/health")
+    pool = FakePool()
+    pool.ready, pool.stalled = False, stalled
+    reply = call(make_app(Settings(log=False), catalogue(), pool), "GET", "/health")
     assert (reply.status, json.loads(reply.body)) == (503, {"status": status})
 
 

@@ -13,10 +13,10 @@ import pytest
 import schemathesis
 from hypothesis import strategies
 from schemathesis import GenerationMode
-from serving.fakes import FOLDERS, FakeEngine
+from serving.fakes import FOLDERS, FakePool
 
 from regard import registry
-from regard.serving.catalogue import Catalogue, Served
+from regard.serving.catalogue import Catalogue, ServedModel
 from regard.serving.http.app import make_app
 from regard.serving.settings import Settings
 
@@ -28,9 +28,12 @@ LANGUAGES = {"source": "fr", "target": "en", "target_lang": "EN", "source_lang":
 def application() -> Any:
     """With a model for every task, so that a request need not name one."""
     tasks = [task for task in registry.kinds("serving/workers/tasks") if task != "translate"]
-    models = [Served("fr-en", FOLDERS, "translate", "fr", "en"), *(Served(task, FOLDERS, task) for task in tasks)]
+    models = [
+        ServedModel("fr-en", FOLDERS, "translate", "fr", "en"),
+        *(ServedModel(task, FOLDERS, task) for task in tasks),
+    ]
     settings = Settings(metrics=True, text_limit=1 << 16, body_limit=1 << 17)
-    app = make_app(settings, Catalogue(models), FakeEngine(), logged=False)  # type: ignore[arg-type]
+    app = make_app(settings, Catalogue(models), FakePool(), logged=False)  # type: ignore[arg-type]
 
     async def called(scope: Any, receive: Any, send: Any) -> None:
         await app({**scope, "client": ("127.0.0.1", 4321)}, receive, send)  # the test client says it in another way

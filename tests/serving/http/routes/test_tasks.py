@@ -1,4 +1,4 @@
-"""The routes of /api: what they let through to the engine, what they refuse before it, and how answers are shaped."""
+"""The routes of /api: what they let through to the pool, what they refuse before it, and how answers are shaped."""
 
 from __future__ import annotations
 
@@ -16,55 +16,55 @@ from urllib.parse import quote
 import pytest
 from fastapi import FastAPI
 from serving.calling import Reply, calling
-from serving.fakes import FOLDERS, FakeEngine
+from serving.fakes import FOLDERS, FakePool
 from serving.running import ROOT
 
-from regard.serving.catalogue import Catalogue, Served
-from regard.serving.http.app import behind_doors
+from regard.serving.catalogue import Catalogue, ServedModel
+from regard.serving.http.app import app_with_middleware
 from regard.serving.http.routes import tasks
 from regard.serving.settings import Settings
 from regard.serving.workers.tasks import module_of, task_names
-from regard.serving.workers.tasks._request import AskedOfFile, example_of
-from regard.serving.workers.worker_pool import Busy, Failed, Refused, Search
+from regard.serving.workers.tasks._request import FileTaskRequest, example_of
+from regard.serving.workers.worker_pool import JobFailed, JobRefused, SearchOptions, ServerBusy
 
 TASKS = task_names()
 OTHERS = [task for task in TASKS if task != "translate"]
-JSON_TASKS = [t for t in TASKS if not issubclass(module_of(t).Request, AskedOfFile)]
+JSON_TASKS = [t for t in TASKS if not issubclass(module_of(t).Request, FileTaskRequest)]
 FILE_TASKS = [t for t in TASKS if t not in JSON_TASKS]
 PNG = b"\x89PNG\r\n\x1a\n not looked at here"
 
 
-PAIRS = [Served(f"{a}-{b}", FOLDERS / f"{a}-{b}", "translate", a, b) for a, b in (("fr", "en"), ("en", "fr"))]
+PAIRS = [ServedModel(f"{a}-{b}", FOLDERS / f"{a}-{b}", "translate", a, b) for a, b in (("fr", "en"), ("en", "fr"))]
 NONE = Catalogue([])
-USUAL = Catalogue([*PAIRS, *(Served(f"a-{task}r", FOLDERS / task, task) for task in OTHERS)])
+USUAL = Catalogue([*PAIRS, *(ServedModel(f"a-{task}r", FOLDERS / task, task) for task in OTHERS)])
 """Two that translate, and one for every other task, called like it."""
 
 
 class Given:
-    """Whatever engine a test brings."""
+    """Whatever pool a test brings."""
 
-    engine: Any
+    pool: Any
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.engine, name)
+        return getattr(self.pool, name)
 
 
 @functools.cache
 def server(models: Catalogue, limits: Settings) -> tuple[FastAPI, Given]:
     """Made once for many tests: a hundred of them would take longer than all that is tested."""
-    engine = Given()
-    routes = tasks.router(limits, models, engine)  # type: ignore[arg-type]
-    return behind_doors(limits, models, engine, [routes], logged=False), engine  # type: ignore[arg-type]
+    pool = Given()
+    routes = tasks.router(limits, models, pool)  # type: ignore[arg-type]
+    return app_with_middleware(limits, models, pool, [routes], logged=False), pool  # type: ignore[arg-type]
 
 
-def app(engine: Any = None, models: Catalogue | None = None, **settings: Any) -> FastAPI:
+def app(pool: Any = None, models: Catalogue | None = None, **settings: Any) -> FastAPI:
     made, given = server(models or USUAL, Settings(**settings))
-    given.engine = engine or FakeEngine()
+    given.pool = pool or FakePool()
     return made
 
 
-def ask(task: str, engine: Any = None, models: Catalogue | None = None, settings: Any = None, **asked: Any) -> Reply:
-    return asyncio.run(calling(app(engine, models, **(settings or {})), "POST", f"/api/{task}", **asked))
+def ask(task: str, pool: Any = None, models: Catalogue | None = None, settings: Any = None, **asked: Any) -> Reply:
+    return asyncio.run(calling(app(pool, models, **(settings or {})), "POST", f"/api/{task}", **asked))
 
 
 def send(task: str, content: bytes, kind: str = "image/png", query: str = "", **more: Any) -> Reply:
@@ -74,7 +74,7 @@ def send(task: str, content: bytes, kind: str = "image/png", query: str = "", **
 def good(task: str) -> dict[str, Any]:
     """A request that is let through, as arguments of `ask`."""
     form = module_of(task).Request
-    if issubclass(form, AskedOfFile):
+    if issubclass(form, FileTaskRequest):
         return {"body": PNG, "headers": {"Content-Type": form.media[0]}}
     return {**example_of(form), **({"model": "fr-en"} if task == "translate" else {})}
 
@@ -91,10 +91,10 @@ def test_the_models_are_told_by_name_and_never_by_path():
 
 
 def test_a_translation_comes_with_all_that_was_asked_for():
-    engine = FakeEngine()
+    pool = FakePool()
     how = {"beam": 6, "n_best": 2, "length_penalty": 0.5, "max_length": 40, "alignment": True, "attention": True}
-    reply = ask("translate", engine=engine, text=["je suis", ""], model="fr-en", **how)
-    assert engine.asked == [("fr-en", ["je suis", ""], Search(**how))]
+    reply = ask("translate", pool=pool, text=["je suis", ""], model="fr-en", **how)
+    assert pool.asked == [("fr-en", ["je suis", ""], SearchOptions(**how))]
     first, second = reply.json()["answers"]
     assert reply.json()["model"] == "fr-en" and (second["text"], second["attention"]["weights"]) == ("", [])
     assert {key: first[key] for key in ("text", "score", "log_probability", "tokens", "finished", "alignment")} == {
@@ -119,7 +119,7 @@ def test_a_plain_translation_says_no_more_than_needed():
 
 
 def test_a_model_is_found_by_name_by_languages_or_because_it_is_the_only_one():
-    only = Catalogue([Served("fr-en", FOLDERS / "fr-en", "translate", "fr", "en")])
+    only = Catalogue([ServedModel("fr-en", FOLDERS / "fr-en", "translate", "fr", "en")])
     assert ask("translate", models=only, text="a").json()["model"] == "fr-en"
     assert ask("translate", text="a", model="en-fr").json()["model"] == "en-fr"
     assert ask("translate", text="a", model={"source": "en", "target": "fr"}).json()["model"] == "en-fr"
@@ -131,11 +131,11 @@ def test_a_model_is_found_by_name_by_languages_or_because_it_is_the_only_one():
 
 @pytest.mark.parametrize("task", OTHERS)
 def test_other_tasks_are_passed_on(task):
-    engine = FakeEngine()
+    pool = FakePool()
     asked = good(task)
-    reply = ask(task, engine=engine, **asked)
+    reply = ask(task, pool=pool, **asked)
     assert reply.status == 200 and reply.json()["model"] == f"a-{task}r"
-    ((model, name, request),) = engine.asked
+    ((model, name, request),) = pool.asked
     assert (model, name) == (f"a-{task}r", task) and "model" not in request
     if task in JSON_TASKS:
         assert asked.items() <= request.items()
@@ -145,21 +145,21 @@ def test_other_tasks_are_passed_on(task):
 
 
 def test_files_have_their_options_in_the_address():
-    engine = FakeEngine()
-    assert send("caption", PNG, query="beam=4&n_best=2&model=a-captionr", engine=engine).status == 200
-    assert engine.asked[0][2] == {"beam": 4, "n_best": 2, "content": base64.b64encode(PNG).decode()}
+    pool = FakePool()
+    assert send("caption", PNG, query="beam=4&n_best=2&model=a-captionr", pool=pool).status == 200
+    assert pool.asked[0][2] == {"beam": 4, "n_best": 2, "content": base64.b64encode(PNG).decode()}
     for query, said in (("beam=x", "beam: input should be a valid integer"), ("bean=4", "bean: extra inputs"), ("beam=33", "beam: this server takes 32 at most"), ("beam=4&beam=5", "beam: ")):  # fmt: skip
-        reply = send("caption", PNG, query=query, engine=engine)
+        reply = send("caption", PNG, query=query, pool=pool)
         assert reply.status == 400 and reply.json()["error"].startswith(said)
-    assert len(engine.asked) == 1
+    assert len(pool.asked) == 1
 
 
 def test_classifying_takes_fields_or_a_file():
-    engine = FakeEngine()
-    assert ask("classify", engine=engine, text="fine").status == 200
-    assert send("classify", b"RIFF", "audio/wav", query="top=2", engine=engine).status == 200
-    assert send("classify", b"RIFF", "application/octet-stream", engine=engine).status == 200
-    assert [sorted(request) for _, _, request in engine.asked] == [
+    pool = FakePool()
+    assert ask("classify", pool=pool, text="fine").status == 200
+    assert send("classify", b"RIFF", "audio/wav", query="top=2", pool=pool).status == 200
+    assert send("classify", b"RIFF", "application/octet-stream", pool=pool).status == 200
+    assert [sorted(request) for _, _, request in pool.asked] == [
         ["text", "top"],
         ["content", "top"],
         ["content", "top"],
@@ -192,27 +192,27 @@ def test_a_task_that_no_model_is_made_for_says_so(task):
 
 
 def test_an_answer_that_json_cannot_hold_is_refused():
-    class Endless(FakeEngine):
+    class Endless(FakePool):
         async def ask(self, model: str, task: str, request: dict[str, Any]) -> dict[str, Any]:
             return {"answers": [{"probability": float("nan")}]}
 
-    reply = ask("classify", engine=Endless(), series=[[1e18]])
+    reply = ask("classify", pool=Endless(), series=[[1e18]])
     assert reply.status == 400 and "not finite" in reply.json()["error"]
 
 
 def test_keys_open_the_routes_and_say_whose_a_request_is():
-    engine, keys = FakeEngine(), {"api_keys": ("secret",)}
+    pool, keys = FakePool(), {"api_keys": ("secret",)}
     for task in TASKS:
         assert ask(task, settings=keys, **good(task)).status == 401
-    assert ask("translate", engine=engine, settings=keys, api_key="secret", **good("translate")).status == 200
+    assert ask("translate", pool=pool, settings=keys, api_key="secret", **good("translate")).status == 200
     assert send("caption", PNG, query="api_key=secret", settings=keys).status == 200
-    assert engine.owners[0] not in ("", "secret")
+    assert pool.owners[0] not in ("", "secret")
 
 
 # -------------------------------------------------------------------------------------------------------------- streaming
 
 
-class Writing(FakeEngine):
+class Writing(FakePool):
     """Three tokens and the whole; or an error before so many."""
 
     def __init__(self, error: Exception | None = None, after: int = 0, seconds: float = 0.0):
@@ -233,9 +233,9 @@ class Writing(FakeEngine):
 
 
 def test_a_text_is_sent_as_it_is_written():
-    engine = Writing()
-    reply = ask("generate", engine=engine, prompt="A", stream=True)
-    assert reply.headers["content-type"].startswith("text/event-stream") and engine.asked[0][2]["prompt"] == "A"
+    pool = Writing()
+    reply = ask("generate", pool=pool, prompt="A", stream=True)
+    assert reply.headers["content-type"].startswith("text/event-stream") and pool.asked[0][2]["prompt"] == "A"
     *pieces, last, rest = reply.body.decode().split("\n\n")
     assert [json.loads(piece.removeprefix("data: ")) for piece in pieces] == [
         {"text": "a\n", "token": "a", "probability": 0.5}
@@ -246,19 +246,19 @@ def test_a_text_is_sent_as_it_is_written():
     assert ask("generate", prompt="A", stream=False).headers["content-type"] == "application/json"
 
 
-@pytest.mark.parametrize(("error", "status"), [(Refused("no"), 400), (Busy(3), 503), (Failed("no"), 503)])
+@pytest.mark.parametrize(("error", "status"), [(JobRefused("no"), 400), (ServerBusy(3), 503), (JobFailed("no"), 503)])
 def test_what_is_refused_at_once_is_refused_with_a_status(error, status):
-    assert ask("generate", engine=Writing(error), stream=True).status == status
+    assert ask("generate", pool=Writing(error), stream=True).status == status
 
 
 def test_what_fails_on_the_way_says_so_in_the_stream():
-    reply = ask("generate", engine=Writing(Failed("lost"), after=2), stream=True)
+    reply = ask("generate", pool=Writing(JobFailed("lost"), after=2), stream=True)
     assert reply.status == 200 and reply.body.count(b"data: ") == 3
     assert reply.body.endswith(b'event: error\ndata: {"error": "lost"}\n\n')
 
 
 def test_R14_a_stream_that_nobody_reads_any_more_is_ended():
-    engine = Writing(seconds=0.05)
+    pool = Writing(seconds=0.05)
     body = json.dumps({"stream": True}).encode()
     messages = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -269,8 +269,8 @@ def test_R14_a_stream_that_nobody_reads_any_more_is_ended():
         return {"type": "http.disconnect"}
 
     headers = {"Content-Type": "application/json"}
-    asyncio.run(calling(app(engine), "POST", "/api/generate", body=body, headers=headers, receive=receive))
-    assert engine.closed and engine.cancelled == 1
+    asyncio.run(calling(app(pool), "POST", "/api/generate", body=body, headers=headers, receive=receive))
+    assert pool.closed and pool.cancelled == 1
 
 
 # ------------------------------------------------------------------------------------------------------------ names, limits
@@ -280,9 +280,9 @@ NAMES = ["../fr-en", "..", "%2e%2e%2ffr-en", "/etc/passwd", "/srv/models/fr-en",
 
 @pytest.mark.parametrize("name", NAMES)
 def test_S4_a_models_name_is_never_a_path(name):
-    """It is looked up among the names that are served, in JSON and in addresses, and the engine never hears of it."""
-    engine = FakeEngine()
-    here = app(engine)
+    """It is looked up among the names that are served, in JSON and in addresses, and the pool never hears of it."""
+    pool = FakePool()
+    here = app(pool)
     written = {f"model={quote(name)}", f"model={quote(name, safe='')}", f"model={name}"}
     asked = [(task, {**good(task), "model": name}) for task in JSON_TASKS]
     asked += [(task, {**good(task), "query": query}) for task in FILE_TASKS for query in written if query.isascii()]
@@ -290,7 +290,7 @@ def test_S4_a_models_name_is_never_a_path(name):
         reply = asyncio.run(calling(here, "POST", f"/api/{task}", **how))
         said = reply.json()["error"]
         assert reply.status in (400, 404) and "/" not in said and "\\" not in said and "srv" not in said, (task, said)
-    assert not engine.asked
+    assert not pool.asked
 
 
 def test_S4_a_model_of_another_task_is_not_found():
@@ -315,16 +315,16 @@ LIMITS = [
 
 @pytest.mark.parametrize(("task", "asked", "said"), LIMITS)
 def test_S6_the_servers_limits_hold_before_anything_is_computed(task, asked, said):
-    engine, limits = FakeEngine(), {"char_limit": 10, "batch_limit": 3, "beam_limit": 4}
+    pool, limits = FakePool(), {"char_limit": 10, "batch_limit": 3, "beam_limit": 4}
     more = {"model": "fr-en"} if task == "translate" else {}
-    reply = ask(task, engine=engine, settings=limits, **asked, **more)
-    assert reply.status == 400 and reply.json()["error"].startswith(said) and not engine.asked
+    reply = ask(task, pool=pool, settings=limits, **asked, **more)
+    assert reply.status == 400 and reply.json()["error"].startswith(said) and not pool.asked
     none = {"char_limit": -1, "batch_limit": -1, "beam_limit": -1}
     assert (ask(task, settings=none, **asked, **more).status == 200) == ("max_length" not in asked)
 
 
 def test_S6_matrices_of_long_texts_are_not_made():
-    engine = FakeEngine()
+    pool = FakePool()
     for words, how, status in (
         (300, {"attention": True}, 200),
         (320, {"attention": True}, 400),
@@ -333,8 +333,8 @@ def test_S6_matrices_of_long_texts_are_not_made():
         (2001, {"alignment": True}, 400),
         (2001, {}, 200),
     ):
-        assert ask("translate", engine=engine, model="fr-en", text="a " * words, **how).status == status, (words, how)
-    assert len(engine.asked) == 3
+        assert ask("translate", pool=pool, model="fr-en", text="a " * words, **how).status == status, (words, how)
+    assert len(pool.asked) == 3
 
 
 WRONG = [None, True, 0, -1, 1.5, 10**18, 1e300, "", "x", "\0", [], [[]], [None], {}, {"a": 1}, ["a"] * 2, [[1.0, "x"]], [["1"]]]  # fmt: skip
@@ -343,8 +343,8 @@ WRONG = [None, True, 0, -1, 1.5, 10**18, 1e300, "", "x", "\0", [], [[]], [None],
 @pytest.mark.parametrize("task", JSON_TASKS)
 def test_S6_anything_in_any_field_is_answered_at_once_and_never_with_a_mistake_of_ours(task):
     """What is let through is what the form allows; all else is one line of refusal."""
-    engine = FakeEngine()
-    here, form = app(engine), module_of(task).Request
+    pool = FakePool()
+    here, form = app(pool), module_of(task).Request
     for field in form.model_fields:
         for value in WRONG:
             asked = {**good(task), field: value}
@@ -386,11 +386,11 @@ HUGE = [
 
 @pytest.mark.parametrize(("task", "more"), HUGE)
 def test_S6_what_is_out_of_bounds_is_refused_at_once(task, more):
-    engine = FakeEngine()
-    here = app(engine)
+    pool = FakePool()
+    here = app(pool)
     begun = time.process_time()
     reply = asyncio.run(calling(here, "POST", f"/api/{task}", **{**good(task), **more}))
-    assert reply.status == 400 and time.process_time() - begun < 0.5 and not engine.asked
+    assert reply.status == 400 and time.process_time() - begun < 0.5 and not pool.asked
     assert next(iter(more)) in reply.json()["error"], reply.body
 
 
