@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from regard.bench._ctranslate2 import cores
-from regard.serving.workers.worker_pool import CPU_BATCH, PATIENCE, QUIET
+from regard.serving.workers.worker_pool import BATCH_MAX_WAIT, BATCH_QUIET_SECONDS, CPU_BATCH
 
 Waiting = tuple[str, float, asyncio.Future[str]]
 
@@ -59,7 +59,7 @@ class Batcher:
             while not self._waiting:
                 self._arrived.clear()
                 await self._arrived.wait()
-            wait = min(self._last + QUIET, self._waiting[0][1] + PATIENCE) - time.monotonic()
+            wait = min(self._last + BATCH_QUIET_SECONDS, self._waiting[0][1] + BATCH_MAX_WAIT) - time.monotonic()
             if wait <= 0 or len(self._waiting) >= CPU_BATCH[0] * self.idle:
                 break
             await asyncio.sleep(wait)

@@ -82,7 +82,7 @@ def router(exhibits: Exhibits, pool: WorkerPool, runs: Path) -> APIRouter:
         name = str(asked.model)
         if name not in exhibits.catalogue.models or name in pool.failed:
             raise HttpError(404, "The studio has no model of this name")
-        answer = await pool.ask(name, question, asked.model_dump(exclude_none=True), family="questions")
+        answer = await pool.run_task(name, question, asked.model_dump(exclude_none=True), family="questions")
         try:
             return JSONResponse(answer)
         except ValueError:  # JSON has no infinity

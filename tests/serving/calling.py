@@ -17,7 +17,7 @@ from regard.serving.http.app import app_with_middleware
 from regard.serving.http.request_body import BodyLimits
 from regard.serving.http.request_fields import fields_of
 from regard.serving.settings import Settings
-from regard.serving.workers.worker_pool import SearchOptions
+from regard.serving.workers.translation_result import SearchOptions
 
 HOST = "127.0.0.1:5000"
 FORM = "application/x-www-form-urlencoded"

@@ -16,7 +16,8 @@ from regard.cli.terminal import say
 from regard.serving.http import server
 from regard.serving.http.app import make_app
 from regard.serving.settings import Settings
-from regard.serving.workers.worker_pool import JobRefused, SearchOptions, TranslationResult
+from regard.serving.workers.errors import JobRefused
+from regard.serving.workers.translation_result import SearchOptions, TranslationResult
 
 
 class FakeServerPool(FakePool):
@@ -28,11 +29,11 @@ class FakeServerPool(FakePool):
         self.limit = settings.queue_limit
 
     async def translate(
-        self, model: str, sentences: Sequence[str], how: SearchOptions, owner: str = ""
+        self, model: str, sentences: Sequence[str], search: SearchOptions, owner: str = ""
     ) -> list[TranslationResult]:
         if len(sentences) > self.limit:
             raise JobRefused(f"The text has {len(sentences)} sentences")
-        return await super().translate(model, sentences, how, owner)
+        return await super().translate(model, sentences, search, owner)
 
 
 if len(sys.argv) > 2:

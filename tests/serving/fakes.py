@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.serving.catalogue import Catalogue, ServedModel
-from regard.serving.workers.worker_pool import SearchOptions, TranslationResult, WorkerPool
+from regard.serving.workers.translation_result import SearchOptions, TranslationResult
+from regard.serving.workers.worker_pool import WorkerPool
 
 FOLDERS = Path("/srv/models")
 """Not there; must never be seen in an answer."""
@@ -50,19 +51,19 @@ class FakePool(WorkerPool):
         self.ready = False
 
     async def translate(
-        self, model: str, sentences: Sequence[str], how: SearchOptions, owner: str = ""
+        self, model: str, sentences: Sequence[str], search: SearchOptions, owner: str = ""
     ) -> list[TranslationResult]:
-        self.asked.append((model, list(sentences), how))
+        self.asked.append((model, list(sentences), search))
         self.owners.append(owner)
         await self._work()
         self.batches += 1
         self.batched += len(sentences)
-        return [_translated(sentence, how) for sentence in sentences]
+        return [_translated(sentence, search) for sentence in sentences]
 
     def refuse_if_busy(self, jobs: int = 1) -> None:
         pass
 
-    async def ask(self, model: str, task: str, request: dict[str, Any]) -> dict[str, Any]:
+    async def run_task(self, model: str, task: str, request: dict[str, Any]) -> dict[str, Any]:
         self.asked.append((model, task, request))
         await self._work()
         return {"model": model, "task": task, "request": request}
@@ -86,7 +87,7 @@ class FakePool(WorkerPool):
             raise self.error
 
 
-def _translated(sentence: str, how: SearchOptions) -> TranslationResult:
+def _translated(sentence: str, search: SearchOptions) -> TranslationResult:
     words, text = sentence.split(), sentence.upper()
     return TranslationResult(
         text=text,
@@ -94,7 +95,7 @@ def _translated(sentence: str, how: SearchOptions) -> TranslationResult:
         log_probability=-0.25 * len(words),
         tokens=text.split(),
         finished=True,
-        alignment=[(n, n) for n in range(len(words))] if how.alignment else None,
-        attention=[[float(n == m) for m in range(len(words))] for n in range(len(words))] if how.attention else None,
-        alternatives=[TranslationResult(f"{text} ({n})", score=-0.5 - n) for n in range(1, how.n_best)],
+        alignment=[(n, n) for n in range(len(words))] if search.alignment else None,
+        attention=[[float(n == m) for m in range(len(words))] for n in range(len(words))] if search.attention else None,
+        alternatives=[TranslationResult(f"{text} ({n})", score=-0.5 - n) for n in range(1, search.n_best)],
     )

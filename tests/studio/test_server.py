@@ -44,7 +44,7 @@ def test_a_worker_does_without_an_optional_model(tmp_path):
         await pool.start()
         try:
             request = {"model": "good", "text": "oui", "view": "beam"}
-            return pool.failed, await pool.ask("good", "pictures", request, family="questions")
+            return pool.failed, await pool.run_task("good", "pictures", request, family="questions")
         finally:
             await pool.close()
 

@@ -19,7 +19,7 @@ from regard.serving.http.http_error import HttpError
 from regard.serving.http.routing import is_below, methods_of, path_of
 from regard.serving.log import log_error
 from regard.serving.text.translator import Unsupported
-from regard.serving.workers.worker_pool import JobFailed, JobRefused, ServerBusy
+from regard.serving.workers.errors import JobFailed, JobRefused, ServerBusy
 
 LONGEST = 300
 """Characters of a message: more would only be the client's own text sent back."""

@@ -24,7 +24,7 @@ from regard.serving.http.app import make_app
 from regard.serving.http.connections import BACKLOG, connection_limits, connections
 from regard.serving.settings import Settings
 from regard.serving.text import language_detection
-from regard.serving.workers.worker_pool import MOST_WORKERS, WorkerPool
+from regard.serving.workers.worker_pool import MAX_DEFAULT_WORKERS, WorkerPool
 from regard.serving.workers.worker_process import check_device
 
 IDLE = 30
@@ -108,7 +108,7 @@ async def _run(
                 await _given_up(starting)
                 return 0
             starting.result()
-        most, at_once = connection_limits(max(settings.workers, MOST_WORKERS))
+        most, at_once = connection_limits(max(settings.workers, MAX_DEFAULT_WORKERS))
         server = Server(
             uvicorn.Config(
                 stopping.counted(app),

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from regard.serving.workers.worker_pool import ServerBusy
+from regard.serving.workers.errors import ServerBusy
 
 SHORT = 2000
 """Characters that take a few milliseconds at most, whatever they are."""

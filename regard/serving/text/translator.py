@@ -19,7 +19,8 @@ from regard.serving.text.markup import extract_sentences, reassemble
 from regard.serving.text.placeholders import Attempt, attempts
 from regard.serving.text.sentences import split_text
 from regard.serving.text.text_thread import TextThread
-from regard.serving.workers.worker_pool import SearchOptions, TranslationResult, WorkerPool
+from regard.serving.workers.translation_result import SearchOptions, TranslationResult
+from regard.serving.workers.worker_pool import WorkerPool
 
 HARDLY, SURELY = 10.0, 50.0
 """Confidence below which a text is in none of our languages, if there is another above which it is in that."""

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from regard.errors import UserError
 from regard.serving.http.http_error import HttpError
 from regard.serving.text.translator import Unsupported
-from regard.serving.workers.worker_pool import JobFailed, JobRefused, ServerBusy
+from regard.serving.workers.errors import JobFailed, JobRefused, ServerBusy
 
 TELLING = re.compile(
     rb"Traceback|File \"|\.py|site-packages|/srv|/usr|/home|starlette|fastapi|pydantic|uvicorn|python|\d+\.\d+\.\d+",

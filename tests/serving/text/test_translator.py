@@ -11,7 +11,7 @@ from serving.fakes import FakePool, catalogue
 from regard.serving.catalogue import Catalogue, ServedModel
 from regard.serving.settings import Settings
 from regard.serving.text.translator import TextTranslator, TranslatedTexts, TranslationRequest, Unsupported
-from regard.serving.workers.worker_pool import SearchOptions, TranslationResult
+from regard.serving.workers.translation_result import SearchOptions, TranslationResult
 
 
 def answered(

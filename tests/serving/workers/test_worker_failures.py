@@ -20,9 +20,10 @@ from serving.running import environment
 from regard.errors import UserError
 from regard.serving.catalogue import Catalogue, ServedModel
 from regard.serving.settings import Settings
-from regard.serving.workers import worker_pool as worker_pool
-from regard.serving.workers import worker_process as worker_process
-from regard.serving.workers.worker_pool import JobFailed, JobRefused, SearchOptions, WorkerPool
+from regard.serving.workers import worker_pool, worker_process
+from regard.serving.workers.errors import JobFailed, JobRefused
+from regard.serving.workers.translation_result import SearchOptions
+from regard.serving.workers.worker_pool import WorkerPool
 
 SCRIPT = Path(__file__).parents[1] / "scripted_worker.py"
 
@@ -189,14 +190,14 @@ def test_a_server_without_workers_exits_with_an_error(tmp_path: Path) -> None:
 import os, signal, sys
 from pathlib import Path
 import psutil
-from regard.serving.workers import worker_pool as pool
-from regard.serving.workers import worker_process as worker_process
+from regard.serving.workers import worker_pool
+from regard.serving.workers import worker_process
 from regard.serving.http import server
 from regard.serving.http.app import make_app
 from regard.serving.catalogue import Catalogue, ServedModel
 from regard.serving.settings import Settings
 worker_process.COMMAND = (sys.executable, {str(SCRIPT)!r})
-pool.FIRST_BACKOFF = 0.01
+worker_pool.FIRST_BACKOFF = 0.01
 folder = Path({str(tmp_path / "from now on")!r})
 def note(line):
     print(line)

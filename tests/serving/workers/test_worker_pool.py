@@ -16,16 +16,12 @@ import pytest
 from regard.errors import UserError
 from regard.serving.catalogue import Catalogue, ServedModel
 from regard.serving.settings import Settings
-from regard.serving.workers import worker_process as worker_process
+from regard.serving.workers import worker_process
+from regard.serving.workers.errors import JobFailed, JobRefused, ServerBusy
 from regard.serving.workers.job_queue import Throughput
-from regard.serving.workers.worker_pool import (
-    JobFailed,
-    JobRefused,
-    SearchOptions,
-    ServerBusy,
-    TranslationCache,
-    WorkerPool,
-)
+from regard.serving.workers.translation_cache import TranslationCache
+from regard.serving.workers.translation_result import SearchOptions
+from regard.serving.workers.worker_pool import WorkerPool
 
 HOW = SearchOptions()
 
@@ -149,7 +145,7 @@ def test_attention_is_limited_by_the_weights_that_are_returned(text: str, n_best
     async def test() -> None:
         async with running() as pool:
             if weights > 100_000:
-                with pytest.raises(UserError, match=f"attention: {weights:,} weights, 100,000 are the most"):
+                with pytest.raises(UserError, match=f"attention: {weights:,} weights exceed the limit of 100,000"):
                     await pool.translate("m", [text], how)
             else:
                 (found,) = await pool.translate("m", [text], how)
@@ -159,11 +155,11 @@ def test_attention_is_limited_by_the_weights_that_are_returned(text: str, n_best
 
 
 def test_what_is_expected_to_take_long_is_learnt_from_large_batches_not_from_small_ones() -> None:
-    pace = Throughput()
-    pace.saw(4000, 2.0, 2)
+    throughput = Throughput()
+    throughput.add(4000, 2.0, 2)
     for _ in range(3):
-        pace.saw(40, 0.2, 2)  # fixed costs
-    assert 1.0 < pace.seconds(4000) < 2.0
+        throughput.add(40, 0.2, 2)  # fixed costs
+    assert 1.0 < throughput.seconds(4000) < 2.0
 
 
 def test_S18_the_same_sentence_is_computed_once_in_a_request_and_kept_only_when_asked_to() -> None:
@@ -176,7 +172,7 @@ def test_S18_the_same_sentence_is_computed_once_in_a_request_and_kept_only_when_
             await pool.translate("m", ["a"], SearchOptions(beam=2))  # every parameter is part of the key
             await pool.translate("m", ["a"], HOW, owner="another key")
             assert pool.batched == 4
-            assert len(pool._kept) == 2
+            assert len(pool._cache) == 2
         async with running() as pool:
             await said(pool, "a")
             await said(pool, "a")
@@ -186,13 +182,13 @@ def test_S18_the_same_sentence_is_computed_once_in_a_request_and_kept_only_when_
 
 
 def test_S18_keys_do_not_collide_and_the_cache_is_bounded() -> None:
-    kept = TranslationCache(3)
+    cache = TranslationCache(3)
     for key in (("a|b",), ("a", "b"), ("a", ("b",))):
-        assert kept.get(key) is None
-        kept.put(key, key)
-    assert [kept.get(key) for key in (("a|b",), ("a", "b"), ("a", ("b",)))] == [("a|b",), ("a", "b"), ("a", ("b",))]
-    kept.put(("fourth",), 4)
-    assert len(kept) == 3 and kept.get(("a|b",)) is None
+        assert cache.get(key) is None
+        cache.put(key, key)
+    assert [cache.get(key) for key in (("a|b",), ("a", "b"), ("a", ("b",)))] == [("a|b",), ("a", "b"), ("a", ("b",))]
+    cache.put(("fourth",), 4)
+    assert len(cache) == 3 and cache.get(("a|b",)) is None
 
 
 def test_R13_a_full_queue_refuses_and_says_when_to_come_back() -> None:
@@ -304,7 +300,7 @@ def test_a_model_that_cannot_be_loaded_is_said_before_anything_is_served() -> No
 def test_other_jobs_and_streams() -> None:
     async def test() -> None:
         async with running() as pool:
-            assert await pool.ask("m", "classify", {"text": "é"}) == {"asked": {"text": "é"}, "task": "classify"}
+            assert await pool.run_task("m", "classify", {"text": "é"}) == {"asked": {"text": "é"}, "task": "classify"}
             numbers = [part["number"] async for part in pool.stream("m", "generate", {"parts": 5})]
             assert numbers == [0, 1, 2, 3, 4]
             stream = pool.stream("m", "generate", {"parts": 1000})

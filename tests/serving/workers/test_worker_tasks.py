@@ -47,9 +47,9 @@ from regard.serving.workers.tasks import (
     transcribe,
     translate,
 )
-from regard.serving.workers.translation_result import SearchOptions, join, joined_attention_size
+from regard.serving.workers.translation_result import SearchOptions, TranslationResult, join, joined_attention_size
 from regard.serving.workers.worker import _answer, _as_tree
-from regard.serving.workers.worker_pool import TranslationResult, WorkerPool
+from regard.serving.workers.worker_pool import WorkerPool
 from regard.task.translate import Translation
 
 FORMS: dict[str, tuple[str, int, int]] = {
@@ -320,22 +320,22 @@ class Listed(worker.JobReader):
     def __iter__(self) -> Iterator[dict[str, Any]]:
         yield from ({"id": number, **job} for number, job in enumerate(self._asked))
 
-    def gone(self) -> tuple[int, ...]:
+    def cancelled(self) -> tuple[int, ...]:
         return ()
 
-    stop_if_gone = gone
+    raise_if_cancelled = cancelled
 
 
 def test_a_worker_answers_nothing_that_is_longer_than_a_message_may_be(monkeypatch):
     monkeypatch.setattr(worker, "MAX_MESSAGE_BYTES", 2000)
     monkeypatch.setattr(worker, "_module", lambda job: Echo())
     out = io.BytesIO()
-    how = asdict(SearchOptions())
+    search = asdict(SearchOptions())
     asked = [
-        {"do": "ask", "family": "tasks", "task": "echo", "model": "m", "request": {"length": 10}},
-        {"do": "ask", "family": "tasks", "task": "echo", "model": "m", "request": {"length": 3000}},
-        {"do": "stream", "family": "tasks", "task": "echo", "model": "m", "request": {"length": 3000}},
-        {"do": "translate", "model": "m", "texts": ["a", "long", "b"], "how": how},
+        {"action": "run", "family": "tasks", "task": "echo", "model": "m", "request": {"length": 10}},
+        {"action": "run", "family": "tasks", "task": "echo", "model": "m", "request": {"length": 3000}},
+        {"action": "stream", "family": "tasks", "task": "echo", "model": "m", "request": {"length": 3000}},
+        {"action": "translate", "model": "m", "texts": ["a", "long", "b"], "search": search},
     ]
     worker.Worker({"m": Echo()}, Listed(asked), worker.MessageWriter(out)).run()
     lines = out.getvalue().splitlines()

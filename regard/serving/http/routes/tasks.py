@@ -21,9 +21,10 @@ from regard.serving.http.request_body import is_text, media_type
 from regard.serving.http.request_fields import fields_of, query_fields
 from regard.serving.http.routes.openapi import Schema, answer, listed, refusals, text, tree
 from regard.serving.settings import Settings
+from regard.serving.workers.errors import JobFailed, JobRefused, ServerBusy
 from regard.serving.workers.tasks import module_of, task_names, translate
 from regard.serving.workers.tasks._request import FileTaskRequest, TaskRequest, example_of
-from regard.serving.workers.worker_pool import JobFailed, JobRefused, SearchOptions, ServerBusy
+from regard.serving.workers.translation_result import SearchOptions
 
 if TYPE_CHECKING:
     from regard.serving.workers.worker_pool import WorkerPool
@@ -75,7 +76,7 @@ def _route(
         fields = asked.model_dump(exclude={"model"}, exclude_none=True)
         if getattr(asked, "stream", False):
             return await _streamed(model, pool.stream(model.name, task, fields))
-        return _json(model, await pool.ask(model.name, task, fields))
+        return _json(model, await pool.run_task(model.name, task, fields))
 
     return route
 

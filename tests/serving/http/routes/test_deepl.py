@@ -19,7 +19,7 @@ from serving.fakes import FakePool, catalogue
 from regard.serving.catalogue import Catalogue, ServedModel
 from regard.serving.http.app import make_app
 from regard.serving.settings import Settings
-from regard.serving.workers.worker_pool import ServerBusy
+from regard.serving.workers.errors import ServerBusy
 
 FRENCH = "Bonjour tout le monde, je suis étudiant et j'habite à Paris."
 ASKED = {"text": ["Bonjour."], "target_lang": "EN", "source_lang": "FR"}

@@ -23,9 +23,10 @@ from regard.serving.catalogue import Catalogue, ServedModel
 from regard.serving.http.app import app_with_middleware
 from regard.serving.http.routes import tasks
 from regard.serving.settings import Settings
+from regard.serving.workers.errors import JobFailed, JobRefused, ServerBusy
 from regard.serving.workers.tasks import module_of, task_names
 from regard.serving.workers.tasks._request import FileTaskRequest, example_of
-from regard.serving.workers.worker_pool import JobFailed, JobRefused, SearchOptions, ServerBusy
+from regard.serving.workers.translation_result import SearchOptions
 
 TASKS = task_names()
 OTHERS = [task for task in TASKS if task != "translate"]
@@ -193,7 +194,7 @@ def test_a_task_that_no_model_is_made_for_says_so(task):
 
 def test_an_answer_that_json_cannot_hold_is_refused():
     class Endless(FakePool):
-        async def ask(self, model: str, task: str, request: dict[str, Any]) -> dict[str, Any]:
+        async def run_task(self, model: str, task: str, request: dict[str, Any]) -> dict[str, Any]:
             return {"answers": [{"probability": float("nan")}]}
 
     reply = ask("classify", pool=Endless(), series=[[1e18]])
