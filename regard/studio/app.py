@@ -18,8 +18,8 @@ from regard.serving.catalogue import Catalogue
 from regard.serving.http.app import app_with_middleware
 from regard.serving.http.http_error import HttpError
 from regard.serving.http.request_fields import fields_of
-from regard.serving.http.response_headers import NOTHING
-from regard.serving.http.routes.tasks import checked
+from regard.serving.http.response_headers import CSP_NOTHING
+from regard.serving.http.routes.tasks import validated
 from regard.serving.settings import Settings
 from regard.studio.models import Exhibits, described
 from regard.studio.questions import module_of, question_names
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PACKAGE = Path(__file__).parents[1]
 PAGE = Path(__file__).with_name("page")
-POLICY = f"{NOTHING}; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'"
+POLICY = f"{CSP_NOTHING}; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'"
 """The page runs our own scripts and shows pictures that it makes itself; nothing inline, nothing from elsewhere."""
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
@@ -78,7 +78,7 @@ def router(exhibits: Exhibits, pool: WorkerPool, runs: Path) -> APIRouter:
     async def ask(request: Request, question: str) -> JSONResponse:
         if question not in question_names():
             raise HttpError(404, "The studio knows no such question")
-        asked = checked(module_of(question).Request, await fields_of(request))
+        asked = validated(module_of(question).Request, await fields_of(request))
         name = str(asked.model)
         if name not in exhibits.catalogue.models or name in pool.failed:
             raise HttpError(404, "The studio has no model of this name")

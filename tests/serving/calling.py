@@ -25,11 +25,11 @@ Message = dict[str, Any]
 
 
 def guarded(
-    pool: FakePool | None = None, sizes: BodyLimits | None = None, logged: bool = False, **settings: Any
+    pool: FakePool | None = None, body_limits: BodyLimits | None = None, log_requests: bool = False, **settings: Any
 ) -> FastAPI:
     """An application with these settings and the routes below."""
     pool = pool or FakePool()
-    return app_with_middleware(Settings(**settings), catalogue(), pool, [routes(pool)], logged, sizes)  # type: ignore[arg-type]
+    return app_with_middleware(Settings(**settings), catalogue(), pool, [routes(pool)], log_requests, body_limits)  # type: ignore[arg-type]
 
 
 def routes(pool: FakePool) -> APIRouter:

@@ -1,5 +1,5 @@
-"""Whom a request believes it is talking to. A page of another site whose name was made to mean this machine (DNS
-rebinding) still sends its own name in the Host header: on a loopback address such names are refused."""
+"""Checks the Host header. In a DNS rebinding attack a page of another site still sends its own name there, so on a
+loopback address foreign names are refused."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ ANY_ADDRESS = frozenset({"", "0.0.0.0", "[::]"})
 
 
 class AllowedHosts:
-    """Missing or malformed: 400. Foreign: 403."""
+    """400 for a missing or malformed Host header, 403 for a foreign one."""
 
     def __init__(self, settings: Settings):
-        own = _plain(settings.host)
+        own = _normalised(settings.host)
         self.allowed: frozenset[str] | None = None
-        """None: any."""
+        """None means any."""
         if is_loopback(settings.host) or settings.allow_hosts:
-            listed = {_plain(name) for name in settings.allow_hosts}
+            listed = {_normalised(name) for name in settings.allow_hosts}
             self.allowed = LOOPBACK | listed | ({own} - ANY_ADDRESS)
 
     def check(self, headers: Headers) -> str:
-        """The Host header, when it may stay."""
+        """The Host header, if it is allowed."""
         given = headers.getlist("host")
         if len(given) != 1 or not _HOST.fullmatch(given[0]):
             raise HttpError(400, "The Host header is missing or malformed")
-        if self.allowed is not None and _plain(given[0]) not in self.allowed:
+        if self.allowed is not None and _normalised(given[0]) not in self.allowed:
             raise HttpError(403, "This server does not answer to that host name")
         return given[0]
 
 
 def is_loopback(host: str) -> bool:
-    name = _plain(host)
+    name = _normalised(host)
     try:
         return name == "localhost" or ipaddress.ip_address(name.strip("[]")).is_loopback
     except ValueError:
         return False
 
 
-def _plain(host: str) -> str:
-    """The name alone, without port, in the one form that is compared."""
+def _normalised(host: str) -> str:
+    """The host name without port, in a canonical form."""
     name = host.strip().lower()
     if name.count(":") > 1 and not name.startswith("["):
-        name = f"[{name}]"  # an IPv6 address as people write it in settings
+        name = f"[{name}]"  # an IPv6 address without brackets
     name = re.sub(r":[0-9]*$", "", name) if not name.endswith("]") else name
     try:
         return f"[{ipaddress.IPv6Address(name.strip('[]'))}]" if name.startswith("[") else name.rstrip(".")

@@ -1,5 +1,4 @@
-"""API keys. When a server has any, every path wants one unless it is named here: a new route is closed until somebody
-opens it."""
+"""API keys. If the server has any, every path except PUBLIC_PATHS requires one, so new routes are protected."""
 
 from __future__ import annotations
 
@@ -28,33 +27,33 @@ PUBLIC_PATHS = frozenset(
         "/spec",
     }
 )
-"""Nothing is computed there; /metrics has a token of its own."""
+"""Paths that compute nothing; /metrics has its own token."""
 _AUTHORIZATION = re.compile(r"(?:bearer|deepl-auth-key) +(\S+)", re.IGNORECASE)
 
 
 class ApiKeys:
-    """Knows only digests, so that comparing takes the same time whatever is given."""
+    """Stores and compares digests, so that a comparison takes constant time."""
 
     def __init__(self, settings: Settings):
         self.digests = [_digest(key) for key in settings.api_keys]
-        self.where = f"Visit {settings.key_link}" if settings.key_link else "Please contact the server operator"
+        self.contact = f"Visit {settings.key_link}" if settings.key_link else "Please contact the server operator"
 
-    def wanted(self, path: str) -> bool:
+    def required(self, path: str) -> bool:
         return bool(self.digests) and path not in PUBLIC_PATHS
 
     def owner(self, given: str | None) -> str:
-        """Whose key it is, by a name that can be kept and compared but not used; empty for nobody's."""
+        """An identifier of the key's owner (its digest) that can be stored safely; empty if the key is unknown."""
         digest = _digest(given or "")
-        found = [hmac.compare_digest(digest, known) for known in self.digests]  # all of them, in any case
+        found = [hmac.compare_digest(digest, known) for known in self.digests]  # always all of them, for constant time
         return digest.hex() if given and any(found) else ""
 
     def check(self, path: str, given: str | None, owner: str) -> None:
-        """Each contract has its own way to say no."""
-        if not self.wanted(path) or owner:
+        """Refuses a missing or wrong key with the status that the path's API uses."""
+        if not self.required(path) or owner:
             return
         if given:
             raise HttpError(403, "Invalid API key")
-        missing = f"{self.where} to get an API key"
+        missing = f"{self.contact} to get an API key"
         if is_below(path, "/v2"):
             raise HttpError(403, missing)
         if is_below(path, "/api"):
@@ -65,7 +64,7 @@ class ApiKeys:
 def key_in_header(headers: Headers) -> str | None:
     """`Authorization: Bearer KEY`, or DeepL's `Authorization: DeepL-Auth-Key KEY`."""
     found = _AUTHORIZATION.fullmatch(headers.get("authorization", "").strip())
-    return found[1].encode("latin-1").decode("utf-8", "replace") if found else None  # headers come as Latin-1
+    return found[1].encode("latin-1").decode("utf-8", "replace") if found else None  # headers are decoded as Latin-1
 
 
 def key_in_fields(fields: Mapping[str, Any]) -> str | None:

@@ -1,4 +1,4 @@
-"""Which web pages may call the server: its own, and those of the sites it is told (CORS). Programs send no Origin."""
+"""CORS: which web pages may call the server. Programs send no Origin header."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ PREFLIGHT = {
 
 
 class CorsPolicy:
-    """Never with credentials: a page has to say a key itself. With "*" any page may ask, also one without origin."""
+    """Allowed origins, always without credentials: a page has to send an API key itself. "*" includes null origins."""
 
     def __init__(self, allowed: Sequence[str]):
         self.allowed = {origin.lower().rstrip("/") for origin in allowed}
         self.any = "*" in self.allowed
         for origin in self.allowed - {"*"}:
             if not _ORIGIN.fullmatch(origin):
-                raise UserError(f"'{origin}' is no origin; write it like https://example.org, or * for every site")
+                raise UserError(f"'{origin}' is not an origin; write it like https://example.org, or * for every site")
 
     @property
-    def matter(self) -> bool:
-        """Whether answers depend on who asks, which caches have to know."""
+    def vary(self) -> bool:
+        """Whether responses depend on the Origin header (Vary)."""
         return bool(self.allowed) and not self.any
 
     def check(self, headers: Headers, host: str) -> dict[str, str]:
-        """The headers that tell a browser it may show the answer to the page that asked."""
+        """The CORS headers of the response; raises 403 for a foreign origin."""
         given = headers.getlist("origin")
         if not given:
             return {}
         origin = given[0].lower() if len(given) == 1 else ""
         if self.any or origin in self.allowed:
-            shown = "*" if self.any else given[0]
-            return {"Access-Control-Allow-Origin": shown, "Access-Control-Expose-Headers": EXPOSED}
+            allowed = "*" if self.any else given[0]
+            return {"Access-Control-Allow-Origin": allowed, "Access-Control-Expose-Headers": EXPOSED}
         if not is_own(origin, host):
             raise HttpError(403, "Pages of other sites may not use this server")
         return {}
@@ -55,7 +55,7 @@ def is_preflight(method: str, headers: Headers) -> bool:
 
 
 def is_own(origin: str, host: str) -> bool:
-    """Whether a page came from this server. The scheme may be another than ours: a proxy may speak https for us."""
+    """Whether a page came from this server. The scheme may differ: a proxy may add https."""
     if not _ORIGIN.fullmatch(origin):
         return False
     scheme, place = urlsplit(origin)[:2]

@@ -1,4 +1,4 @@
-"""What a route raises to refuse a request: a status, and a sentence without paths for the one who asked."""
+"""The exception for an HTTP error response: a status and a message for the client, without file paths."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 class HttpError(Exception):
-    """Answered as JSON, `{"error": message}`."""
+    """Becomes a JSON response, `{"error": message}` (error_responses.py)."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None):
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""A request's body: read whole before anything is done with it, and never more of it than is allowed."""
+"""Reads request bodies within limits of size, time and total memory."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from regard.serving.http.disconnect import ClientDisconnected
 from regard.serving.http.http_error import HttpError
 from regard.serving.settings import MEBIBYTE, Settings
 
-LONGEST_QUERY = 64 * 1024
-"""Bytes. Some clients send all their text in the address."""
+MAX_QUERY_BYTES = 64 * 1024
+"""Some clients send all their text in the query string."""
 
 
 @dataclass
 class BodyUsage:
-    """What one body takes."""
+    """Memory that one body holds."""
 
-    taken: int = 0
-    keyless: int = 0
-    """Bytes of it that were read before it was known whose they are."""
-    waited_for: bool = True
-    """Whether more of it is to come."""
+    size: int = 0
+    unauthenticated: int = 0
+    """Bytes read before the sender's API key was known."""
+    incomplete: bool = True
+    """Whether more of the body is to come."""
 
 
 class BodyLimits:
-    """`seconds` is for a whole body, so that one that trickles in holds nothing for long; `together` is what all
-    bodies may hold at one time. Those that are read to find out whose they are may hold an eighth of it."""
+    """`seconds` is the time for a whole body, so that slow ones hold memory only briefly; `total` is the memory of all
+    bodies. Bodies that must be read to find the API key may hold an eighth of it."""
 
-    def __init__(self, settings: Settings, seconds: float = 20.0, together: int = 256 * MEBIBYTE):
+    def __init__(self, settings: Settings, seconds: float = 20.0, total: int = 256 * MEBIBYTE):
         self.text_limit, self.body_limit = settings.text_limit, settings.body_limit
-        self.seconds, self.together = seconds, together
-        self.held = self.held_keyless = 0
+        self.seconds, self.total = seconds, total
+        self.held = self.held_unauthenticated = 0
 
     def check(self, headers: Headers, query: bytes) -> None:
-        """All that can be told before a byte of the body is read."""
-        if len(query) > LONGEST_QUERY:
-            raise HttpError(414, f"The address is longer than this server takes ({LONGEST_QUERY} bytes)")
+        """Checks that need only the headers and the query string."""
+        if len(query) > MAX_QUERY_BYTES:
+            raise HttpError(414, f"The URL is longer than this server takes ({MAX_QUERY_BYTES} bytes)")
         if any(coding.lower() != "identity" for coding in headers.getlist("content-encoding")):
             raise HttpError(415, "Compressed bodies are not accepted", {"Accept-Encoding": "identity"})
         declared = _declared(headers)
@@ -50,20 +50,20 @@ class BodyLimits:
             self._check_size(declared, headers)
 
     @contextmanager
-    def room(self) -> Iterator[BodyUsage]:
-        """What a request's body takes counts until the request is over."""
-        room = BodyUsage()
+    def usage(self) -> Iterator[BodyUsage]:
+        """Accounts for the memory of a request's body until the request ends."""
+        usage = BodyUsage()
         try:
-            yield room
+            yield usage
         finally:
-            self.held -= room.taken
-            self.know(room)
+            self.held -= usage.size
+            self.authenticated(usage)
 
-    def know(self, room: BodyUsage) -> None:
-        """Whose body it is."""
-        self.held_keyless, room.keyless = self.held_keyless - room.keyless, 0
+    def authenticated(self, usage: BodyUsage) -> None:
+        """The sender is known: the body no longer counts as unauthenticated."""
+        self.held_unauthenticated, usage.unauthenticated = self.held_unauthenticated - usage.unauthenticated, 0
 
-    async def read(self, headers: Headers, receive: Receive, room: BodyUsage, keyless: bool = False) -> bytes:
+    async def read(self, headers: Headers, receive: Receive, usage: BodyUsage, unauthenticated: bool = False) -> bytes:
         parts: list[bytes] = []
         try:
             async with asyncio.timeout(self.seconds):
@@ -71,24 +71,24 @@ class BodyLimits:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         raise ClientDisconnected
-                    part, room.waited_for = message.get("body", b""), message.get("more_body", False)
-                    self._check_size(room.taken + len(part), headers)
-                    too_many = keyless and self.held_keyless + len(part) > self.together // 8
-                    if too_many or self.held + len(part) > self.together:
+                    part, usage.incomplete = message.get("body", b""), message.get("more_body", False)
+                    self._check_size(usage.size + len(part), headers)
+                    too_much = unauthenticated and self.held_unauthenticated + len(part) > self.total // 8
+                    if too_much or self.held + len(part) > self.total:
                         raise HttpError(503, "The server is busy with other large requests", {"Retry-After": "2"})
                     self.held += len(part)
-                    room.taken += len(part)
-                    if keyless:
-                        self.held_keyless += len(part)
-                        room.keyless += len(part)
+                    usage.size += len(part)
+                    if unauthenticated:
+                        self.held_unauthenticated += len(part)
+                        usage.unauthenticated += len(part)
                     parts.append(part)
-                    if not room.waited_for:
+                    if not usage.incomplete:
                         break
         except TimeoutError:
-            room.waited_for = False
+            usage.incomplete = False
             late = f"The body did not arrive within {self.seconds:g} s"
             raise HttpError(408, late, {"Connection": "close"}) from None
-        if _declared(headers) not in (None, room.taken):
+        if _declared(headers) not in (None, usage.size):
             raise HttpError(400, "The body is not as long as its Content-Length says")
         return b"".join(parts)
 
@@ -99,7 +99,7 @@ class BodyLimits:
 
 
 def is_text(headers: Headers) -> bool:
-    """Whether the body holds fields, in JSON or as a form, or says nothing of what it is: short in any case."""
+    """Whether the body holds fields (JSON or a form) or has no Content-Type: the text limit applies."""
     kind = media_type(headers)
     return kind in ("", "application/x-www-form-urlencoded", "multipart/form-data") or is_json(kind)
 

@@ -1,14 +1,14 @@
-"""What every answer tells browsers: show it to no other site, guess nothing, keep nothing. A route may differ."""
+"""Security headers of every response: no framing, no sniffing, no caching. Routes may override them."""
 
 from __future__ import annotations
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-A_PAGE = f"{NOTHING}; style-src 'self'; img-src data:"
-"""A page may have a style sheet of ours; no script, and nothing from elsewhere."""
-USUAL = {
+CSP_NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+CSP_PAGE = f"{CSP_NOTHING}; style-src 'self'; img-src data:"
+"""Pages may use our style sheet; no scripts, nothing external."""
+DEFAULTS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
@@ -17,7 +17,7 @@ USUAL = {
 }
 
 
-class Headers:
+class ResponseHeadersMiddleware:
     def __init__(self, app: ASGIApp):
         self.app = app
 
@@ -30,12 +30,12 @@ class Headers:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 is_page = headers.get("content-type", "").startswith("text/html")
-                headers.setdefault("Content-Security-Policy", A_PAGE if is_page else NOTHING)
-                for name, value in USUAL.items():
+                headers.setdefault("Content-Security-Policy", CSP_PAGE if is_page else CSP_NOTHING)
+                for name, value in DEFAULTS.items():
                     headers.setdefault(name, value)
                 headers["X-Request-ID"] = scope["state"]["id"]
                 headers.update(scope["state"].get("cors", {}))
-                if scope["state"].get("by_origin"):
+                if scope["state"].get("vary_origin"):
                     headers.add_vary_header("Origin")
                 del headers["Server"]
             await send(message)

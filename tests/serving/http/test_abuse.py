@@ -22,7 +22,7 @@ from serving.calling import FORM, Message, call, guarded
 from serving.load import Client, Reply, abused, connect, reply, request_bytes
 from serving.running import ROOT, Running, fake_server, running_server
 
-from regard.serving.http.connections import FREE_CHUNKS, LEAST_CHUNK, connection_limits
+from regard.serving.http.connections import FREE_CHUNKS, MIN_CHUNK_BYTES, connection_limits
 
 CHUNKED = b"POST /translate HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
 UNFINISHED = CHUNKED.replace(b"Transfer-Encoding: chunked", b"Content-Length: 1000")
@@ -59,13 +59,15 @@ def body_of(length: int) -> bytes:
 # Tiny chunks
 
 
-@pytest.mark.parametrize("size, length", [(1, FREE_CHUNKS), (LEAST_CHUNK, 3000 * LEAST_CHUNK), (50_000, 150_000)])
+@pytest.mark.parametrize(
+    "size, length", [(1, FREE_CHUNKS), (MIN_CHUNK_BYTES, 3000 * MIN_CHUNK_BYTES), (50_000, 150_000)]
+)
 def test_a_body_in_chunks_is_read(server: Running, size: int, length: int) -> None:
     found = asyncio.run(ask_raw(server, CHUNKED + chunked(body_of(length), size)))
     assert (found.status, found.json()) == (200, {"translatedText": "A"})
 
 
-@pytest.mark.parametrize("size", [1, LEAST_CHUNK - 1])
+@pytest.mark.parametrize("size", [1, MIN_CHUNK_BYTES - 1])
 def test_a_body_of_many_tiny_chunks_is_refused(server: Running, size: int) -> None:
     async def test() -> Reply:
         reader, writer = await connect(server)
@@ -173,7 +175,7 @@ async def stream_chunks(url: str, end: float, chunk: bytes = b"A") -> None:
 
 
 async def stream_larger_chunks(url: str, end: float) -> None:
-    await stream_chunks(url, end, b"A" * (LEAST_CHUNK + 1))
+    await stream_chunks(url, end, b"A" * (MIN_CHUNK_BYTES + 1))
 
 
 async def stream_refused_body(url: str, end: float) -> None:
@@ -255,7 +257,7 @@ def test_also_with_a_model(kind: str) -> None:
 
 @pytest.mark.parametrize("files", [64, 256, 1024, 20_000, 10**6])
 def test_connections_and_those_that_wait_fit_the_open_files(files: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.serving.http.connections._most_files", lambda: files)
+    monkeypatch.setattr("regard.serving.http.connections._max_open_files", lambda: files)
     connections, at_once = connection_limits(workers=4)
     assert 8 <= connections <= 10_000 and at_once >= 8
     assert connections + at_once + 90 <= max(files, 106)
@@ -386,7 +388,7 @@ def test_a_hangup_lets_requests_finish_also_when_it_comes_twice() -> None:
 
         assert asyncio.run(test()).json() == {"translatedText": "A"}
         assert server.process.wait(15) == 0
-    assert any("stopping; requests under way: 1" in line for line in server.said)
+    assert any("stopping; running requests: 1" in line for line in server.said)
 
 
 def test_a_hangup_is_ignored_where_it_was_when_the_server_started() -> None:

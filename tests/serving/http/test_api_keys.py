@@ -74,7 +74,7 @@ def test_S12_where_no_key_is_needed_any_is_ignored() -> None:
 
 
 def whole_app() -> FastAPI:
-    return make_app(Settings(api_keys=KEYS, metrics=True), catalogue(), FakePool(), logged=False)  # type: ignore[arg-type]
+    return make_app(Settings(api_keys=KEYS, metrics=True), catalogue(), FakePool(), log_requests=False)  # type: ignore[arg-type]
 
 
 def closed_routes() -> list[tuple[str, str]]:
@@ -92,7 +92,7 @@ def test_S12_every_route_wants_a_key_unless_it_is_listed_as_open(method: str, pa
 
 def test_S12_what_is_open_computes_nothing() -> None:
     pool = FakePool()
-    app = make_app(Settings(api_keys=KEYS, metrics=True), catalogue(), pool, logged=False)  # type: ignore[arg-type]
+    app = make_app(Settings(api_keys=KEYS, metrics=True), catalogue(), pool, log_requests=False)  # type: ignore[arg-type]
     templates = {route.path for route in app.routes}  # type: ignore[attr-defined]
     for path in sorted(PUBLIC_PATHS):
         assert path in templates, f"{path} is open but is no route"
@@ -146,7 +146,7 @@ def test_S12_keys_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_S12_a_key_is_in_no_log_no_metric_and_no_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    app = guarded(api_keys=KEYS, metrics=True, logged=True)
+    app = guarded(api_keys=KEYS, metrics=True, log_requests=True)
     for way in WAYS.values():
         for key in ("right-Key-1", "wrong-Key-2"):
             for path in ("/fields", "/v2/fields", "/nothing", "/right-Key-1"):

@@ -58,7 +58,7 @@ def test_R14_others_are_not_touched_by_it() -> None:
 
 def test_R14_when_the_client_goes_away_the_computing_stops(capsys: pytest.CaptureFixture[str]) -> None:
     pool = FakePool(seconds=60)
-    app = guarded(pool, logged=True)
+    app = guarded(pool, log_requests=True)
     reply, took = timed(calling(app, "POST", "/translate", receive=leaving(0.1), headers=JSON))
     assert reply.status == 0, "nobody is there to read an answer"
     assert took < 5

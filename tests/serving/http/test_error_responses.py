@@ -67,7 +67,7 @@ def test_S15_a_problem_may_have_headers() -> None:
 
 
 def test_S15_a_mistake_of_ours_is_told_only_in_the_log(capsys: pytest.CaptureFixture[str]) -> None:
-    app = guarded(logged=True)
+    app = guarded(log_requests=True)
 
     @app.get("/v2/boom/{name}")
     async def boom(name: str) -> None:

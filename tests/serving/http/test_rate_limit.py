@@ -60,11 +60,11 @@ def test_S13_without_a_limit_nothing_is_counted() -> None:
 
 def test_S13_after_a_minute_one_may_ask_again() -> None:
     now = 100.0
-    rates = RateLimiter(2, clock=lambda: now)
+    limiter = RateLimiter(2, clock=lambda: now)
 
     def refused(caller: str = "a") -> int:
         try:
-            rates.count(caller)
+            limiter.count(caller)
         except HttpError as problem:
             return int(problem.headers["Retry-After"])
         return 0
@@ -78,7 +78,7 @@ def test_S13_after_a_minute_one_may_ask_again() -> None:
     assert refused("b") == 0, "its own minute began later"
     now = 500.0
     refused("c")
-    assert len(rates) == 1, "the others are forgotten"
+    assert len(limiter) == 1, "the others are forgotten"
 
 
 def test_S13_a_million_addresses_take_bounded_memory_and_little_time() -> None:
@@ -86,11 +86,11 @@ def test_S13_a_million_addresses_take_bounded_memory_and_little_time() -> None:
     script = """
 import resource, time
 from regard.serving.http.rate_limit import RateLimiter
-rates, before, began = RateLimiter(2), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+limiter, before, began = RateLimiter(2), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
 for number in range(1_000_000):
-    rates.count(str(number))
+    limiter.count(str(number))
 took, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(len(rates), rates.most, (after - before) // 1024, took)
+print(len(limiter), limiter.most, (after - before) // 1024, took)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
     remembered, most, mebibytes, seconds = map(float, done.stdout.split())
@@ -100,22 +100,22 @@ print(len(rates), rates.most, (after - before) // 1024, took)
 
 
 def test_S13_those_who_asked_last_are_remembered() -> None:
-    rates = RateLimiter(2, most=100)
+    limiter = RateLimiter(2, max_clients=100)
     for number in range(1000):
-        rates.count(str(number))
-    assert len(rates) == 100
-    rates.count("999")
+        limiter.count(str(number))
+    assert len(limiter) == 100
+    limiter.count("999")
     with pytest.raises(HttpError):
-        rates.count("999")
+        limiter.count("999")
 
 
 def test_S13_addresses_that_come_and_go_leave_nothing_behind() -> None:
     now = 0.0
-    rates = RateLimiter(2, clock=lambda: now)
+    limiter = RateLimiter(2, clock=lambda: now)
     for number in range(5000):
         now += 0.1
-        rates.count(str(number))
-    assert len(rates) <= 601
+        limiter.count(str(number))
+    assert len(limiter) <= 601
 
 
 def caller(client: str, forwarded: str | list[str] = (), trusted: tuple[str, ...] = ()) -> str:  # type: ignore[assignment]

@@ -84,21 +84,21 @@ def test_S7_a_body_that_is_not_compressed_may_say_so() -> None:
 
 
 def test_R17_a_body_that_trickles_in_is_given_up() -> None:
-    sizes = BodyLimits(Settings(), seconds=0.2)
+    limits = BodyLimits(Settings(), seconds=0.2)
 
     async def trickle() -> Message:
         await asyncio.sleep(0.03)
         return {"type": "http.request", "body": b"x", "more_body": True}
 
     began = time.monotonic()
-    reply = call(guarded(sizes=sizes), "POST", "/raw", receive=trickle, headers={"Transfer-Encoding": "chunked"})
+    reply = call(guarded(body_limits=limits), "POST", "/raw", receive=trickle, headers={"Transfer-Encoding": "chunked"})
     assert (reply.status, reply.headers["connection"]) == (408, "close")
     assert 0.15 < time.monotonic() - began < 5
-    assert sizes.held == 0
+    assert limits.held == 0
 
 
 def test_R17_slow_bodies_keep_nobody_else_waiting() -> None:
-    app = guarded(sizes=BodyLimits(Settings(), seconds=1))
+    app = guarded(body_limits=BodyLimits(Settings(), seconds=1))
 
     async def silent() -> Message:
         await asyncio.sleep(60)
@@ -120,8 +120,8 @@ def test_R17_slow_bodies_keep_nobody_else_waiting() -> None:
 
 
 def test_S6_what_all_bodies_hold_together_is_bounded_and_given_back() -> None:
-    sizes = BodyLimits(Settings(), together=2500)
-    app = guarded(sizes=sizes)
+    limits = BodyLimits(Settings(), total=2500)
+    app = guarded(body_limits=limits)
     binary = {"Content-Type": "image/png"}
 
     async def at_once() -> list[int]:
@@ -139,12 +139,12 @@ def test_S6_what_all_bodies_hold_together_is_bounded_and_given_back() -> None:
 
         tasks = [asyncio.create_task(calling(app, "POST", "/raw", receive=slowly(), headers=binary)) for _ in range(4)]
         await asyncio.sleep(0.1)
-        assert sizes.held == 2000
+        assert limits.held == 2000
         second_half.set()
         return sorted(reply.status for reply in await asyncio.gather(*tasks))
 
     assert asyncio.run(at_once()) == [200, 200, 503, 503]
-    assert sizes.held == 0
+    assert limits.held == 0
     assert call(app, "POST", "/raw", body=b"x" * 2400, headers=binary).status == 200
 
 
@@ -154,7 +154,7 @@ def test_a_client_that_goes_away_in_the_middle_of_its_body_is_no_error(capsys: p
     async def receive() -> Message:
         return messages.pop(0)
 
-    reply = call(guarded(logged=True), "POST", "/raw", receive=receive, headers={"Content-Length": "9"})
+    reply = call(guarded(log_requests=True), "POST", "/raw", receive=receive, headers={"Content-Length": "9"})
     assert reply.status == 0
     (line,) = capsys.readouterr().err.splitlines()
     assert " POST /raw 499 " in line

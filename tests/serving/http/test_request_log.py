@@ -18,7 +18,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 def test_S16_one_line_says_what_was_asked_and_how_it_was_answered(capsys: pytest.CaptureFixture[str]) -> None:
-    app = guarded(logged=True)
+    app = guarded(log_requests=True)
     app.get("/api/{task}")(lambda task: {})
     asked: list[tuple[str, str, dict[str, Any]]] = [
         ("POST", "/fields", {"query": "api_key=secret&q=text"}),
@@ -43,7 +43,7 @@ def test_S16_one_line_says_what_was_asked_and_how_it_was_answered(capsys: pytest
 @pytest.mark.parametrize("evil", ["\n", "\r\n", "\x1b[2J", "\x9b31m", "\x85", "\u2028", "\x00", "\x07"])
 def test_S16_nothing_that_is_sent_reaches_the_log_as_it_is(evil: str, capsys: pytest.CaptureFixture[str]) -> None:
     forged = f"x{evil}2026-01-01T00:00:00.000Z 0123456789abcdef GET /forged 200 1 ms"
-    app = guarded(logged=True)
+    app = guarded(log_requests=True)
     call(app, "POST", f"/{forged}", query=f"q={forged}")
     call(app, forged, "/health")
     call(app, "POST", "/fields", q=forged)
@@ -60,7 +60,7 @@ def test_S16_whatever_is_written_stays_one_harmless_line(capsys: pytest.CaptureF
 
 
 def test_S16_the_log_can_be_turned_off(capsys: pytest.CaptureFixture[str]) -> None:
-    call(guarded(logged=False), "GET", "/health")
+    call(guarded(log_requests=False), "GET", "/health")
     assert lines(capsys) == []
 
 
@@ -75,4 +75,4 @@ def test_a_log_that_nobody_reads_stops_nothing(monkeypatch: pytest.MonkeyPatch) 
             raise BrokenPipeError
 
     monkeypatch.setattr("sys.stderr", Closed())
-    assert call(guarded(logged=True), "GET", "/health").status == 200
+    assert call(guarded(log_requests=True), "GET", "/health").status == 200

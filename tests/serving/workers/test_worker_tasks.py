@@ -168,7 +168,7 @@ def test_blanks_are_filled(models):
     ]
     with pytest.raises(UserError, match="there is no blank"):
         fill.answer(task, {"text": "nothing to fill"})
-    with pytest.raises(UserError, match="1,002 blanks; 1,000 are the most"):
+    with pytest.raises(UserError, match="1,002 blanks exceed the limit of 1,000"):
         fill.answer(task, {"text": ["_ _ _"] * 334})
 
 
@@ -244,8 +244,8 @@ def test_mistakes_in_a_series_are_one_line(models, monkeypatch):
     ):
         with pytest.raises(UserError, match=said):
             forecast.answer(task, {"series": series})
-    with pytest.raises(UserError, match=f"{task.model.horizon} steps of {width} columns; 3 numbers are the most"):
-        monkeypatch.setattr(forecast, "MOST_NUMBERS", 3)
+    with pytest.raises(UserError, match=f"{task.model.horizon} steps of {width} columns exceed the limit of 3 numbers"):
+        monkeypatch.setattr(forecast, "MAX_NUMBERS", 3)
         forecast.answer(task, {"series": [[1.0] * width] * 200})
 
 
@@ -617,7 +617,9 @@ def test_every_task_through_a_worker_and_its_route(models):
 
     async def ask() -> dict[str, Any]:
         pool = WorkerPool(settings, catalogue)
-        app = app_with_middleware(settings, catalogue, pool, [tasks.router(settings, catalogue, pool)], logged=False)
+        app = app_with_middleware(
+            settings, catalogue, pool, [tasks.router(settings, catalogue, pool)], log_requests=False
+        )
         await pool.start()
         found: dict[str, Any] = {}
         try:

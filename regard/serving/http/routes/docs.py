@@ -1,6 +1,6 @@
-"""The documentation of the server as one page, made of its own OpenAPI tree; and the tree itself.
+"""The documentation page, rendered from the OpenAPI description, and the description itself.
 
-Without scripts and without anything from elsewhere. All text of the tree is escaped, whoever wrote it.
+The page has no scripts and loads nothing external. All text is escaped.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 STYLE = Path(__file__).with_name("docs.css")
 METHODS = ("get", "post", "put", "patch", "delete")
 WIDTH = 54
-"""Characters of a line of JSON that fit the page's narrower columns."""
-ABOUT = """Trained models as a service. It speaks the contracts of LibreTranslate and of DeepL, so that programs made
-for those can use it as they are; what else its models can do, and show of how they do it, is below `/api`."""
+"""Characters of JSON that fit on a line of the page's narrow columns."""
+ABOUT = """A server for trained models. It implements the APIs of LibreTranslate and DeepL, so their clients work unchanged;
+other tasks, scores, alignment and attention are under `/api`."""
 EXAMPLE_FILES = {"image/": "picture.png", "audio/": "sound.wav"}
 Tree = dict[str, Any]
 
@@ -41,9 +41,9 @@ def router() -> APIRouter:
         return Response(style, media_type="text/css")
 
     @routes.get("/openapi.json", include_in_schema=False)
-    @routes.get("/spec", summary="This documentation for programs", responses={200: {"description": "OpenAPI 3.1"}})
+    @routes.get("/spec", summary="OpenAPI description", responses={200: {"description": "OpenAPI 3.1"}})
     async def spec(request: Request) -> JSONResponse:
-        """The OpenAPI description of all that the server offers; `/openapi.json` is the same."""
+        """The OpenAPI description of this server; also at `/openapi.json`."""
         return JSONResponse(request.app.openapi())
 
     return routes
@@ -51,7 +51,7 @@ def router() -> APIRouter:
 
 @dataclass
 class Entry:
-    """A path with the methods that do the same there."""
+    """A path and its methods that share one operation."""
 
     path: str
     methods: list[str]
@@ -63,7 +63,7 @@ class Entry:
 
 
 def page(tree: Tree, server: str) -> str:
-    """The whole page; `server` is the address that its examples call."""
+    """The page; `server` is the address in its examples."""
     title = escape(tree["info"]["title"])
     groups = _groups(tree)
     contents = "".join(
@@ -156,7 +156,7 @@ def _type(tree: Tree, schema: Tree) -> str:
 
 
 def _resolved(tree: Tree, schema: Tree) -> Tree:
-    """What a reference stands for, beside what is said of it on the spot."""
+    """The schema with its reference resolved."""
     reference = schema.get("$ref", "")
     found: Any = tree
     for part in reference.removeprefix("#/").split("/") if reference else []:
@@ -165,21 +165,21 @@ def _resolved(tree: Tree, schema: Tree) -> Tree:
 
 
 def _body(operation: Tree) -> tuple[str, Tree]:
-    """The first kind of body that an operation takes: JSON, where it takes that."""
+    """The media type and schema of the body, preferably JSON."""
     content = operation.get("requestBody", {}).get("content", {})
     kind = "application/json" if "application/json" in content else next(iter(content), "")
     return kind, content.get(kind, {})
 
 
 def curl(entry: Entry, server: str) -> str:
-    """A command that can be pasted into a shell as it stands."""
+    """A command to paste into a shell."""
     kind, body = _body(entry.operation)
     method = "" if kind or entry.methods[0] == "get" else f"-X {entry.methods[0].upper()} "
     parts = [f"curl {method}{shlex.quote(server + entry.path)}"]
     if kind == "application/json":
         parts += [
             f"-H {shlex.quote(f'Content-Type: {kind}')}",
-            f"-d {shlex.quote(shown(body.get('example', {}), '  '))}",
+            f"-d {shlex.quote(format_json(body.get('example', {}), '  '))}",
         ]
     elif kind.startswith("multipart/"):
         properties = body.get("schema", {}).get("properties", {})
@@ -208,20 +208,20 @@ def _answers(operation: Tree) -> str:
 def _example(response: Tree) -> str:
     for body in response.get("content", {}).values():
         if "example" in body:
-            return f"<pre><code>{escape(shown(body['example']))}</code></pre>"
+            return f"<pre><code>{escape(format_json(body['example']))}</code></pre>"
     return f"<p>{_prose(response.get('description', ''))}</p>" if response.get("description") else ""
 
 
-def shown(value: Any, indent: str = "") -> str:
-    """JSON for people: what fits on a line stands on one."""
+def format_json(value: Any, indent: str = "") -> str:
+    """Formatted JSON; values that fit on a line stay on one."""
     line = json.dumps(value, ensure_ascii=False)
     if len(indent) + len(line) <= WIDTH or not value or not isinstance(value, dict | list):
         return line
     deeper = f"{indent}  "
     if isinstance(value, dict):
-        parts = [f"{json.dumps(name, ensure_ascii=False)}: {shown(part, deeper)}" for name, part in value.items()]
+        parts = [f"{json.dumps(name, ensure_ascii=False)}: {format_json(part, deeper)}" for name, part in value.items()]
     else:
-        parts = [shown(part, deeper) for part in value]
+        parts = [format_json(part, deeper) for part in value]
     inside = ",\n".join(f"{deeper}{part}" for part in parts)
     return f"{{\n{inside}\n{indent}}}" if isinstance(value, dict) else f"[\n{inside}\n{indent}]"
 
@@ -231,5 +231,5 @@ def _paragraphs(text: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """Escaped text, in which `this` is code."""
+    """Escaped text, with `this` as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))

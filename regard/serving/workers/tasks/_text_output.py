@@ -1,4 +1,4 @@
-"""What is said of a text that a model wrote about a file: a caption, a transcript."""
+"""The answer of tasks that write a text about a file: captions and transcripts."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from regard.serving.workers.tasks._input import read_file
 from regard.serving.workers.tasks._request import Beam, FileTaskRequest, example
 
 
-class WriteRequest(FileTaskRequest):
-    beam: Beam | None = Field(None, description="Texts kept while searching; 1 is greedy.")
-    n_best: Beam = Field(1, description="Texts to tell, the best and its alternatives.")
+class FileToTextRequest(FileTaskRequest):
+    beam: Beam | None = Field(None, description="Beam width; 1 is greedy.")
+    n_best: Beam = Field(1, description="Number of texts: the best and its alternatives.")
 
 
 class Token(BaseModel):
     token: str
-    probability: float = Field(description="How sure the model was of it, given those before it.")
+    probability: float = Field(description="Its probability given the tokens before it.")
 
 
 class Alternative(BaseModel):
@@ -25,7 +25,7 @@ class Alternative(BaseModel):
     log_probability: float
 
 
-class Written(BaseModel):
+class GeneratedText(BaseModel):
     model_config = example(
         {
             "model": "captions",
@@ -41,15 +41,15 @@ class Written(BaseModel):
     model: str
     text: str
     log_probability: float
-    finished: bool = Field(description="False where the limit of length ended it.")
+    finished: bool = Field(description="False if the length limit cut it off.")
     tokens: list[Token]
     alternatives: list[Alternative]
-    notes: list[str] = Field(description="What had to be changed in the file.")
+    notes: list[str] = Field(description="Conversions that were applied to the file.")
 
 
-def write(model: Any, asked: WriteRequest) -> dict[str, Any]:
+def write(model: Any, request: FileToTextRequest) -> dict[str, Any]:
     notes: list[str] = []
-    (one,) = model.written([read_file(model, asked.file(), notes)], beam=asked.beam, n_best=asked.n_best)
+    (one,) = model.written([read_file(model, request.file(), notes)], beam=request.beam, n_best=request.n_best)
     return {
         "text": one.text,
         "log_probability": one.log_probability,

@@ -26,7 +26,7 @@ ASKED = {"text": ["Bonjour."], "target_lang": "EN", "source_lang": "FR"}
 
 
 def server(pool: FakePool | None = None, models: Catalogue | None = None, **settings: Any) -> Any:
-    return make_app(Settings(**settings), models or catalogue(), pool or FakePool(), logged=False)  # type: ignore[arg-type]
+    return make_app(Settings(**settings), models or catalogue(), pool or FakePool(), log_requests=False)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")

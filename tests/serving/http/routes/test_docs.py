@@ -54,7 +54,7 @@ class Seen(HTMLParser):
 
 @pytest.fixture(scope="module")
 def app() -> Any:
-    return make_app(Settings(), catalogue(), FakePool(), logged=False)  # type: ignore[arg-type]
+    return make_app(Settings(), catalogue(), FakePool(), log_requests=False)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -123,13 +123,13 @@ def test_S10_nothing_runs_and_nothing_is_fetched_from_elsewhere(app: Any, docs: 
 
 def test_a_server_that_does_not_translate_has_a_page_too() -> None:
     poet = Catalogue(catalogue().of_task("generate"))
-    alone = make_app(Settings(), poet, FakePool(), logged=False)  # type: ignore[arg-type]
+    alone = make_app(Settings(), poet, FakePool(), log_requests=False)  # type: ignore[arg-type]
     assert call(alone, "GET", "/docs").status == 200 and call(alone, "GET", "/languages").json() == []
     assert call(alone, "POST", "/translate", q="a", source="fr", target="en").json() == {"error": "fr is not supported"}
 
 
 def test_the_page_works_below_a_prefix() -> None:
-    below = make_app(Settings(url_prefix="/here"), catalogue(), FakePool(), logged=False)  # type: ignore[arg-type]
+    below = make_app(Settings(url_prefix="/here"), catalogue(), FakePool(), log_requests=False)  # type: ignore[arg-type]
     reply = call(below, "GET", "/here/docs")
     assert reply.status == 200 and f"http://{HOST}/here/translate" in reply.body.decode()
     assert call(below, "GET", "/here/docs.css").status == call(below, "GET", "/here/").status == 200

@@ -20,7 +20,7 @@ ASKED = {"q": "Bonjour.", "source": "fr", "target": "en"}
 
 
 def server(pool: FakePool | None = None, models: Catalogue | None = None, **settings: Any) -> Any:
-    return make_app(Settings(**settings), models or catalogue(), pool or FakePool(), logged=False)  # type: ignore[arg-type]
+    return make_app(Settings(**settings), models or catalogue(), pool or FakePool(), log_requests=False)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ def application() -> Any:
         *(ServedModel(task, FOLDERS, task) for task in tasks),
     ]
     settings = Settings(metrics=True, text_limit=1 << 16, body_limit=1 << 17)
-    app = make_app(settings, Catalogue(models), FakePool(), logged=False)  # type: ignore[arg-type]
+    app = make_app(settings, Catalogue(models), FakePool(), log_requests=False)  # type: ignore[arg-type]
 
     async def called(scope: Any, receive: Any, send: Any) -> None:
         await app({**scope, "client": ("127.0.0.1", 4321)}, receive, send)  # the test client says it in another way

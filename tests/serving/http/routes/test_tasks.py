@@ -55,7 +55,7 @@ def server(models: Catalogue, limits: Settings) -> tuple[FastAPI, Given]:
     """Made once for many tests: a hundred of them would take longer than all that is tested."""
     pool = Given()
     routes = tasks.router(limits, models, pool)  # type: ignore[arg-type]
-    return app_with_middleware(limits, models, pool, [routes], logged=False), pool  # type: ignore[arg-type]
+    return app_with_middleware(limits, models, pool, [routes], log_requests=False), pool  # type: ignore[arg-type]
 
 
 def app(pool: Any = None, models: Catalogue | None = None, **settings: Any) -> FastAPI:
@@ -189,7 +189,7 @@ def test_an_empty_file_is_refused(task):
 @pytest.mark.parametrize("task", TASKS)
 def test_a_task_that_no_model_is_made_for_says_so(task):
     reply = ask(task, models=NONE, **{**good(task), **({"model": ""} if task == "translate" else {})})
-    assert (reply.status, reply.json()) == (404, {"error": f"no model of this server is made to {task}"})
+    assert (reply.status, reply.json()) == (404, {"error": f"no model of this server can {task}"})
 
 
 def test_an_answer_that_json_cannot_hold_is_refused():
