@@ -145,7 +145,10 @@ class Worker:
 
         try:
             found = self.models[job["model"]].translate(
-                [job["texts"][item] for item in items], **how, alignment=wants_alignment or wants_attention, gone=gone
+                [job["texts"][item] for item in items],
+                **how,
+                alignment=wants_alignment or wants_attention,
+                cancelled=gone,
             )
         except UserError:
             raise
@@ -159,9 +162,9 @@ class Worker:
         return self._together(job, items[:half]) + self._together(job, items[half:])
 
     def _ask(self, job: dict[str, Any]) -> dict[str, Any]:
-        from regard.decoding.abandoning import abandoning
+        from regard.decoding.cancellation import cancellation
 
-        with abandoning(self.jobs.stop_if_gone):
+        with cancellation(self.jobs.stop_if_gone):
             return {"answer": ROOMS[job["room"]](job["task"]).answer(self.models[job["model"]], job["request"])}
 
     def _stream(self, job: dict[str, Any]) -> dict[str, Any]:

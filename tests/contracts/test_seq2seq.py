@@ -107,7 +107,7 @@ def close(a, b):
 def test_a_cached_step_equals_the_full_forward_at_every_position(model, batch):
     full = model(batch.source, batch.source_mask, batch.target)
     for chunks in ([1] * 6, [4, 2], [2, 1, 3], [6]):
-        state = model.decoder.start(model.encode(batch.source, batch.source_mask), rows=1, capacity=8)
+        state = model.decoder.start(model.encode(batch.source, batch.source_mask), beams=1, capacity=8)
         at, parts = 0, []
         for size in chunks:
             logits, state = model.decoder.step(batch.target[:, at : at + size], state)

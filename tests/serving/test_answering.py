@@ -26,7 +26,7 @@ import regard
 from regard.config import apply_overrides, read_recipe, tiny_form
 from regard.data.normalise import normalise
 from regard.data.splitting import read_parts
-from regard.decoding.abandoning import abandoning
+from regard.decoding.cancellation import cancellation
 from regard.errors import UserError
 from regard.serving import translated, worker
 from regard.serving.answering import (
@@ -390,7 +390,7 @@ def test_R14_what_nobody_waits_for_is_not_finished(models):
         (caption, "image", sent(picture(examples("image")[0]))),
         (transcribe, "transcribe", sent(sound())),
     ):
-        with abandoning(gone), pytest.raises(Unwanted):
+        with cancellation(gone), pytest.raises(Unwanted):
             answering.answer(models(name), asked)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from regard.decoding.abandoning import abandoned
+from regard.decoding.cancellation import cancelled_sentences
 from regard.errors import UserError
 from regard.serving.answering._asked import BODY
 
@@ -47,4 +47,4 @@ def read_file(model: Any, content: bytes, notes: list[str]) -> Any:
 
 def still_wanted(finished: int = 0) -> None:
     """Ends the job, by an exception of the worker's, when nobody waits for it any more. Searches ask by themselves."""
-    abandoned()
+    cancelled_sentences()

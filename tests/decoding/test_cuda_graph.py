@@ -1,5 +1,5 @@
-"""Searches whose steps are recorded find what others find. Graphs exist on GPUs only: here one is what it stands for,
-the same step over the same tensors, done again."""
+"""Searches with CUDA graphs find what others find. Graphs exist on GPUs only: here a stand-in runs the captured step
+again over the same tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from regard.assemble import build_model
-from regard.decoding import recording
+from regard.decoding import cuda_graph
 from regard.decoding.beam import beam
 from regard.decoding.greedy import greedy
 from regard.decoding.rules import Forbid, NoLoops
@@ -36,12 +36,12 @@ class Again:
 
 
 @pytest.fixture
-def recorded(monkeypatch):
+def graphed(monkeypatch):
     def on():
-        monkeypatch.setattr(recording, "wanted", lambda device: True)
-        monkeypatch.setattr("regard.decoding.beam.wanted", lambda device: True)
-        monkeypatch.setattr("regard.decoding.walk.wanted", lambda device: True)
-        monkeypatch.setattr(recording, "_graph", Again)
+        monkeypatch.setattr(cuda_graph, "uses_cuda_graphs", lambda device: True)
+        monkeypatch.setattr("regard.decoding.beam.uses_cuda_graphs", lambda device: True)
+        monkeypatch.setattr("regard.decoding.walk.uses_cuda_graphs", lambda device: True)
+        monkeypatch.setattr(cuda_graph, "_graph", Again)
         Again.made = 0
 
     return on
@@ -56,8 +56,8 @@ def searches(model, sentences):
     with torch.inference_mode():
         memory = model.encode(source, mask)
 
-    def rules(rows):
-        return [Forbid(), NoLoops(torch.randint(2, 4, (sentences,), generator=torch.Generator().manual_seed(1)), rows)]
+    def rules(beams):
+        return [Forbid(), NoLoops(torch.randint(2, 4, (sentences,), generator=torch.Generator().manual_seed(1)), beams)]
 
     prefix = torch.randint(4, VOCABULARY, (sentences, 2))
     return [
@@ -69,35 +69,35 @@ def searches(model, sentences):
     ]
 
 
-def told(found):
+def summary(found):
     hypotheses = [h for sentence in found for h in (sentence if isinstance(sentence, list) else [sentence])]
     return [(h.ids, h.finished, pytest.approx(h.log_probability, abs=1e-3)) for h in hypotheses]
 
 
 @pytest.mark.parametrize("tree", KINDS, ids=lambda tree: str(tree.get("decoder", "transformer")))
-def test_recorded_finds_what_unrecorded_finds(tree, recorded):
+def test_graphs_find_what_plain_steps_find(tree, graphed):
     torch.manual_seed(0)
     model = build_model(tree, VOCABULARY).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(1.5)  # sure of itself: no near ties that rounding could turn
     plain = [searches(model, sentences) for sentences in (1, 5, 5)]
-    recorded()
+    graphed()
     again = [searches(model, sentences) for sentences in (1, 5, 5)]
     for before, after in zip(plain, again, strict=True):
         for one, other in zip(before, after, strict=True):
-            assert [(h[0], h[1]) for h in told(one)] == [(h[0], h[1]) for h in told(other)]
-            assert told(one) == told(other)
+            assert [(h[0], h[1]) for h in summary(one)] == [(h[0], h[1]) for h in summary(other)]
+            assert summary(one) == summary(other)
     assert Again.made > 0
     made = Again.made
     searches(model, 5)
-    assert Again.made == made, "the same shapes were recorded again"
+    assert Again.made == made, "the same shapes were captured again"
 
 
-def test_weights_that_moved_and_watchers_are_noticed(recorded):
+def test_moved_weights_and_observers_are_noticed(graphed):
     torch.manual_seed(0)
     model = build_model({"preset": "tiny", "layers": 1}, VOCABULARY).eval()
-    recorded()
+    graphed()
     searches(model, 2)
     made = Again.made
     parameter = next(model.decoder.parameters())
@@ -105,33 +105,31 @@ def test_weights_that_moved_and_watchers_are_noticed(recorded):
     searches(model, 2)
     assert Again.made > made
     made = Again.made
-    model.decoder.layers[0].attention.watcher = lambda what, value: None
+    model.decoder.layers[0].attention.observer = lambda what, value: None
     searches(model, 2)
     assert Again.made == made
 
 
-def test_what_cannot_be_recorded_is_searched_all_the_same(recorded, monkeypatch, caplog):
+def test_a_step_that_cannot_be_captured_is_taken_all_the_same(graphed, monkeypatch, caplog):
     torch.manual_seed(0)
     model = build_model({"preset": "tiny", "layers": 1}, VOCABULARY).eval()
     wanted = searches(model, 3)
-    recorded()
+    graphed()
 
     def refuse(step):
         raise RuntimeError("no graphs here\nat all")
 
-    monkeypatch.setattr(recording, "_graph", refuse)
-    assert [told(found) for found in searches(model, 3)] == [told(found) for found in wanted]
-    assert [r.getMessage() for r in caplog.records] == [
-        "regard: steps are taken one by one, not as a graph: no graphs here"
-    ]
+    monkeypatch.setattr(cuda_graph, "_graph", refuse)
+    assert [summary(found) for found in searches(model, 3)] == [summary(found) for found in wanted]
+    assert [r.getMessage() for r in caplog.records] == ["regard: decoding runs without CUDA graphs: no graphs here"]
 
 
-def test_recordings_go_with_their_decoder(recorded):
+def test_graphs_are_freed_with_their_decoder(graphed):
     model = build_model({"preset": "tiny", "layers": 1}, VOCABULARY).eval()
-    recorded()
+    graphed()
     searches(model, 2)
     alive = weakref.ref(model.decoder)
-    assert recording._recordings.get(model.decoder)
+    assert cuda_graph._graphs.get(model.decoder)
     del model
     gc.collect()
     assert alive() is None
