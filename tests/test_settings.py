@@ -12,7 +12,6 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 
-from bench.settings import ROOT
 from regard import part_settings, registry
 from regard.assemble import GIVEN, PARTS, VECTORS, build_model
 from regard.config import Recipe, apply_overrides, read_recipe, recipe_from_dict, shipped_recipes
@@ -27,6 +26,7 @@ from regard.layers.attention import local, multiplicative
 from regard.model import forecaster
 from regard.setting import Key, all_keys, declared
 from regard.settings_reference import completions, json_schema, page, rows
+from tools.settings_page import ROOT
 
 KEYS = dict(all_keys(Recipe))
 NUMBERS = {path: key for path, key in KEYS.items() if {int, float} & set(key.types)}
@@ -203,8 +203,8 @@ def test_every_task_has_scores():
 # What is made of them
 
 
-def test_the_page_is_that_of_today():
-    assert (ROOT / "docs/settings.md").read_text(encoding="utf-8") == page(), "python bench/settings.py writes it"
+def test_the_page_is_current():
+    assert (ROOT / "docs/settings.md").read_text(encoding="utf-8") == page(), "python tools/settings_page.py writes it"
 
 
 def test_every_key_is_in_the_reference():

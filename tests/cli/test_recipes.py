@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.recipes import BEGIN, END, ROOT, markdown_table, with_table
 from regard.cli.recipes import NOT_MEASURED, Measured, entries, measured, users_of
 from regard.config import read_recipe, shipped_recipes
 from regard.errors import UserError
+from tools.recipe_table import BEGIN, END, markdown_table, pages, with_table
 
 from .conftest import imported, regard
 
@@ -66,10 +66,11 @@ def test_tasks_are_those_the_recipes_name():
         assert entry.task == read_recipe(name).task
 
 
-def test_the_table_in_the_readme_is_that_of_today():
-    page = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_table_in_the_docs_is_current():
+    (path,) = pages()
+    page = path.read_text(encoding="utf-8")
     assert page.count(BEGIN) == page.count(END) == 1
-    assert with_table(page) == page, "python bench/recipes.py writes it"
+    assert with_table(page) == page, "python tools/recipe_table.py writes it"
 
 
 def test_the_table_goes_between_its_marks():
