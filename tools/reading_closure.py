@@ -1,9 +1,9 @@
 """Counts the files and lines one has to open to follow a forward pass, a beam search, `regard.load` or a training step.
 
-A closure is what one reaches from some modules by following imports of ours at module level. Imports inside functions and
-under TYPE_CHECKING are not followed (`--everywhere` follows them). All lines of a file count. Each of the four closures
-below says where it starts and what it leaves out because its name says enough. When this script was written it counted
-1,110 / 2,120 / 4,992 / 2,935 lines.
+A closure is what one reaches from some modules by following imports of ours at module level. Imports inside functions
+and under TYPE_CHECKING are not followed (`--everywhere` follows them). All lines of a file count. Each of the four
+closures below says where it starts and what it leaves out because its name says enough. When this script was written it
+counted 1,110 / 2,120 / 4,992 / 2,935 lines.
 
     python tools/reading_closure.py                       the four closures; --files lists their files
     python tools/reading_closure.py regard.decoding.beam  the closure of modules of your choice

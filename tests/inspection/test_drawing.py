@@ -1,4 +1,4 @@
-"""The drawing is read back: an XML parser must find every word, every weight, and nothing that was not drawn."""
+"""The alignment matrix (V1) is read back: an XML parser finds every word, every weight, and nothing else."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ CellState = tuple[Tensor, ...]
 
 
 class Cell(Watched, ABC):
-    """Gates stacked in one product: a = b + U x + W h has `width` rows a gate, so parameters are R1's times the gates.
+    """Gates stacked in one product: a = b + U x + W h has `width` rows per gate.
 
     `norm` normalises U x and W h, each over all gates of a step (Ba et al. 2016, layer normalization, equation 20).
     """
