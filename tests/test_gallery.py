@@ -160,7 +160,7 @@ def test_the_shapes_are_described_and_each_is_looked_at_for_its_name():
 
 @pytest.mark.parametrize("colour", [True, False])
 def test_two_shapes_are_drawn_as_they_are_described(colour: bool):
-    relations = set()
+    relations, compared = set(), 0
     for one in MadeShapes(count=200, size=40, colour=colour, captions=True, shapes=2).read([], "valid"):
         first, second = one.target
         relation = next(name for name in RELATIONS if f" {name} " in first)
@@ -175,6 +175,8 @@ def test_two_shapes_are_drawn_as_they_are_described(colour: bool):
         if colour and a.split()[1] != b.split()[1]:
             place = {words: middle(one.input, COLOURS[words.split()[1]])[axis] for words in (a, b)}
             assert (place[a] < place[b]) == (relation in ("left of", "above"))
+            compared += 1
+    assert (compared > 100) == colour
     assert relations == set(RELATIONS)
 
 
