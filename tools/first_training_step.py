@@ -1,8 +1,8 @@
-"""How soon `regard train` takes its first step on a large corpus, and how much memory it needs until then.
+"""Measures the time and memory that `regard train` needs until its first step on a large corpus.
 
-The corpus is made up: sentences of 10 to 25 words, drawn from 50,000 a side as words are drawn in real texts (the n-th
-is n times as rare as the first). Nothing is prepared: two text files, no tokenizer. Memory is what a process had
-resident at most, libraries included: the one that trains and the one that tokenises.
+The corpus is synthetic: sentences of 10 to 25 words, drawn from 50,000 words a side with Zipf's frequencies. Nothing is
+prepared: two text files, no tokenizer. Memory is the peak resident size, libraries included, of the process that trains
+and of the one that tokenizes.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # as a script it finds regard, too
 
 import numpy as np
 import psutil

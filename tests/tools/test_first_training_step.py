@@ -1,4 +1,4 @@
-"""The benchmark of large corpora runs on a small one, and fails when it should."""
+"""The measurement of large corpora runs on a small one, and fails when it should."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import corpus
+from tools import first_training_step
 
 SMALL = [
     "data.part=200",
@@ -19,7 +19,7 @@ SMALL = [
 
 
 def test_words_are_drawn_as_in_texts(tmp_path: Path) -> None:
-    corpus.write_corpus(tmp_path / "a", 2000, 0)
+    first_training_step.write_corpus(tmp_path / "a", 2000, 0)
     lines = (tmp_path / "a").read_text().splitlines()
     assert len(lines) == len(set(lines)) == 2000 and all(10 <= len(line.split()) <= 25 for line in lines)
     counts = sorted(Counter(word for line in lines for word in line.split()).values(), reverse=True)
@@ -29,7 +29,7 @@ def test_words_are_drawn_as_in_texts(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_it_measures_the_first_step_and_both_processes(tmp_path: Path, capsys) -> None:
     given = ["--pairs", "4000", "--folder", str(tmp_path), *SMALL]
-    assert corpus.main([*given, "--require", "500", "--memory", "4"]) == 0
+    assert first_training_step.main([*given, "--require", "500", "--memory", "4"]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert first.startswith("4,000 pairs: first step after ") and 0.5 < float(first.split()[-2]) < 300
     training, packing = (float(word) for word in second.split() if word[0].isdigit())
