@@ -1,4 +1,4 @@
-"""The README's table of recipes, from recipes/measured.json: `python bench/recipes.py` writes it between its marks."""
+"""The table of recipes in docs/measured.md, from recipes/measured.json: `python bench/recipes.py` writes it between its marks."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def with_table(page: str) -> str:
 
 
 def main() -> int:
-    readme = ROOT / "README.md"
-    page = readme.read_text(encoding="utf-8")
+    target = ROOT / "docs" / "measured.md"
+    page = target.read_text(encoding="utf-8")
     if with_table(page) == page:
         print(markdown_table())
     else:
-        readme.write_text(with_table(page), encoding="utf-8")
-        print(f"wrote {readme}")
+        target.write_text(with_table(page), encoding="utf-8")
+        print(f"wrote {target}")
     return 0
 
 
