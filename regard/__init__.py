@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from regard.assemble import load as load
     from regard.errors import UserError as UserError
     from regard.evaluating import evaluate as evaluate
-    from regard.inspection.capture import capture as capture
+    from regard.inspection.inspect import inspect as inspect
     from regard.interchange import export as export
-    from regard.looking import inspect as inspect
+    from regard.layers.capture import capture as capture
     from regard.runs import train as train
 
 __version__ = "0.1.0"
@@ -26,10 +26,10 @@ __all__ = ["UserError", "__version__", "capture", "evaluate", "export", "inspect
 
 _HOMES = {
     "UserError": "regard.errors",
-    "capture": "regard.inspection.capture",
+    "capture": "regard.layers.capture",
     "evaluate": "regard.evaluating",
     "export": "regard.interchange",
-    "inspect": "regard.looking",
+    "inspect": "regard.inspection.inspect",
     "load": "regard.assemble",
     "train": "regard.runs",
 }

@@ -24,9 +24,9 @@ import torch
 from torch import Tensor
 
 from regard.errors import UserError
-from regard.harmless import harmless, one_line
 from regard.regular_files import open_regular, read_regular
 from regard.safetensors_header import read_header
+from regard.terminal_text import harmless, one_line
 
 FORMAT = 1
 """Raised when a folder written now could not be read by older code."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import regard
-from regard.inspection.shown import Shown
+from regard.inspection.trace.base import Shown
 from regard.runs import Run
 from tests.task.seers import captioner, classifier, picture, saved
 

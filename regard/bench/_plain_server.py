@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from regard.bench._ctranslate2 import cores
-from regard.serving.engine import ON_CPU, PATIENCE, QUIET
+from regard.serving.workers.worker_pool import ON_CPU, PATIENCE, QUIET
 
 Waiting = tuple[str, float, asyncio.Future[str]]
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from regard.harmless import CONTROLS, harmless, one_line
+from regard.terminal_text import CONTROLS, harmless, one_line
 
 
 def say(message: str) -> None:

@@ -25,9 +25,9 @@ from regard.decoder.transformer import TransformerDecoder
 from regard.device import mixed_precision
 from regard.encoder.recurrent import RecurrentEncoder
 from regard.encoder.transformer import TransformerEncoder
-from regard.inspection.capture import capture
 from regard.lab._drawing import PALETTE, label_ends, panels
 from regard.lab._experiment import Experiment, Numbers, Setting, Verdict
+from regard.layers.capture import capture
 from regard.types import BEGIN, Memory
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.harmless import harmless, one_line
+from regard.serving.http.routing import route_of
 from regard.serving.log_writer import LogWriter
-from regard.serving.routed import route_of
+from regard.terminal_text import harmless, one_line
 
 NOT_ANSWERED = 499
 """The status that stands for: the client went away before there was an answer."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast, overload
 
 import numpy as np
 import torch
@@ -27,18 +27,19 @@ from regard.decoding.abandoning import Gone, abandoning
 from regard.decoding.rules import loops_allowed
 from regard.errors import UserError
 from regard.evaluation.translation import corpus_scores
-from regard.inspection.alignment import average, links, word_matrix
-from regard.inspection.capture import capture
-from regard.inspection.look import Look
+from regard.layers.capture import capture
 from regard.layers.cross_entropy import token_loss
 from regard.model.seq2seq import Seq2Seq
 from regard.task._base import Prepared, Task
-from regard.task._looking import look, one_sentence
 from regard.task._one_or_many import one_or_many
 from regard.task._splitting import sentences, split_long
 from regard.task._translation import Translation, TranslationOptions
 from regard.task._writing import longest_text, search
 from regard.types import BEGIN, END, Hypothesis, Memory, Validation, joined
+from regard.word_alignment import average, links, word_matrix
+
+if TYPE_CHECKING:
+    from regard.inspection.trace.translation import Look
 
 __all__ = ["Translator", "Translation"]
 
@@ -281,6 +282,8 @@ class Translator(Task):
         The search finds `n_best` translations, and number `of` of them is looked at, counted from 0. They begin with
         `prefix`, tokens by their numbers; where the last of these is END, there is nothing left to search.
         """
+        from regard.inspection.record.translation import look, one_sentence
+
         width = self.recipe.decoding.beam if beam is None else beam
         self._check(width, max(n_best, of + 1), length_penalty, max_length, None)
         return look(

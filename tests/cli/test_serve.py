@@ -16,7 +16,7 @@ import typer
 from regard.cli import main
 from regard.cli.serve import serve
 from regard.errors import UserError
-from regard.serving import server
+from regard.serving.http import server
 from regard.serving.settings import Settings
 
 from .conftest import command, environment, regard

@@ -100,7 +100,7 @@ def refused(monkeypatch, capfd, tmp_path):
     """Runs a command that must be refused; gives the line it says."""
     for variable in ("REGARD_DATA", "REGARD_MODEL", "RANK", "LOCAL_RANK"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr("regard.serving.server.listen", lambda *given: pytest.fail("a server was started"))
+    monkeypatch.setattr("regard.serving.http.server.listen", lambda *given: pytest.fail("a server was started"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.fr").write_text("un\ndeux\n")
     (tmp_path / "a.en").write_text("one\ntwo\n")

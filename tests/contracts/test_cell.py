@@ -5,7 +5,7 @@ import torch
 
 from regard import registry
 from regard.errors import UserError
-from regard.inspection.capture import capture
+from regard.layers.capture import capture
 from regard.layers.recurrence import Recurrence
 
 INPUTS, WIDTH, LENGTH = 3, 4, 5

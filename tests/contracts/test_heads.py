@@ -12,7 +12,7 @@ import torch
 
 from regard import registry
 from regard.assemble import build_model
-from regard.inspection.capture import capture
+from regard.layers.capture import capture
 from regard.layers.watch import Watched
 from regard.types import PAD, Batch
 

@@ -10,7 +10,7 @@ from regard.assemble import build_model
 from regard.decoding.beam import beam
 from regard.decoding.greedy import greedy
 from regard.decoding.sampling import sample
-from regard.inspection.capture import capture
+from regard.layers.capture import capture
 from regard.types import BEGIN, END, PAD, Batch, fork, narrow, select_
 
 VOCABULARY, WIDTH = 23, 16

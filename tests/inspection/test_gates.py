@@ -12,10 +12,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.inspection import gates as module
-from regard.inspection.capture import capture
-from regard.inspection.gates import UNITS, gates_figure, gates_svg, layer_gates
-from regard.inspection.paper import LIGHT
+from regard.inspection.draw import gates as module
+from regard.inspection.draw.gates import UNITS, gates_figure, gates_svg, layer_gates
+from regard.inspection.draw.style import LIGHT
+from regard.layers.capture import capture
 from regard.layers.recurrence import Recurrence
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -8,7 +8,6 @@ import time
 import pytest
 import torch
 
-from regard.inspection.capture import capture
 from regard.lab import parallel
 from regard.lab._experiment import Setting
 from regard.lab.parallel import (
@@ -23,6 +22,7 @@ from regard.lab.parallel import (
     timed,
     write,
 )
+from regard.layers.capture import capture
 from regard.types import BEGIN, Memory
 
 EXPERIMENT, CPU, RECIPE = Parallel(), torch.device("cpu"), SIZES["tiny"]

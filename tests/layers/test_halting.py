@@ -8,7 +8,7 @@ import torch
 from regard.assemble import build_model
 from regard.encoder.transformer import EncoderLayer
 from regard.encoder.universal import UniversalEncoder
-from regard.inspection.capture import capture
+from regard.layers.capture import capture
 from regard.layers.halting import Halting
 from regard.layers.position.sinusoidal import Sinusoidal
 from regard.types import BEGIN, END, PAD, Batch

@@ -9,10 +9,10 @@ from regard.assemble import build_model, resolve_model
 from regard.config import read_recipe
 from regard.decoder.attentional import AttentionalDecoder
 from regard.errors import UserError
-from regard.inspection.capture import capture
 from regard.layers.attention.additive import Additive
 from regard.layers.attention.local import Local
 from regard.layers.attention.multiplicative import Multiplicative
+from regard.layers.capture import capture
 from regard.types import Memory
 
 MEMORY = [[1.0, 0.0], [0.5, -1.0], [2.0, 1.0]]

@@ -13,11 +13,11 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import StreamingResponse
 from serving.fakes import FakeEngine, catalogue
 
-from regard.serving.app import behind_doors
-from regard.serving.asked import fields_of
-from regard.serving.engine import Search
+from regard.serving.http.app import behind_doors
+from regard.serving.http.body import Sizes
+from regard.serving.http.request_fields import fields_of
 from regard.serving.settings import Settings
-from regard.serving.sizes import Sizes
+from regard.serving.workers.worker_pool import Search
 
 HOST = "127.0.0.1:5000"
 FORM = "application/x-www-form-urlencoded"

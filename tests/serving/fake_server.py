@@ -13,10 +13,10 @@ from typing import Any
 from serving.fakes import FakeEngine, catalogue
 
 from regard.cli.terminal import say
-from regard.serving import server
-from regard.serving.app import make_app
-from regard.serving.engine import Refused, Search, Translated
+from regard.serving.http import server
+from regard.serving.http.app import make_app
 from regard.serving.settings import Settings
+from regard.serving.workers.worker_pool import Refused, Search, Translated
 
 
 class FakeServerEngine(FakeEngine):

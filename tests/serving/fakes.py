@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.serving.catalogue import Catalogue, Served
-from regard.serving.engine import Engine, Search, Translated
+from regard.serving.workers.worker_pool import Engine, Search, Translated
 
 FOLDERS = Path("/srv/models")
 """Not there; must never be seen in an answer."""

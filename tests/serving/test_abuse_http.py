@@ -22,7 +22,7 @@ from serving.calling import FORM, Message, call, guarded
 from serving.load import Client, Reply, abused, connect, reply, request_bytes
 from serving.running import Running, fake_server, running_server
 
-from regard.serving.connections import FREE_CHUNKS, LEAST_CHUNK, connection_limits
+from regard.serving.http.connections import FREE_CHUNKS, LEAST_CHUNK, connection_limits
 
 CHUNKED = b"POST /translate HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
 UNFINISHED = CHUNKED.replace(b"Transfer-Encoding: chunked", b"Content-Length: 1000")
@@ -255,7 +255,7 @@ def test_also_with_a_model(kind: str) -> None:
 
 @pytest.mark.parametrize("files", [64, 256, 1024, 20_000, 10**6])
 def test_connections_and_those_that_wait_fit_the_open_files(files: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.serving.connections._most_files", lambda: files)
+    monkeypatch.setattr("regard.serving.http.connections._most_files", lambda: files)
     connections, at_once = connection_limits(workers=4)
     assert 8 <= connections <= 10_000 and at_once >= 8
     assert connections + at_once + 90 <= max(files, 106)

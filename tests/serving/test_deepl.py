@@ -16,10 +16,10 @@ import uvicorn
 from serving.calling import FORM, Reply, call, form
 from serving.fakes import FakeEngine, catalogue
 
-from regard.serving.app import make_app
 from regard.serving.catalogue import Catalogue, Served
-from regard.serving.engine import Busy
+from regard.serving.http.app import make_app
 from regard.serving.settings import Settings
+from regard.serving.workers.worker_pool import Busy
 
 FRENCH = "Bonjour tout le monde, je suis étudiant et j'habite à Paris."
 ASKED = {"text": ["Bonjour."], "target_lang": "EN", "source_lang": "FR"}

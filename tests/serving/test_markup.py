@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from serving.timing import seconds
 
-from regard.serving.markup import put_together, sentences_of
-from regard.serving.scanning import items_of
-from regard.serving.words import Said
+from regard.serving.text.html_scanner import items_of
+from regard.serving.text.markup import put_together, sentences_of
+from regard.serving.text.word_links import Said
 
 TAGS = [
     "<b>",
@@ -355,8 +355,8 @@ def test_S17_a_megabyte_of_anything_is_read_in_linear_time():
     ]
     spent = seconds(
         f"""
-        from regard.serving.markup import put_together, sentences_of
-        from regard.serving.words import Said
+        from regard.serving.text.markup import put_together, sentences_of
+        from regard.serving.text.word_links import Said
         def all_of_it(html):
             found = sentences_of(html)
             put_together(html, found, [Said("x") for _ in found])
@@ -385,8 +385,8 @@ def test_S17_also_of_tags():
     ]
     spent = seconds(
         f"""
-        from regard.serving.markup import put_together, sentences_of
-        from regard.serving.words import Said
+        from regard.serving.text.markup import put_together, sentences_of
+        from regard.serving.text.word_links import Said
         def all_of_it(html):
             found = sentences_of(html)
             put_together(html, found, [Said("x y", [(0, 1), (1, 0)]) for _ in found])

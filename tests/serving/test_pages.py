@@ -11,9 +11,9 @@ import pytest
 from serving.calling import HOST, call
 from serving.fakes import FakeEngine, catalogue
 
-from regard.serving.app import make_app
 from regard.serving.catalogue import Catalogue
-from regard.serving.routes.pages import Entry, curl, page, shown
+from regard.serving.http.app import make_app
+from regard.serving.http.routes.pages import Entry, curl, page, shown
 from regard.serving.settings import Settings
 
 EMPTY = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}

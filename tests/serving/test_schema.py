@@ -16,8 +16,8 @@ from schemathesis import GenerationMode
 from serving.fakes import FOLDERS, FakeEngine
 
 from regard import registry
-from regard.serving.app import make_app
 from regard.serving.catalogue import Catalogue, Served
+from regard.serving.http.app import make_app
 from regard.serving.settings import Settings
 
 HOST = {"Host": "127.0.0.1:5000"}
@@ -27,7 +27,7 @@ LANGUAGES = {"source": "fr", "target": "en", "target_lang": "EN", "source_lang":
 
 def application() -> Any:
     """With a model for every task, so that a request need not name one."""
-    tasks = [task for task in registry.kinds("serving/answering") if task != "translate"]
+    tasks = [task for task in registry.kinds("serving/workers/tasks") if task != "translate"]
     models = [Served("fr-en", FOLDERS, "translate", "fr", "en"), *(Served(task, FOLDERS, task) for task in tasks)]
     settings = Settings(metrics=True, text_limit=1 << 16, body_limit=1 << 17)
     app = make_app(settings, Catalogue(models), FakeEngine(), logged=False)  # type: ignore[arg-type]
@@ -85,7 +85,7 @@ def test_the_description_covers_every_route() -> None:
         "/spec",
         "/v2/translate",
     } <= described
-    assert {f"/api/{task}" for task in registry.kinds("serving/answering")} <= described
+    assert {f"/api/{task}" for task in registry.kinds("serving/workers/tasks")} <= described
 
 
 @pytest.mark.parametrize("label", OPERATIONS)

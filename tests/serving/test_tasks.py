@@ -19,13 +19,13 @@ from fastapi import FastAPI
 from serving.calling import Reply, calling
 from serving.fakes import FOLDERS, FakeEngine
 
-from regard.serving.answering import module_of, task_names
-from regard.serving.answering._asked import AskedOfFile, example_of
-from regard.serving.app import behind_doors
 from regard.serving.catalogue import Catalogue, Served
-from regard.serving.engine import Busy, Failed, Refused, Search
-from regard.serving.routes import tasks
+from regard.serving.http.app import behind_doors
+from regard.serving.http.routes import tasks
 from regard.serving.settings import Settings
+from regard.serving.workers.tasks import module_of, task_names
+from regard.serving.workers.tasks._request import AskedOfFile, example_of
+from regard.serving.workers.worker_pool import Busy, Failed, Refused, Search
 
 TASKS = task_names()
 OTHERS = [task for task in TASKS if task != "translate"]
@@ -449,6 +449,6 @@ def test_every_field_is_bounded():
 
 
 def test_the_http_process_never_imports_torch():
-    script = "import sys, regard.serving.routes.tasks as t; from regard.serving.settings import Settings; from regard.serving.catalogue import Catalogue; t.router(Settings(), Catalogue([]), None); print(sorted({'torch', 'PIL', 'soundfile'} & set(sys.modules)))"  # fmt: skip
+    script = "import sys, regard.serving.http.routes.tasks as t; from regard.serving.settings import Settings; from regard.serving.catalogue import Catalogue; t.router(Settings(), Catalogue([]), None); print(sorted({'torch', 'PIL', 'soundfile'} & set(sys.modules)))"  # fmt: skip
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert done.stdout == "[]\n", done.stderr

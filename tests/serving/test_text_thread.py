@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from regard.serving.engine import Busy
-from regard.serving.text_thread import MOST_WAITING, SHORT, TextThread
+from regard.serving.text.text_thread import MOST_WAITING, SHORT, TextThread
+from regard.serving.workers.worker_pool import Busy
 
 
 def test_short_texts_are_worked_on_at_once_and_long_ones_in_one_thread() -> None:

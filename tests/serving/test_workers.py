@@ -18,11 +18,11 @@ import pytest
 from serving.running import environment
 
 from regard.errors import UserError
-from regard.serving import engine as engines
-from regard.serving import hiring
 from regard.serving.catalogue import Catalogue, Served
-from regard.serving.engine import Engine, Failed, Refused, Search
 from regard.serving.settings import Settings
+from regard.serving.workers import worker_pool as engines
+from regard.serving.workers import worker_process as hiring
+from regard.serving.workers.worker_pool import Engine, Failed, Refused, Search
 
 SCRIPT = Path(__file__).parent / "scripted_worker.py"
 
@@ -189,8 +189,10 @@ def test_a_server_without_workers_exits_with_an_error(tmp_path: Path) -> None:
 import os, signal, sys
 from pathlib import Path
 import psutil
-from regard.serving import engine, hiring, server
-from regard.serving.app import make_app
+from regard.serving.workers import worker_pool as engine
+from regard.serving.workers import worker_process as hiring
+from regard.serving.http import server
+from regard.serving.http.app import make_app
 from regard.serving.catalogue import Catalogue, Served
 from regard.serving.settings import Settings
 hiring.COMMAND = (sys.executable, {str(SCRIPT)!r})

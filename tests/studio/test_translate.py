@@ -15,8 +15,8 @@ from studio.speaking import HOSTILE, LINES, PERSIAN, SENTENCE, write_speaker
 
 import regard
 from regard.data.batching import pad
-from regard.inspection.capture import capture
-from regard.inspection.paper import hue
+from regard.inspection.draw.style import hue
+from regard.layers.capture import capture
 from regard.types import BEGIN, END
 
 PANEL = ".panel:not(.outdated) .pair"
