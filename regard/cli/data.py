@@ -15,7 +15,7 @@ from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard.data.fetching import Got
-    from regard.data.known import DataSet
+    from regard.data.datasets import DataSet
 
 
 def _actions() -> list[str]:
@@ -23,9 +23,9 @@ def _actions() -> list[str]:
 
 
 def _names() -> list[str]:
-    from regard.data.known import known
+    from regard.data.datasets import data_sets
 
-    return list(known())
+    return list(data_sets())
 
 
 def data(
@@ -69,7 +69,7 @@ def data(
         raise UserError("name the data set to get; `regard data` lists them")
 
     from regard.data.fetching import get
-    from regard.data.known import data_set
+    from regard.data.datasets import data_set
 
     wanted = data_set(name)
     try:
@@ -89,9 +89,9 @@ def data(
 
 def _list(root: Path, format: Format) -> None:
     from regard.data.fetching import present
-    from regard.data.known import known
+    from regard.data.datasets import data_sets
 
-    found = [(one, len(present(one, root))) for one in known().values()]
+    found = [(one, len(present(one, root))) for one in data_sets().values()]
     if format is Format.json:
         entries = [
             {"name": one.name, "title": one.title, "use": one.use, "licence": one.licence, "origin": one.origin}

@@ -169,7 +169,7 @@ class ExampleTask(Task):
         if pair.input.kind == "text":
             coded = coded._replace(source=coded.source[:longest])
         if pair.target.kind == "text":
-            coded = coded._replace(target=coded.target[: longest + 1], wanted=coded.wanted[: longest + 1])
+            coded = coded._replace(target=coded.target[: longest + 1], target_mask=coded.target_mask[: longest + 1])
         return coded
 
     def batches(

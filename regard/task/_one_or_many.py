@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from regard.data.input._given import is_frame, refused
+from regard.data.input._accepted import is_frame, refused
 from regard.errors import UserError
 
 Result = TypeVar("Result")

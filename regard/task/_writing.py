@@ -28,7 +28,7 @@ from regard.task._one_or_many import one_or_many
 from regard.types import BEGIN, END, Hypothesis, Memory, Steps
 
 if TYPE_CHECKING:
-    from regard.data.input._given import InputLike
+    from regard.data.input._accepted import InputLike
     from regard.inspection.vision import CaptionLook
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from regard.cli import main
 from regard.config import shipped_recipes
-from regard.data.known import DataSet, File
+from regard.data.datasets import DataSet, File
 
 from .conftest import command, environment, regard
 
@@ -35,7 +35,7 @@ TINY = DataSet(
 def said(monkeypatch, capfd, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("REGARD_DATA", raising=False)
-    monkeypatch.setattr("regard.data.known.known", lambda: {"multi30k": TINY})
+    monkeypatch.setattr("regard.data.datasets.data_sets", lambda: {"multi30k": TINY})
     (tmp_path / "from").mkdir()
     (tmp_path / "from/a.txt").write_bytes(CONTENT)
 

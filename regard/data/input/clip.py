@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Float32, UInt8
 
 from regard.data.bounded import read_bytes
+from regard.data.input._accepted import CONTENT, FILES, as_array, is_array, read_named, refused
 from regard.data.input._base import Input
-from regard.data.input._given import CONTENT, FILES, as_array, is_array, read_named, refused
 from regard.data.input.image import Image
 from regard.data.picture import pixels_of
 from regard.errors import UserError

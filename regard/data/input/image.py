@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float32, UInt8
 
+from regard.data.input._accepted import CONTENT, FILES, as_array, is_array, read_named, refused
 from regard.data.input._base import Input
-from regard.data.input._given import CONTENT, FILES, as_array, is_array, read_named, refused
 from regard.data.picture import Pixels, decode_picture, pixels_of_image, read_picture
 from regard.errors import UserError, suggestion
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from regard.data.bounded import check_size
 from regard.data.corpus.reading import text_lines
+from regard.data.input._accepted import FILES, as_array, is_array, is_frame, read_named, refused
 from regard.data.input._base import Input
-from regard.data.input._given import FILES, as_array, is_array, is_frame, read_named, refused
 from regard.errors import UserError, suggestion
 
 __all__ = ["Series", "Table", "read_table"]

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from regard.data.bounded import read_bytes
+from regard.data.input._accepted import CONTENT, FILES, as_array, is_array, read_named, refused
 from regard.data.input._base import Input
-from regard.data.input._given import CONTENT, FILES, as_array, is_array, read_named, refused
 from regard.errors import UserError, suggestion
 
 __all__ = ["SoundInput", "Sound", "read_sound", "resampled"]

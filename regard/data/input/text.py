@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from regard.data.input._accepted import refused
 from regard.data.input._base import Input
-from regard.data.input._given import refused
 from regard.data.tokenizer import from_files as tokenizer_from_files
 from regard.data.tokenizer import train as train_tokenizer
 from regard.data.tokenizer._base import Tokenizer

@@ -84,7 +84,7 @@ class Windows(Sequence[Coded]):
         """For each series, the first row that is forecast."""
         counts = []
         for one in series:
-            begin = max(window, len(one.wanted) - int(one.wanted.sum()))
+            begin = max(window, len(one.target_mask) - int(one.target_mask.sum()))
             self._begins.append(begin)
             counts.append(max(0, len(one.target) - horizon - begin + 1))
         self._ends = np.cumsum(counts, dtype=np.int64)
@@ -100,4 +100,4 @@ class Windows(Sequence[Coded]):
         before = int(self._ends[number - 1]) if number else 0
         at = self._begins[number] + int(index) - before
         past, future = slice(at - self.window, at), slice(at, at + self.horizon)
-        return Coded(one.source[past], one.target[future], one.wanted[future])
+        return Coded(one.source[past], one.target[future], one.target_mask[future])

@@ -13,29 +13,29 @@ from regard.data.input._base import Input
 from regard.data.target._base import Target
 from regard.types import END
 
-__all__ = ["Hidden"]
+__all__ = ["Masked"]
 
 FILE = "target.json"
 
 
-class Hidden(Target):
+class Masked(Target):
     """Says how many tokens are to be guessed, 15 of a hundred and at least one (Devlin et al. 2019, 3.1).
 
     Which ones, the model draws anew each time. That the number stands here lets everybody know what the loss is
     averaged over, before it is computed.
     """
 
-    kind: ClassVar[str] = "hidden"
+    kind: ClassVar[str] = "masked"
 
     def __init__(self, share: float = 0.15) -> None:
         self.share = share
 
     @classmethod
-    def fit(cls, examples: Sequence[Example], *, seed: int, **options: Any) -> Hidden:
+    def fit(cls, examples: Sequence[Example], *, seed: int, **options: Any) -> Masked:
         return cls()
 
     @classmethod
-    def from_files(cls, files: Mapping[str, bytes]) -> Hidden:
+    def from_files(cls, files: Mapping[str, bytes]) -> Masked:
         return cls(float(json.loads(files[FILE])["share"]))
 
     def files(self) -> dict[str, bytes]:

@@ -11,20 +11,20 @@ from regard.data.format._base import Example
 from regard.data.input._base import Input
 from regard.data.target._base import Target
 
-__all__ = ["Places"]
+__all__ = ["Coordinates"]
 
 
-class Places(Target):
+class Coordinates(Target):
     """Points in the picture, 0 to 1 from its left and upper edge, one a frame. There is nothing to learn of them."""
 
-    kind: ClassVar[str] = "places"
+    kind: ClassVar[str] = "coordinates"
 
     @classmethod
-    def fit(cls, examples: Sequence[Example], *, seed: int, **options: Any) -> Places:
+    def fit(cls, examples: Sequence[Example], *, seed: int, **options: Any) -> Coordinates:
         return cls()
 
     @classmethod
-    def from_files(cls, files: Mapping[str, bytes]) -> Places:
+    def from_files(cls, files: Mapping[str, bytes]) -> Coordinates:
         return cls()
 
     def files(self) -> dict[str, bytes]:
