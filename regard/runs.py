@@ -55,8 +55,8 @@ from regard.data import tokenizer as tokenizers
 from regard.data.corpus.pair_languages import with_languages
 from regard.data.corpus.preparing import forget_held_out
 from regard.data.corpus.reading import split_column
-from regard.data.fingerprints import fingerprints, read_fingerprints, refuse_changes, write_fingerprints
 from regard.data.datasets import data_sets
+from regard.data.fingerprints import fingerprints, read_fingerprints, refuse_changes, write_fingerprints
 from regard.device import mixed_precision
 from regard.errors import UserError, suggestion
 from regard.evaluation.scores import SCORES

@@ -14,8 +14,8 @@ from regard.cli.terminal import Format, aligned, as_json, harmless, say
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.data.fetching import Got
     from regard.data.datasets import DataSet
+    from regard.data.fetching import Got
 
 
 def _actions() -> list[str]:
@@ -68,8 +68,8 @@ def data(
     if name is None:
         raise UserError("name the data set to get; `regard data` lists them")
 
-    from regard.data.fetching import get
     from regard.data.datasets import data_set
+    from regard.data.fetching import get
 
     wanted = data_set(name)
     try:
@@ -88,8 +88,8 @@ def data(
 
 
 def _list(root: Path, format: Format) -> None:
-    from regard.data.fetching import present
     from regard.data.datasets import data_sets
+    from regard.data.fetching import present
 
     found = [(one, len(present(one, root))) for one in data_sets().values()]
     if format is Format.json:

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from regard.data.format._base import Example
-from regard.data.input._base import Raw
 from regard.data.input._accepted import ClipLike
+from regard.data.input._base import Raw
 from regard.task._base import ExampleTask, Progress
 from regard.task._one_or_many import one_or_many
 from regard.types import Validation
