@@ -133,7 +133,7 @@ class Tagger(ExampleTask):
                 pieces.append(words[part])
         found: dict[int, Found] = {}
         for indexes, source, mask in self.batches(pieces, progress):
-            places = [reader.places(pieces[i]) for i in indexes]
+            places = [reader.word_positions(pieces[i]) for i in indexes]
             wanted = torch.zeros_like(mask, device="cpu")
             for row, where in enumerate(places):
                 wanted[row, where] = True

@@ -1,4 +1,4 @@
-"""Real values at every frame: where something is."""
+"""The coordinates of an object in every frame of a clip."""
 
 from __future__ import annotations
 
@@ -9,15 +9,21 @@ import numpy as np
 
 from regard.data.format._base import Example
 from regard.data.input._base import Input
-from regard.data.target._base import Target
+from regard.data.input.clip import Clip
+from regard.data.target._base import Target, TargetSample
 
 __all__ = ["Coordinates"]
 
 
 class Coordinates(Target):
-    """Points in the picture, 0 to 1 from its left and upper edge, one a frame. There is nothing to learn of them."""
+    """One point per frame, 0 to 1 from the left and the top edge. Nothing is learnt from the data."""
 
     kind: ClassVar[str] = "coordinates"
+
+    @classmethod
+    def sample(cls) -> TargetSample:
+        clips = Clip.sample()
+        return TargetSample("clip", [Example(frames, np.full((len(frames), 2), 0.25)) for frames in clips])
 
     @classmethod
     def fit(cls, examples: Sequence[Example], *, seed: int, **options: Any) -> Coordinates:
@@ -34,5 +40,5 @@ class Coordinates(Target):
         return {}
 
     def encode(self, example: Example, input: Input) -> tuple[np.ndarray, np.ndarray]:
-        places = np.asarray(example.target, dtype=np.float32)
-        return places, np.ones(len(places), dtype=bool)
+        points = np.asarray(example.target, dtype=np.float32)
+        return points, np.ones(len(points), dtype=bool)
