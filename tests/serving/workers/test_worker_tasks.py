@@ -364,7 +364,7 @@ def test_a_model_that_reads_something_else_says_what(models):
 
 def test_what_was_changed_in_a_file_is_said(models):
     assert caption.answer(models("image"), sent(picture(np.zeros((20, 30, 3), np.uint8))))["notes"] == [
-        "body: is 30 x 20 pixels; only the square in the middle is looked at"
+        "body: is 30 x 20 pixels; only the square in the middle is used"
     ]
     file = io.BytesIO()
     soundfile.write(file, np.zeros((4800, 2), np.float32), 48_000, format="FLAC")

@@ -25,6 +25,6 @@ def _words() -> re.Pattern[str]:
     return re.compile(_WORD.replace("L", f"[\\w{signs}{_JOINERS}]"), re.VERBOSE | re.IGNORECASE)
 
 
-def words_of(text: str) -> list[tuple[int, int]]:
+def word_spans(text: str) -> list[tuple[int, int]]:
     """Where each begins and ends; together they hold everything of the text but white space."""
     return [found.span() for found in _words().finditer(text)]

@@ -75,13 +75,13 @@ class DataSet:
         return sum(file.size for file in self.files)
 
 
-def known(folder: Path = Path(__file__).parent) -> dict[str, DataSet]:
+def data_sets(folder: Path = Path(__file__).parent) -> dict[str, DataSet]:
     """Every known data set by its name, which is also that of its folder."""
     return {path.stem: _read(path) for path in sorted(folder.glob("*.toml"))}
 
 
 def data_set(name: str) -> DataSet:
-    found = known()
+    found = data_sets()
     if name not in found:
         raise UserError(f"no data set '{name}'{suggestion(name, found)}")
     return found[name]

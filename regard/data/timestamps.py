@@ -19,7 +19,7 @@ FORMS = (
 """None in which a day could be taken for a month."""
 
 
-def carried_on(times: Sequence[str], count: int) -> list[str] | None:
+def next_timestamps(times: Sequence[str], count: int) -> list[str] | None:
     """The next `count` times; None where these are not of a known form or their steps differ."""
     if len(times) < 3:
         return None

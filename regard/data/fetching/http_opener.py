@@ -8,7 +8,7 @@ import urllib.request
 from collections.abc import Callable
 from typing import Any
 
-from regard.data.known import check_address, on_this_machine
+from regard.data.datasets import check_address, on_this_machine
 
 Connected = Callable[[socket.socket], None]
 

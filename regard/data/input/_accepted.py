@@ -1,6 +1,6 @@
-"""The types a caller in Python may pass as an input, and the reading of files that all kinds of input share.
+"""The types that a caller in Python may pass as an input, and reading files by path. Shared by all kinds of input.
 
-DataFrames are recognised by their attributes: neither pandas nor polars is imported.
+DataFrames and arrays are recognised by the protocols below, so that neither pandas nor polars is imported.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@runtime_checkable
 class Frame(Protocol):
     """A table with named columns: a DataFrame of pandas or polars."""
 
@@ -29,6 +30,20 @@ class Frame(Protocol):
     def columns(self) -> Any: ...
 
     def __getitem__(self, name: Any, /) -> Any: ...
+
+
+@runtime_checkable
+class ArrayLike(Protocol):
+    """What NumPy converts to an array: its own arrays, PyTorch tensors, pandas Series, ..."""
+
+    def __array__(self) -> Any: ...
+
+
+@runtime_checkable
+class Readable(Protocol):
+    """An open file."""
+
+    def read(self) -> Any: ...
 
 
 FileLike: TypeAlias = "str | os.PathLike[str]"
@@ -40,21 +55,20 @@ SoundLike: TypeAlias = "FileLike | bytes | Sound | tuple[np.ndarray, int]"
 ClipLike: TypeAlias = "FileLike | bytes | np.ndarray"
 """An animated GIF; or frames as uint8 (frames, height, width, 1 or 3)."""
 SeriesLike: TypeAlias = "FileLike | np.ndarray | Frame"
-"""A CSV file; or numbers (steps, columns); of a file or a DataFrame the model's columns are taken by name."""
+"""A CSV file, a DataFrame, or numbers (steps, columns); columns of files and DataFrames are selected by name."""
 InputLike: TypeAlias = "PictureLike | SoundLike | SeriesLike"
-"""Any of these, or a text."""
+"""Any of the above, or a text."""
 
 FILES = (str, os.PathLike)
 CONTENT = (bytes, bytearray, memoryview)
 
 
 def is_frame(given: Any) -> bool:
-    return hasattr(given, "columns") and hasattr(given, "__getitem__")
+    return isinstance(given, Frame)
 
 
 def is_array(given: Any) -> bool:
-    """A NumPy array, a PyTorch tensor, a pandas Series: whatever NumPy can take as an array."""
-    return hasattr(given, "__array__") and not is_frame(given)
+    return isinstance(given, ArrayLike) and not is_frame(given)
 
 
 def as_array(given: Any) -> np.ndarray:
@@ -65,11 +79,11 @@ def as_array(given: Any) -> np.ndarray:
 
 
 def read_named(read: Callable[[str], T], file: FileLike, takes: str) -> T:
-    """Reads a file by its path; one that is not there gets a line that says what the model takes."""
+    """Reads a file by its path; the error for a missing one says what the model takes."""
     try:
         name = os.fspath(file)
         there = Path(name).exists()
-    except (OSError, ValueError, TypeError):  # longer than any name, or made of what no name has
+    except (OSError, ValueError, TypeError):  # too long for a name, or with characters that names cannot have
         name, there = str(file), False
     if not there:
         shown = name if len(name) <= 100 else f"{name[:97]}..."

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.words import words_of
+from regard.data.word_spans import word_spans
 
 
 def cut(text):
-    return [text[start:stop] for start, stop in words_of(text)]
+    return [text[start:stop] for start, stop in word_spans(text)]
 
 
 @pytest.mark.parametrize(
@@ -32,12 +32,12 @@ def test_words_as_they_are_tagged(text, words):
 @given(st.text())
 def test_nothing_is_lost_but_white_space(text):
     assert "".join(cut(text)) == "".join(c for c in text if not c.isspace())
-    ends = [place for span in words_of(text) for place in span]
-    assert ends == sorted(ends) and all(start < stop for start, stop in words_of(text))
+    ends = [place for span in word_spans(text) for place in span]
+    assert ends == sorted(ends) and all(start < stop for start, stop in word_spans(text))
 
 
 @pytest.mark.parametrize("unit", ["a", "'", "a-", "1.", "a.", "@", "'s", "http://", "a'"])
 def test_time_is_linear(unit):
     started = time.process_time()
-    words_of(unit * (300_000 // len(unit)))
+    word_spans(unit * (300_000 // len(unit)))
     assert time.process_time() - started < 2

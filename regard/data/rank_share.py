@@ -8,13 +8,13 @@ import torch
 
 from regard.types import Batch
 
-ELSEWHERE = Batch(
+OTHER_RANKS_BATCH = Batch(
     torch.zeros(0, 0), torch.zeros(0, 0, dtype=torch.bool), torch.zeros(0, 0), torch.zeros(0, 0, dtype=torch.bool), 0
 )
 """Stands, without any row, in the place of a batch that another process builds."""
 
 
-class Share(NamedTuple):
+class RankShare(NamedTuple):
     """Of `together` batches in a row, those that make one step, this process takes each `of`-th from `rank` on."""
 
     rank: int = 0
