@@ -127,9 +127,9 @@ def _settings(section: str, schema: bool, format: Format) -> None:
 def entries() -> dict[str, Entry]:
     """Every shipped recipe by its name."""
     from regard.config import Recipe, shipped_recipes
-    from regard.data.known import known
+    from regard.data.datasets import data_sets
 
-    results, sets = measured(), known()
+    results, sets = measured(), data_sets()
     found = {}
     for name, path in shipped_recipes().items():
         tree = _tree(path)

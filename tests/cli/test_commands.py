@@ -12,22 +12,19 @@ from pathlib import Path
 import pytest
 
 from regard import __version__
-from regard.cli import main
 from regard.cli.doctor import doctor
 from regard.cli.terminal import as_json, escape_control_characters, one_line, shown
 from regard.cli.train import recipe_and_overrides
 from regard.errors import UserError
 
-from .conftest import environment, regard
+from .conftest import environment, imported, regard
 
 
 def test_help_comes_at_once_and_without_torch():
-    code = "import sys; sys.argv = ['regard', '--help']\ntry:\n    import regard.cli; regard.cli.main()\n"
-    code += "except SystemExit:\n    print(sorted({'torch', 'numpy', 'rich', 'sacrebleu'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+    out, modules = imported("--help")
+    assert not {"torch", "numpy", "rich", "sacrebleu"} & modules
     for name in ("translate", "train", "evaluate", "serve", "models", "doctor"):
-        assert f"  {name} " in done.stdout
+        assert f"  {name} " in out
 
 
 def test_help_takes_less_than_a_third_of_a_second():
@@ -98,14 +95,10 @@ def test_doctor_says_of_a_missing_package_whether_it_is_needed(monkeypatch, caps
     ],
     ids=lambda value: " ".join(value).replace("\x1b", "ESC") if isinstance(value, list) else "",
 )  # fmt: skip
-def test_a_mistake_is_one_line_and_exit_code_two(arguments, message, model, tmp_path, monkeypatch, capfd):
+def test_a_mistake_is_one_line_and_exit_code_two(arguments, message, model, tmp_path, monkeypatch, run_regard):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["regard", *(model if word == "MODEL" else word for word in arguments)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    out, err = capfd.readouterr()
-    assert ended.value.code == 2 and out == ""
-    assert err.startswith("regard: ") and message in err and err.count("\n") == 1
+    out, err = run_regard(*(model if word == "MODEL" else word for word in arguments), code=2)
+    assert out == "" and err.startswith("regard: ") and message in err and err.count("\n") == 1
     assert not list(tmp_path.iterdir()), "nothing half-written"
 
 

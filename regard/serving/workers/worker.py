@@ -157,7 +157,7 @@ class Worker:
 
         try:
             found = self.models[job["model"]].translate(
-                [job["texts"][item] for item in items], **search, alignment=alignment or attention, gone=cancelled
+                [job["texts"][item] for item in items], **search, alignment=alignment or attention, cancelled=cancelled
             )
         except UserError:
             raise
@@ -171,9 +171,9 @@ class Worker:
         return self._translate_items(job, items[:half]) + self._translate_items(job, items[half:])
 
     def _run_task(self, job: dict[str, Any]) -> dict[str, Any]:
-        from regard.decoding.abandoning import abandoning
+        from regard.decoding.cancellation import cancellation
 
-        with abandoning(self.jobs.raise_if_cancelled):
+        with cancellation(self.jobs.raise_if_cancelled):
             return {"answer": _module(job).answer(self.models[job["model"]], job["request"])}
 
     def _stream(self, job: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -311,6 +311,16 @@ def test_html_nested_thousands_deep_is_translated(server: Running) -> None:
 # The log, and signals
 
 
+@contextmanager
+def inherited(number: signal.Signals, handler: signal.Handlers) -> Iterator[None]:
+    """Processes started here begin with this disposition of a signal, whatever ours is (nohup ignores SIGHUP)."""
+    was = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, was)
+
+
 def unread_server(**more: Any) -> tuple[subprocess.Popen[bytes], str]:
     """A server whose stderr is a pipe that nobody reads from its first lines on."""
     script = str(ROOT / "tests" / "serving" / "fake_server.py")
@@ -346,7 +356,8 @@ def test_a_log_that_nobody_reads_holds_up_nothing() -> None:
     "first, lines", [(signal.SIGTERM, 1500), (signal.SIGINT, 0), (signal.SIGHUP, 0)], ids=["TERM", "INT", "HUP"]
 )
 def test_a_second_signal_ends_it_whatever_it_waits_for(first: signal.Signals, lines: int) -> None:
-    process, url = unread_server(grace=60, timeout=60)
+    with inherited(signal.SIGHUP, signal.SIG_DFL):
+        process, url = unread_server(grace=60, timeout=60)
     try:
 
         async def test() -> None:
@@ -370,7 +381,7 @@ def test_a_second_signal_ends_it_whatever_it_waits_for(first: signal.Signals, li
 
 def test_a_hangup_lets_requests_finish_also_when_it_comes_twice() -> None:
     body = json.dumps({"q": "a", "source": "fr", "target": "en"}).encode()
-    with fake_server(grace=60) as server:
+    with inherited(signal.SIGHUP, signal.SIG_DFL), fake_server(grace=60) as server:
 
         async def test() -> Reply:
             reader, writer = await connect(server)
@@ -392,11 +403,7 @@ def test_a_hangup_lets_requests_finish_also_when_it_comes_twice() -> None:
 
 
 def test_a_hangup_is_ignored_where_it_was_when_the_server_started() -> None:
-    was = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does; children inherit it
-    try:
-        with fake_server() as server:
-            server.process.send_signal(signal.SIGHUP)
-            time.sleep(0.5)
-            assert asyncio.run(Client(server).send("GET", "/health")).status == 200
-    finally:
-        signal.signal(signal.SIGHUP, was)
+    with inherited(signal.SIGHUP, signal.SIG_IGN), fake_server() as server:
+        server.process.send_signal(signal.SIGHUP)
+        time.sleep(0.5)
+        assert asyncio.run(Client(server).send("GET", "/health")).status == 200

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from serving.timing import seconds
 
@@ -251,6 +251,7 @@ def test_of_what_a_model_has_nothing_to_say_the_words_stay():
 
 
 @given(texts)
+@example("Voir https://a.fr pour 12,50 € et 5000 yens 😀 !")
 def test_nothing_is_ever_lost(text):
     """Whatever a translator drops: all protected spans and numbers of a sentence are in its translation."""
     for piece in split_text(text):
@@ -262,6 +263,7 @@ def test_nothing_is_ever_lost(text):
 
 
 @given(texts)
+@example("Voir https://a.fr pour 12,50 €. Le chat !")
 def test_a_translator_that_changes_nothing_only_moves_emoji_behind_the_end(text):
     pieces = split_text(text)
     made = "".join(

@@ -26,7 +26,7 @@ import regard
 from regard.config import apply_overrides, read_recipe, tiny_form
 from regard.data.normalise import normalise
 from regard.data.splitting import read_parts
-from regard.decoding.abandoning import abandoning
+from regard.decoding.cancellation import cancellation
 from regard.errors import UserError
 from regard.serving.catalogue import Catalogue, ServedModel
 from regard.serving.http.app import app_with_middleware
@@ -364,7 +364,7 @@ def test_a_model_that_reads_something_else_says_what(models):
 
 def test_what_was_changed_in_a_file_is_said(models):
     assert caption.answer(models("image"), sent(picture(np.zeros((20, 30, 3), np.uint8))))["notes"] == [
-        "body: is 30 x 20 pixels; only the square in the middle is looked at"
+        "body: is 30 x 20 pixels; only the square in the middle is used"
     ]
     file = io.BytesIO()
     soundfile.write(file, np.zeros((4800, 2), np.float32), 48_000, format="FLAC")
@@ -391,7 +391,7 @@ def test_R14_what_nobody_waits_for_is_not_finished(models):
         (caption, "image", sent(picture(examples("image")[0]))),
         (transcribe, "transcribe", sent(sound())),
     ):
-        with abandoning(gone), pytest.raises(Unwanted):
+        with cancellation(gone), pytest.raises(Unwanted):
             answering.answer(models(name), asked)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from regard.decoding.abandoning import abandoned
+from regard.decoding.cancellation import cancelled_sentences
 from regard.errors import UserError
 from regard.serving.workers.tasks._request import BODY
 
@@ -47,4 +47,4 @@ def read_file(model: Any, content: bytes, notes: list[str]) -> Any:
 
 def check_cancelled(finished: int = 0) -> None:
     """Raises the worker's JobCancelled if the job was cancelled. Searches check by themselves."""
-    abandoned()
+    cancelled_sentences()
