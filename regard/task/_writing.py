@@ -28,7 +28,7 @@ from regard.types import BEGIN, END, Hypothesis, Memory, StepwiseDecoder
 from regard.word_alignment import average
 
 if TYPE_CHECKING:
-    from regard.data.input._given import InputLike
+    from regard.data.input._accepted import InputLike
     from regard.inspection.trace.image import CaptionLook
 
 

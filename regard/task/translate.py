@@ -19,9 +19,9 @@ from regard.data import tokenizer as tokenizers
 from regard.data.batching import Batches, pad, sorted_batches
 from regard.data.corpus.preparing import named_pairs, prepare, training_pairs
 from regard.data.corpus.reading import Pair
-from regard.data.flat import Sentences
 from regard.data.input.text import PlainText
 from regard.data.normalise import plain
+from regard.data.ragged import Sentences
 from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.cancellation import Cancelled, cancellation
 from regard.decoding.rules import loops_allowed

@@ -220,7 +220,7 @@ def test_reading_backwards_is_reading_the_turned_sentence(kind, norm):
 
 
 def test_parameters_are_those_of_the_formula(kind):
-    """R1 times the gates: W, U and one bias."""
+    """W, U and one bias for each gate."""
     cell = registry.build("layers/cell", kind, inputs=7, width=5)
     assert sum(p.numel() for p in cell.parameters()) == len(cell.gates) * (5 + 5 * 5 + 5 * 7)
     stack = Recurrence(7, 10, 3, kind, "both")
