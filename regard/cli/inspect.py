@@ -13,7 +13,7 @@ from regard.cli.terminal import one_line, say
 from regard.errors import UserError, suggestion
 
 if TYPE_CHECKING:
-    from regard.inspection.shown import Shown
+    from regard.inspection.trace.base import Shown
 
 VIEWS = [
     "alignment",
@@ -80,7 +80,7 @@ def inspect(
         raise UserError(f"{output}: what is written ends in {', '.join(ENDINGS)}; give it such a name")
     if view and view not in VIEWS:
         raise UserError(f"--view: no view '{view}'{suggestion(view, VIEWS)}")
-    from regard.looking import inspect as look
+    from regard.inspection.inspect import inspect as look
     from regard.storage import write_file
 
     asked = {

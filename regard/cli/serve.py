@@ -295,7 +295,7 @@ def serve(
         grace=grace,
         translation_cache=_cache(translation_cache),
     )
-    from regard.serving.server import serve as run
+    from regard.serving.http.server import serve as run
 
     raise typer.Exit(run(settings, say))
 

@@ -77,9 +77,7 @@ def made_pairs(data: Data, part: str) -> Iterator[Pair]:
     kind, pairs = str(data.format.get("kind")), []
     for example in make_format(data).read([], part):
         if not isinstance(example.input, str) or not isinstance(example.target, str):
-            raise UserError(
-                f"data.format: a translator needs pairs of texts, not what {kind} gives; use data.source"
-            )
+            raise UserError(f"data.format: a translator needs pairs of texts, not what {kind} gives; use data.source")
         pairs.append((example.input, example.target))
     return iter(pairs)
 

@@ -1,34 +1,46 @@
-"""Pictures and what people said of them: a zip of pictures, and a table `file name<TAB>caption`."""
+"""Captioned pictures: a zip file (or folder) of pictures, and a table `file name<TAB>caption`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from regard.data.corpus.reading import read_pairs
-from regard.data.format._base import Example, Format
+from regard.data.format._base import Example, Format, Sample
 from regard.data.format._labelled_files import archive_and_table, open_labelled
 from regard.data.format._pictures import Pictures
+from regard.data.format._sample_files import png, zipped
 
 __all__ = ["Captions"]
 
 
 class Captions(Format):
-    """To train on, an example for every caption; else one for every picture, with the list of all its captions."""
+    """In training, one example per caption; in validation and test, one per picture with the list of its captions."""
 
     def __init__(self, shrink: int = 256) -> None:
-        """Of a larger picture, the short side is brought to `shrink` pixels as it is read; 0 leaves all as they are."""
+        """Larger pictures are shrunk to a short side of `shrink` pixels while reading; 0 keeps every size."""
         self.pictures = Pictures(shrink)
+
+    @classmethod
+    def sample(cls) -> Sample:
+        pixels = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
+        table = b"dark.png\tA dark square .\ndark.png\tAlmost black .\n"
+        return Sample(
+            {"train.zip": zipped({"dark.png": png(pixels)}), "train.captions.tsv": table},
+            [Example(pixels, "A dark square ."), Example(pixels, "Almost black .")],
+        )
 
     def read(self, files: Sequence[Path], part: str) -> list[Example]:
         pictures, table = archive_and_table(files, ".tsv", "captions")
-        said: dict[str, list[str]] = {}
+        captions_of: dict[str, list[str]] = {}
         for name, caption in read_pairs([table], [], kept=True):
             if caption.strip():
-                said.setdefault(name, []).append(caption.strip())
+                captions_of.setdefault(name, []).append(caption.strip())
         examples: list[Example] = []
         with open_labelled(pictures, table) as labelled:
-            for name, captions in said.items():
+            for name, captions in captions_of.items():
                 pixels = self.pictures.read(labelled.archive, labelled.path(name))
                 targets = captions if part == "train" else [captions]
                 examples += [Example(pixels, target) for target in targets]

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from regard.data.archive import open_archive
-from regard.data.format._base import Example, Format
+from regard.data.format._base import Example, Format, Sample
 from regard.data.format._clips import Clips
+from regard.data.format._sample_files import FRAMES, gif, zipped
+from regard.data.input.clip import decode_gif
 from regard.errors import UserError
 
 __all__ = ["ClipFolder"]
@@ -19,6 +21,12 @@ class ClipFolder(Format):
     def __init__(self, shrink: int = 256) -> None:
         """Scales larger frames to a short side of `shrink` pixels; 0: never."""
         self.shrink = shrink
+
+    @classmethod
+    def sample(cls) -> Sample:
+        clip = gif(FRAMES)
+        files = {"train.zip": zipped({"wave/one.gif": clip})}
+        return Sample(files, [Example(decode_gif(clip, "one.gif")[0], "wave")])
 
     def read(self, files: Sequence[Path], part: str) -> list[Example]:
         clips, examples = Clips(self.shrink), []

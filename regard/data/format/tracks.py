@@ -18,9 +18,11 @@ import numpy as np
 
 from regard.data.bounded import check_size
 from regard.data.corpus.reading import text_lines
-from regard.data.format._base import Example, Format
+from regard.data.format._base import Example, Format, Sample
 from regard.data.format._clips import Clips
 from regard.data.format._labelled_files import archive_and_table, open_labelled
+from regard.data.format._sample_files import FRAMES, gif, zipped
+from regard.data.input.clip import decode_gif
 from regard.errors import UserError
 
 __all__ = ["Tracks"]
@@ -39,6 +41,17 @@ class Tracks(Format):
     def __init__(self, shrink: int = 256) -> None:
         """Scales larger frames to a short side of `shrink` pixels; 0: never."""
         self.shrink = shrink
+
+    @classmethod
+    def sample(cls) -> Sample:
+        clip = gif(FRAMES)
+        return Sample(
+            {
+                "train.zip": zipped({"one.gif": clip}),
+                "train.csv": b"clip,frame,x,y\none.gif,1,0.25,0.5\none.gif,2,1,0\n",
+            },
+            [Example(decode_gif(clip, "one.gif")[0], np.array([[0.25, 0.5], [1, 0]], np.float32))],
+        )
 
     def read(self, files: Sequence[Path], part: str) -> list[Example]:
         archive, table = archive_and_table(files, ".csv", "tracks")

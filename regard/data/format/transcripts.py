@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from regard.data.corpus.reading import read_pairs
-from regard.data.format._base import Example, Format
+from regard.data.format._base import Example, Format, Sample
 from regard.data.format._labelled_files import archive_and_table, open_labelled
-from regard.data.input.sound import read_sound
+from regard.data.format._sample_files import wav, zipped
+from regard.data.input.sound import Sound, read_sound
 from regard.errors import UserError
 
 __all__ = ["Transcripts"]
@@ -20,6 +23,12 @@ ALL_SAMPLES = 1_000_000_000
 
 class Transcripts(Format):
     """Example(Sound, text): one for each line of the table."""
+
+    @classmethod
+    def sample(cls) -> Sample:
+        samples = np.array([0, 0.5, -0.25, 0.125], np.float32)
+        files = {"train.zip": zipped({"one.wav": wav(samples, 8000)}), "train.tsv": b"one.wav\tgood morning\n"}
+        return Sample(files, [Example(Sound(samples, 8000), "good morning")])
 
     def read(self, files: Sequence[Path], part: str) -> list[Example]:
         archive, table = archive_and_table(files, ".tsv", "transcripts")
