@@ -136,9 +136,12 @@ class Training:
     learning_rate: Annotated[
         float, Setting("Peak learning rate; 0: automatic, 0.001, or 0.0001 for fine-tuning.", ge=0, le=10)
     ] = 0.0
-    schedule: Annotated[str, Setting("How the learning rate moves.", family="training/schedule")] = (
-        "inverse_square_root"
-    )
+    schedule: Annotated[
+        part_settings.Spec,
+        Setting(
+            "Learning rate schedule: its kind, or a table.", family="training/schedule", keys=part_settings.Schedule
+        ),
+    ] = "inverse_square_root"
     warmup: Annotated[
         int,
         Setting(

@@ -23,7 +23,6 @@ from regard.data.format._base import Format
 from regard.data.splitting import make_format
 from regard.decoder import attentional
 from regard.errors import UserError
-from regard.evaluation.scores import SCORES
 from regard.layers import bridge, feed_forward, pooling, recurrence
 from regard.layers.attention import local, multiplicative
 from regard.model import forecaster
@@ -199,7 +198,9 @@ def test_choices_are_those_of_the_code(path, known):
 
 
 def test_every_task_has_scores():
-    assert set(SCORES) == set(registry.kinds("task"))
+    for kind in registry.kinds("task"):
+        scores = registry.factory("task", kind).scores
+        assert scores and set(scores.values()) <= {"higher", "lower"}, kind
 
 
 # What is made of them
@@ -289,7 +290,7 @@ def test_a_wrong_value_is_one_line_and_leaves_nothing_behind(said, words, messag
 
 
 def test_too_few_positions_are_known_before_the_data_are_read(said, monkeypatch):
-    monkeypatch.setattr("regard.runs.prepare", lambda *_: pytest.fail("the data were read"))
+    monkeypatch.setattr("regard.runs.training_run.prepare", lambda *_: pytest.fail("the data were read"))
     told = said("train", "sst2-lstm", "--tiny", "model.stem.position={kind='learned', length=5}")
     assert "5 positions are too few for data.max_length=64" in told
 

@@ -20,7 +20,7 @@ from regard.inspection.shown import Shown
 from regard.task._base import ExampleTask, Progress
 from regard.task._looking_at_text import look_at_class
 from regard.task._one_or_many import one_or_many
-from regard.types import Validation
+from regard.types import Better, Validation
 
 __all__ = ["Classifier"]
 
@@ -44,6 +44,7 @@ class Classifier(ExampleTask):
     usual: ClassVar[dict[str, Any]] = {"kind": "classifier"}
     target: ClassVar[str] = "label"
     usage: ClassVar[str] = "classify {model} '...'"
+    scores: ClassVar[dict[str, Better]] = {"accuracy": "higher", "f1": "higher", "loss": "lower"}
     public: ClassVar[tuple[str, ...]] = ("labels",)
 
     pair: Pair

@@ -22,7 +22,7 @@ from regard.inspection.language import TextLook
 from regard.task._base import ExampleTask
 from regard.task._looking_at_text import look_at_blanks
 from regard.task._one_or_many import one_or_many
-from regard.types import END, UNKNOWN, Validation
+from regard.types import END, UNKNOWN, Better, Validation
 
 __all__ = ["Filler"]
 
@@ -58,6 +58,7 @@ class Filler(ExampleTask):
     target: ClassVar[str] = "hidden"
     unit: ClassVar[str] = "hidden tokens"
     usage: ClassVar[str] = "fill {model} 'one _ two'"
+    scores: ClassVar[dict[str, Better]] = {"loss": "lower", "accuracy": "higher"}
     public: ClassVar[tuple[str, ...]] = ("tokenizer",)
 
     pair: Pair

@@ -38,7 +38,7 @@ from regard.task._generated import Generated, Next, Piece, SamplingOptions, Scor
 from regard.task._looking_at_text import look_at_language
 from regard.task._one_or_many import one_or_many
 from regard.task._writing import longest_text
-from regard.types import BEGIN, END, PAD, UNKNOWN, Validation, nothing
+from regard.types import BEGIN, END, PAD, UNKNOWN, Better, Validation, nothing
 
 __all__ = ["Generator", "Generated"]
 
@@ -54,6 +54,12 @@ class Generator(Task):
     usual: ClassVar[dict[str, Any]] = {"kind": "language_model"}
     unit: ClassVar[str] = "tokens"
     usage: ClassVar[str] = "generate {model} '...'"
+    scores: ClassVar[dict[str, Better]] = {
+        "loss": "lower",
+        "perplexity": "lower",
+        "nll_per_step": "lower",
+        "loss_per_character": "lower",
+    }
     public: ClassVar[tuple[str, ...]] = ("next_tokens", "score", "stream", "tokenizer")
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, model: nn.Module, device: torch.device) -> None:

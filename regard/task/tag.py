@@ -21,7 +21,7 @@ from regard.inspection.language import TextLook
 from regard.task._base import ExampleTask, Progress
 from regard.task._looking_at_text import look_at_tags
 from regard.task._one_or_many import one_or_many
-from regard.types import Validation
+from regard.types import Better, Validation
 
 __all__ = ["Tagger"]
 
@@ -68,6 +68,13 @@ class Tagger(ExampleTask):
     target: ClassVar[str] = "tags"
     unit: ClassVar[str] = "words"
     usage: ClassVar[str] = "tag {model} '...'"
+    scores: ClassVar[dict[str, Better]] = {
+        "f1": "higher",
+        "precision": "higher",
+        "recall": "higher",
+        "accuracy": "higher",
+        "loss": "lower",
+    }
     public: ClassVar[tuple[str, ...]] = ("names",)
 
     pair: Pair

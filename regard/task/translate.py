@@ -38,7 +38,7 @@ from regard.task._one_or_many import one_or_many
 from regard.task._splitting import sentences, split_long
 from regard.task._translation import Translation, TranslationOptions
 from regard.task._writing import longest_text, search
-from regard.types import BEGIN, END, Hypothesis, Memory, Validation, joined
+from regard.types import BEGIN, END, Better, Hypothesis, Memory, Validation, joined
 
 __all__ = ["Translator", "Translation"]
 
@@ -59,6 +59,7 @@ class Translator(Task):
     usual: ClassVar[dict[str, Any]] = {"kind": "seq2seq"}
     unit: ClassVar[str] = "tokens"
     usage: ClassVar[str] = "translate --model {model} '...'"
+    scores: ClassVar[dict[str, Better]] = {"bleu": "higher", "chrf": "higher", "loss": "lower"}
     public: ClassVar[tuple[str, ...]] = ("tokenizer",)
 
     @classmethod

@@ -23,10 +23,11 @@ from torch import nn
 from regard.assemble import build_model
 from regard.data.examples import Coded, ExampleBatches, collate
 from regard.errors import UserError
-from regard.training.distributed import Ranks, together
+from regard.training.distributed import together
 from regard.training.loop import Trainer
+from regard.training.ranks import Ranks
 from regard.types import BEGIN, END, Batch, LossSum, Validation
-from tests.training.toys import POISON, SETTINGS, VOCABULARY, Recorder, Toy, files
+from tests.training.toys import BETTER, POISON, SETTINGS, VOCABULARY, Recorder, Toy, files
 
 ROOT = Path(__file__).parents[2]
 TRANSFORMER = {"layers": 2, "heads": 2, "feed_forward": 24, "width": 16}
@@ -131,6 +132,7 @@ def run(scenario: Scenario, ranks: Ranks) -> Trainer:
         seed=7,
         model_files=files,
         validate=validate,
+        better=BETTER,
         report=told,
         ranks=ranks,
     )

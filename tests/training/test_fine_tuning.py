@@ -11,7 +11,7 @@ import pytest
 import regard
 from regard.config import Recipe, Training, apply_overrides, read_recipe
 from regard.training.defaults import warnings, with_defaults
-from regard.training.progress import Quiet
+from regard.training.listener import Quiet
 from regard.types import Batch, Validation
 
 PARTS = {"la vanne": "the valve", "le capot": "the hood", "la pompe": "the pump", "le joint": "the gasket"}

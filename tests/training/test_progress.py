@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from regard.training.progress import Log, Reporter, Validation, visible
+from regard.training.listener import Log
+from regard.training.progress import Reporter, visible
+from regard.types import Validation
 
 
 def a_run(report: Reporter, first: int = 1, last: int = 4) -> None:
