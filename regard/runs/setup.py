@@ -29,8 +29,8 @@ from regard.storage import read_folder, write_file
 from regard.task._base import Prepared
 from regard.training.defaults import warnings
 from regard.training.listener import Listener, Quiet
-from regard.training.loop import Trainer
 from regard.training.ranks import Ranks
+from regard.training.trainer import Trainer
 from regard.types import Validation
 
 MIN_STEPS_TO_COMPILE = 2000

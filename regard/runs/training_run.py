@@ -22,11 +22,11 @@ from regard.task._base import Prepared
 from regard.training.defaults import with_defaults
 from regard.training.distributed import together
 from regard.training.listener import Listener, Quiet
-from regard.training.loop import Trainer
 from regard.training.progress import Reporter
 from regard.training.ranks import Ranks
 from regard.training.resume_settings import refuse_fixed_changes
 from regard.training.step import learning_rate_schedule
+from regard.training.trainer import Trainer
 
 
 @dataclass

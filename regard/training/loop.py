@@ -1,177 +1,62 @@
-"""The training loop. It knows data as a stream of batches with a cursor.
+"""The training loop: at each step validate, save or stop if that is due, then take the next step.
 
-Several ranks (ranks.py) train as one: a step's batches are divided among them, and all they decide, they decide by sums
-over all ranks. So all have the same training state; rank 0 alone reads and writes the run's folder.
+It knows data as a stream of batches with a cursor, and nothing of files.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from torch import Tensor, nn
-
-from regard.device import mixed_precision
-from regard.errors import UserError
-from regard.storage import Folder, clean_leftovers, read_folder
-from regard.training.checkpoints import Checkpoints, Lock
-from regard.training.defaults import with_defaults
-from regard.training.final_model import write_final_model
 from regard.training.interruption import Interrupted, Interruption
-from regard.training.listener import Listener, Quiet
+from regard.training.listener import Listener
 from regard.training.ranks import Ranks
-from regard.training.saving import Saver
-from regard.training.state import TrainingState
 from regard.training.step import Step
-from regard.training.strategy import choose_strategy
 from regard.training.validation import Validator
-from regard.types import Batch, BatchStream, Better, Validation
+from regard.types import Batch, BatchStream
 
 if TYPE_CHECKING:
-    from regard.config import Training
+    from regard.training.saving import Saver
 
 
-@dataclass
-class Result:
-    """How a run ended."""
-
-    step: int
-    reason: str
-    """steps, minutes, patience or interrupted."""
-    best_step: int = 0
-    scores: dict[str, float] = field(default_factory=dict)
-    """Of the model that was written, where it was validated."""
-    model: Path | None = None
-    """The finished model's folder; None when interrupted."""
-
-    @property
-    def interrupted(self) -> bool:
-        return self.reason == "interrupted"
-
-
-class Trainer:
-    """Trains a model in a run's folder: checkpoints/ meanwhile, model/ at the end."""
+class Loop:
+    """Trains until the steps, the time or the patience is used up."""
 
     def __init__(
         self,
-        model: nn.Module,
+        step: Step,
+        validator: Validator,
+        saver: Saver,
         stream: BatchStream,
-        folder: Path,
-        settings: Training,
-        *,
-        seed: int,
-        model_files: Callable[[dict[str, Tensor]], dict[str, bytes]],
-        validate: Callable[[nn.Module], Validation] | None = None,
-        better: Mapping[str, Better] | None = None,
-        report: Listener | None = None,
-        ranks: Ranks | None = None,
-        fine_tuning: bool = False,
+        ranks: Ranks,
+        interruption: Interruption,
+        report: Listener,
+        fine_tuning: bool,
     ) -> None:
-        """`model_files` turns weights into the files of a model folder; it must keep them unrounded.
-
-        `better` says of each score that `validate` gives whether higher or lower is better.
-        With `fine_tuning` the model is also validated before the first step, and compared with the result.
-        All ranks make their trainer with the same arguments, except device and report.
-        """
-        self.settings = settings = with_defaults(settings)
-        self.folder, self.stream = Path(folder), stream
+        self.step, self.validator, self.saver, self.stream = step, validator, saver, stream
+        self.ranks, self.interruption, self.report = ranks, interruption, report
+        self.settings, self.state = step.settings, step.state
+        self.device = step.device
         self.fine_tuning = fine_tuning
-        self.accumulate = max(1, settings.accumulate)
-        self.report = report or Quiet()
-        self.ranks = ranks = ranks or Ranks()
-        self.device = ranks.device(settings.device)
-        ranks.connect(self.device)
-        precision = mixed_precision(settings.precision, self.device)
-        self.strategy = choose_strategy(model, settings, ranks, self.device, precision, stream)
-        self.placement = self.strategy.placement
-        stream.share(ranks.rank, ranks.size, self.accumulate)
-        self.interruption = Interruption(self.strategy.signal_echo)
-        self.state = TrainingState(seed, settings.batch_tokens, stream.cursor())
-        self.step = Step(self.strategy, settings, self.state, self.interruption, self.report, self._note)
-        self.validator = Validator(
-            validate, better or {}, settings, self.state, self.placement, ranks, self.interruption, self.report
-        )
-        self.checkpoints = Checkpoints(self.folder, settings.keep, settings.average, warn=self.report.note)
-        self.saver = Saver(self.checkpoints, model_files, self.placement, self.step, self.state, stream, ranks)
-        self._lock: Lock | None = None
 
-    @property
-    def model(self) -> nn.Module:
-        """The whole model; after `fit`, the one that was written."""
-        return self.placement.model
-
-    @property
-    def weights(self) -> dict[str, Tensor]:
-        return self.placement.whole
-
-    def use_cuda_graphs(self) -> None:
-        """From now on steps are captured and replayed as CUDA graphs, where the strategy can do that."""
-        self.strategy = self.step.strategy = self.strategy.with_cuda_graphs(self.report.note)
-
-    def resume(self) -> int:
-        """Continues from the newest valid checkpoint, or starts if nothing was saved yet. Returns the current step."""
-        with self._release_on_error():
-            folders: list[Folder] = []
-
-            def newest() -> tuple[str, int, bool] | None:
-                self._lock = self._lock or Lock(self.folder)
-                if found := self.checkpoints.newest_valid():
-                    folders.append(found[1])
-                return (found[0].path.name, found[0].step, found[0].regular) if found else None
-
-            found = self.ranks.first(newest)
-            if found is None:
-                self._note(f"{self.folder} holds no checkpoint yet: starting at step 0")
-                return 0
-            name, step, regular = found
-            self.saver.restore(folders[0] if folders else read_folder(self.checkpoints.folder / name))
-            self.saver.saved = step if regular else -1
-            self._note(f"going on from step {step}")
-            return self.state.step
-
-    def fit(self) -> Result:
-        """Trains until the steps, the time or the patience is used up, or a signal comes; leaves everything saved."""
-        with self._release_on_error(), self.interruption, contextlib.closing(self.report):
-            self.ranks.first(self._open)
-            self.saver.restore_random()
-            self.report.start(self.state.step, self.settings.steps)
-            try:
-                reason = self._run()
-                scores = self.ranks.first(
-                    lambda: write_final_model(self.folder / "model", self.saver, self.validator, self.report)
-                )
-                if scores is None:
-                    raise Interrupted
-                if line := self.validator.compared_with_start(scores):
-                    self._note(line)
-                return self._result(reason, scores, self.folder / "model")
-            except Interrupted:
-                if self.saver.saved != self.state.step:
-                    self.saver.save(interrupted=True)
-                self._note(f"interrupted and saved at step {self.state.step}; resume to go on")
-                return self._result("interrupted")
-            finally:
-                self._release()
-
-    def _run(self) -> str:
-        """Each turn does what is due at the current step, then takes the next one. Returns why training ended."""
-        state, settings = self.state, self.settings
+    def run(self) -> str:
+        """Each turn does what is due at the current step, then takes the next one. Returns why training ended:
+        steps, minutes or patience. Raises Interrupted when a signal asks to stop."""
+        state, settings, strategy = self.state, self.settings, self.step.strategy
         self.step.start()
-        self.placement.train()
+        strategy.placement.train()
         with contextlib.closing(iter(self.stream)) as stream:
             batches: list[Batch] = []
             if self.fine_tuning:
                 with self._not_training():
                     self.validator.score_start(self.step.average.weights)
             while True:
-                if self.strategy.should_stop(self.interruption.requested):
+                if strategy.should_stop(self.interruption.requested):
                     raise Interrupted
                 if settings.minutes:
-                    state.seconds = self.strategy.time_spent(self.step.elapsed(), state.seconds)
+                    state.seconds = strategy.time_spent(self.step.elapsed(), state.seconds)
                 ending, improved = self._ending(), False
                 if self.validator.due(bool(ending)):
                     with self._not_training():
@@ -189,7 +74,7 @@ class Trainer:
     def _draw(self, stream: Iterator[Batch]) -> list[Batch]:
         """This rank's batches of one step, being copied to the device."""
         drawn = []
-        for number in range(self.accumulate):
+        for number in range(self.settings.accumulate):
             batch = next(stream)
             if number % self.ranks.size == self.ranks.rank:
                 drawn.append(batch.pin().to(self.device) if self.device.type == "cuda" else batch.to(self.device))
@@ -205,38 +90,9 @@ class Trainer:
             return "patience"
         return ""
 
-    def _result(self, reason: str, scores: dict[str, float] | None = None, model: Path | None = None) -> Result:
-        return Result(self.state.step, reason, self.state.best_step, scores or self.state.best_scores, model)
-
     @contextlib.contextmanager
     def _not_training(self) -> Iterator[None]:
         """Its time does not count in the throughput that the log shows."""
         began = time.monotonic()
         yield
         self.step.exclude(time.monotonic() - began)
-
-    def _note(self, text: str) -> None:
-        """Reports once what happened to all ranks."""
-        if self.ranks.is_first:
-            self.report.note(text)
-
-    def _open(self) -> None:
-        """Locks the run's folder and removes what a killed run left half-written."""
-        self._lock = self._lock or Lock(self.folder)
-        if self.saver.random is None and self.checkpoints.all():
-            raise UserError(f"{self.folder} already holds a run; resume it or choose another folder")
-        clean_leftovers(self.folder)
-        clean_leftovers(self.checkpoints.folder)
-
-    def _release(self) -> None:
-        if self._lock:
-            self._lock.release()
-            self._lock = None
-
-    @contextlib.contextmanager
-    def _release_on_error(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            self._release()
-            raise

@@ -10,13 +10,15 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.errors import UserError
-from regard.storage import Folder
+
+if TYPE_CHECKING:
+    from regard.storage import Folder
 
 OPTIMIZER = "optimizer.safetensors"
 """The file of a checkpoint that holds optimizer and random states."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING
 
 from regard.errors import UserError
-from regard.storage import Folder
+
+if TYPE_CHECKING:
+    from regard.storage import Folder
 
 STATE = "training.json"
 

@@ -24,8 +24,9 @@ from regard.assemble import build_model
 from regard.data.examples import Coded, ExampleBatches, collate
 from regard.errors import UserError
 from regard.training.distributed import together
-from regard.training.loop import Trainer
+from regard.training.loop import Loop
 from regard.training.ranks import Ranks
+from regard.training.trainer import Trainer
 from regard.types import BEGIN, END, Batch, LossSum, Validation
 from tests.training.toys import BETTER, POISON, SETTINGS, VOCABULARY, Recorder, Toy, files
 
@@ -152,10 +153,10 @@ def alone(scenario: Scenario) -> Trainer:
 
 def fails(ranks: Ranks, how: str) -> None:
     """Injects an error into rank 1's third step; `stuck`: and rank 0 hears nothing for a long time."""
-    drawn = Trainer._draw
+    drawn = Loop._draw
     count = 0
 
-    def draw(self: Trainer, batches: Any) -> list[Batch]:
+    def draw(self: Loop, batches: Any) -> list[Batch]:
         nonlocal count
         count += 1
         if count == 3 and how == "stuck" and ranks.is_first:
@@ -169,7 +170,7 @@ def fails(ranks: Ranks, how: str) -> None:
         return drawn(self, batches)
 
     if ranks.rank == 1 or how == "stuck":
-        Trainer._draw = draw  # type: ignore[method-assign]
+        Loop._draw = draw  # type: ignore[method-assign]
 
 
 def launch(*arguments: str, ranks: int = 2, **options: Any) -> subprocess.Popen[str]:

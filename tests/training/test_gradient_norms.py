@@ -13,8 +13,8 @@ from torch import nn
 
 from regard.training.gradient_norms import by_layer, gradient_norms, layer_of
 from regard.training.listener import Log
-from regard.training.loop import Trainer
 from regard.training.progress import MAX_SAMPLE_CHARACTERS, Reporter
+from regard.training.trainer import Trainer
 from regard.types import Validation
 from tests.training.laws import Killed, trained
 from tests.training.toys import Recorder, Stream, Toy, maker

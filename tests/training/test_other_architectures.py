@@ -19,7 +19,7 @@ from regard.config import Training
 from regard.data.examples import Coded, ExampleBatches, collate
 from regard.storage import save_weights
 from regard.training.listener import Listener
-from regard.training.loop import Trainer
+from regard.training.trainer import Trainer
 from regard.types import BEGIN, END, Validation
 from tests.training.laws import MakeTrainer, resume_is_exact
 

@@ -19,8 +19,8 @@ from regard.errors import UserError
 from regard.storage import load_tensors, read_folder
 from regard.training.checkpoints import Checkpoints
 from regard.training.listener import Quiet
-from regard.training.loop import Trainer
 from regard.training.placement import named_weights
+from regard.training.trainer import Trainer
 from regard.types import Batch, LossSum, Validation
 from tests.training.laws import Killed, KilledAt, last, same_run, trained
 from tests.training.toys import (

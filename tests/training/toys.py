@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from regard.config import Training
 from regard.storage import save_weights
 from regard.training.listener import Listener, Log, Quiet
-from regard.training.loop import Trainer
+from regard.training.trainer import Trainer
 from regard.types import BEGIN, END, PAD, Batch, BatchStream, Better, LossSum, Validation
 
 VOCABULARY, WIDTH = 24, 16
@@ -206,7 +206,7 @@ def train_in_child(
 
 
 _PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload(["torch", "torch._dynamo", "safetensors.torch", "regard.training.loop"])
+_PROCESSES.set_forkserver_preload(["torch", "torch._dynamo", "safetensors.torch", "regard.training.trainer"])
 
 
 def child(target: Callable[..., None], *arguments: Any) -> Any:
