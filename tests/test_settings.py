@@ -136,6 +136,7 @@ def test_undeclared_keys_of_other_packages_are_checked_by_their_default(monkeypa
 FAMILIES = {"stem": part_settings.Stem, "encoder": part_settings.Encoder, "decoder": part_settings.Decoder}
 FAMILIES |= {"model": part_settings.Model, "data/format": part_settings.Format}
 FAMILIES |= {"layers/attention": part_settings.Attention, "layers/position": part_settings.Position}
+FAMILIES |= {"training/schedule": part_settings.Schedule}
 
 
 def parameters(family: str) -> dict[str, list[inspect.Parameter]]:
@@ -144,6 +145,7 @@ def parameters(family: str) -> dict[str, list[inspect.Parameter]]:
     for kind in registry.kinds(family):
         for name, parameter in registry.keywords(registry.factory(family, kind)).items():
             given = {"width", "memory_width"} if family.startswith("layers") else {*GIVEN, *PARTS, "label_smoothing"}
+            given |= {"learning_rate", "warmup", "steps"} if family == "training/schedule" else set()
             if name not in given or family == "data/format":
                 found.setdefault(name, []).append(parameter)
     return found
@@ -157,6 +159,7 @@ def test_every_keyword_of_a_constructor_is_declared_and_its_default_allowed(fami
         own |= {"preset", *PARTS} | {name for part in PARTS for name in declared(FAMILIES[part])}
     assert own == set(keys)
     where = {"data/format": "data.format", "layers/attention": "model.attention", "layers/position": "model.position"}
+    where["training/schedule"] = "training.schedule"
     for name, several in taken.items():
         for parameter in several:
             if parameter.default not in (inspect.Parameter.empty, None):
@@ -195,12 +198,6 @@ def test_every_key_of_tokenizers_and_inputs_is_declared():
 )
 def test_choices_are_those_of_the_code(path, known):
     assert set(KEYS[path].setting.choices) == set(known)
-
-
-def test_every_task_has_scores():
-    for kind in registry.kinds("task"):
-        scores = registry.factory("task", kind).scores
-        assert scores and set(scores.values()) <= {"higher", "lower"}, kind
 
 
 # What is made of them

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +25,6 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from regard.errors import UserError
-from regard.storage import Folder
 from regard.training.gradient_norms import gradient_norms
 from regard.training.placement import SHARD, Placement, copy_weights, named_weights
 from regard.training.rank_sums import SeveralRanks
@@ -33,6 +32,9 @@ from regard.training.ranks import Ranks
 from regard.training.sharded_checkpoint import read_optimizer_shards, require_support, write_shards
 from regard.training.strategy import Part, StepSums
 from regard.types import Batch, BatchStream, LossSum
+
+if TYPE_CHECKING:
+    from regard.storage import Folder
 
 
 class Sharded(SeveralRanks):

@@ -8,15 +8,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from regard.errors import UserError
 from regard.safetensors_header import read_header
-from regard.storage import Folder
 from regard.training.placement import MOMENTS, OPTIMIZER
+
+if TYPE_CHECKING:
+    from regard.storage import Folder
 
 
 def read_optimizer_shards(folder: Folder, like: Mapping[str, Tensor], alone: bool) -> dict[str, Tensor]:
