@@ -30,7 +30,7 @@ from regard.config import Data, Recipe, data_root
 from regard.data import tokenizer as tokenizers
 from regard.data.corpus.pair_languages import with_languages
 from regard.data.corpus.reading import split_column
-from regard.data.known import known as known_sets
+from regard.data.datasets import data_sets
 from regard.errors import UserError
 from regard.storage import read_folder
 from regard.task._writing import longest_text
@@ -167,7 +167,7 @@ def _refuse_missing_sets(data: Data) -> None:
     paths = [path for name in PATHS for path in getattr(data, name) if not Path(path).is_absolute()]
     lacking = [path.rpartition("#")[0] or path for path in paths]
     lacking = [path for path in lacking if not Path(_absolute(path, data.root)).exists()]
-    if wanted := [name for name in dict.fromkeys(path.split("/")[0] for path in lacking) if name in known_sets()]:
+    if wanted := [name for name in dict.fromkeys(path.split("/")[0] for path in lacking) if name in data_sets()]:
         into = "" if data.root == data_root() else f" --data {data.root}"
         commands = "; ".join(f"regard data get {name}{into}" for name in wanted)
         raise UserError(f"{_absolute(lacking[0], data.root)} does not exist; get the data with: {commands}")

@@ -24,6 +24,7 @@ from regard.config import Recipe, Training, to_toml
 from regard.device import mixed_precision
 from regard.errors import UserError
 from regard.layers.compiling import compile_layers, has_triton
+from regard.model._base import Model
 from regard.runs.resolution import PATHS, check_positions
 from regard.storage import read_folder, write_file
 from regard.task._base import Prepared
@@ -74,7 +75,7 @@ def make_trainer(
     )
     if compiles(settings, trainer.device, report):
         compile_layers(model)
-        if getattr(model, "recordable", False):
+        if isinstance(model, Model) and model.cuda_graphable:
             trainer.use_cuda_graphs()
     if resume:
         trainer.resume()

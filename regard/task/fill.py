@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import numpy as np
 import torch
@@ -15,14 +15,15 @@ from regard.data.codec import Pair
 from regard.data.examples import Coded
 from regard.data.format._base import Example
 from regard.data.input.text import PlainText, Text
-from regard.data.target.hidden import Hidden
+from regard.data.target.masked import Masked
 from regard.data.tokenizer._base import Tokenizer
 from regard.errors import UserError
-from regard.inspection.language import TextLook
 from regard.task._base import ExampleTask
-from regard.task._looking_at_text import look_at_blanks
 from regard.task._one_or_many import one_or_many
 from regard.types import END, UNKNOWN, Better, Validation
+
+if TYPE_CHECKING:
+    from regard.inspection.trace.text import TextLook
 
 __all__ = ["Filler"]
 
@@ -55,7 +56,7 @@ class Filler(ExampleTask):
     """A masked language model with its tokenizer. A blank is one token wide: a word, where there is a token for it."""
 
     usual: ClassVar[dict[str, Any]] = {"kind": "masked_language_model"}
-    target: ClassVar[str] = "hidden"
+    target: ClassVar[str] = "masked"
     unit: ClassVar[str] = "hidden tokens"
     usage: ClassVar[str] = "fill {model} 'one _ two'"
     scores: ClassVar[dict[str, Better]] = {"loss": "lower", "accuracy": "higher"}
@@ -91,6 +92,8 @@ class Filler(ExampleTask):
 
     def inspect(self, text: str, *, name: str = "") -> TextLook:
         """What the model did to fill the blanks of one text."""
+        from regard.inspection.record.text import look_at_blanks
+
         return look_at_blanks(self, PlainText().accept(text), name)
 
     def hidden(self, text: str) -> tuple[list[int], list[int]]:
@@ -177,7 +180,7 @@ class Filler(ExampleTask):
 
 def _hidden(pair: Pair, ids: np.ndarray) -> Coded:
     target = pair.target
-    assert isinstance(target, Hidden)
+    assert isinstance(target, Masked)
     return Coded(ids, *target.of(ids))
 
 

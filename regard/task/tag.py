@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import torch
 
@@ -14,14 +14,15 @@ from regard.data.examples import Coded
 from regard.data.format._base import Example
 from regard.data.input.text import PlainText, Text
 from regard.data.target.tags import Tags
-from regard.data.words import words_of
+from regard.data.word_spans import word_spans
 from regard.evaluation.entities import entities, entity_scores
 from regard.evaluation.labels import accuracy
-from regard.inspection.language import TextLook
 from regard.task._base import ExampleTask, Progress
-from regard.task._looking_at_text import look_at_tags
 from regard.task._one_or_many import one_or_many
 from regard.types import Better, Validation
+
+if TYPE_CHECKING:
+    from regard.inspection.trace.text import TextLook
 
 __all__ = ["Tagger"]
 
@@ -101,6 +102,8 @@ class Tagger(ExampleTask):
 
     def inspect(self, text: str, *, name: str = "") -> TextLook:
         """What the model did to tag one text."""
+        from regard.inspection.record.text import look_at_tags
+
         return look_at_tags(self, PlainText().accept(text), name)
 
     def judge(self, valid: Sequence[Example]) -> Validation:
@@ -140,7 +143,7 @@ class Tagger(ExampleTask):
                 pieces.append(words[part])
         found: dict[int, Found] = {}
         for indexes, source, mask in self.batches(pieces, progress):
-            places = [reader.places(pieces[i]) for i in indexes]
+            places = [reader.word_positions(pieces[i]) for i in indexes]
             wanted = torch.zeros_like(mask, device="cpu")
             for row, where in enumerate(places):
                 wanted[row, where] = True
@@ -161,7 +164,7 @@ class Tagger(ExampleTask):
         between = reader.tokenizer.between
         if isinstance(raw, str):
             if between:
-                places = words_of(raw)
+                places = word_spans(raw)
             else:
                 reader.tokenizer.encode(raw)  # a letter that is not allowed is refused with its place in the whole
                 places = [(i, i + 1) for i, letter in enumerate(raw) if not letter.isspace()]
