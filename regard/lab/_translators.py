@@ -21,7 +21,7 @@ from regard.config import Data, Decoding, Recipe, Training, to_toml
 from regard.errors import UserError
 from regard.lab._experiment import Setting
 from regard.runs import train
-from regard.training.progress import Quiet
+from regard.training.listener import Quiet
 
 if TYPE_CHECKING:
     from regard.task.translate import Translator

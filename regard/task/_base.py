@@ -25,7 +25,7 @@ from regard.data.input._checks import check_keys, check_kind
 from regard.data.splitting import Parts, check_parts, read_parts
 from regard.data.target._base import check_target
 from regard.data.tokenizer import settled as settled_tokenizer
-from regard.types import Batch, BatchStream, Validation
+from regard.types import Batch, BatchStream, Better, Validation
 
 Note = Callable[[str], None]
 Progress = Callable[[int], None]
@@ -51,6 +51,9 @@ class Task(ABC):
     """What a loss is averaged over, as people call it."""
     usage: ClassVar[str] = ""
     """How the command is written after `regard`, `{model}` standing for the model."""
+    scores: ClassVar[dict[str, Better]] = {}
+    """Every score that `judge` may give, and whether higher or lower is better. Some depend on the data:
+    `nll_per_step` is of music, `percent` of series that are never 0. `training.metric` may name any of them."""
     public: ClassVar[tuple[str, ...]] = ()
     """What tab completion offers beside the method that is named as the task is, and PUBLIC."""
 

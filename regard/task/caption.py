@@ -10,7 +10,7 @@ from regard.data.input._accepted import PictureLike
 from regard.data.target.text import references
 from regard.evaluation.writing import bleu4
 from regard.task._writing import Writer, WritingOptions, Written
-from regard.types import Validation
+from regard.types import Better, Validation
 
 __all__ = ["Captioner"]
 
@@ -20,6 +20,7 @@ class Captioner(Writer):
 
     usual: ClassVar[dict[str, Any]] = {**Writer.usual, "stem": "grid"}
     usage: ClassVar[str] = "caption {model} photo.jpg"
+    scores: ClassVar[dict[str, Better]] = {"bleu4": "higher", "loss": "lower"}
 
     @overload
     def caption(self, pictures: PictureLike, **options: Unpack[WritingOptions]) -> Written: ...  # type: ignore[overload-overlap]

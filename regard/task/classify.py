@@ -18,7 +18,7 @@ from regard.errors import UserError
 from regard.evaluation.labels import accuracy, macro_f1
 from regard.task._base import ExampleTask, Progress
 from regard.task._one_or_many import one_or_many
-from regard.types import Validation
+from regard.types import Better, Validation
 
 if TYPE_CHECKING:
     from regard.inspection.trace.base import Shown
@@ -45,6 +45,7 @@ class Classifier(ExampleTask):
     usual: ClassVar[dict[str, Any]] = {"kind": "classifier"}
     target: ClassVar[str] = "label"
     usage: ClassVar[str] = "classify {model} '...'"
+    scores: ClassVar[dict[str, Better]] = {"accuracy": "higher", "f1": "higher", "loss": "lower"}
     public: ClassVar[tuple[str, ...]] = ("labels",)
 
     pair: Pair

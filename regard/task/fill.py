@@ -20,7 +20,7 @@ from regard.data.tokenizer._base import Tokenizer
 from regard.errors import UserError
 from regard.task._base import ExampleTask
 from regard.task._one_or_many import one_or_many
-from regard.types import END, UNKNOWN, Validation
+from regard.types import END, UNKNOWN, Better, Validation
 
 if TYPE_CHECKING:
     from regard.inspection.trace.text import TextLook
@@ -59,6 +59,7 @@ class Filler(ExampleTask):
     target: ClassVar[str] = "masked"
     unit: ClassVar[str] = "hidden tokens"
     usage: ClassVar[str] = "fill {model} 'one _ two'"
+    scores: ClassVar[dict[str, Better]] = {"loss": "lower", "accuracy": "higher"}
     public: ClassVar[tuple[str, ...]] = ("tokenizer",)
 
     pair: Pair

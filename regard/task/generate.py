@@ -39,7 +39,7 @@ from regard.task._base import Note, Prepared, Task
 from regard.task._generated import Generated, Next, Piece, SamplingOptions, Score, perplexity
 from regard.task._one_or_many import one_or_many
 from regard.task._writing import longest_text
-from regard.types import BEGIN, END, PAD, UNKNOWN, Validation, empty_memory
+from regard.types import BEGIN, END, PAD, UNKNOWN, Better, Validation, empty_memory
 
 if TYPE_CHECKING:
     from regard.inspection.trace.text import LanguageLook
@@ -58,6 +58,12 @@ class Generator(Task):
     usual: ClassVar[dict[str, Any]] = {"kind": "language_model"}
     unit: ClassVar[str] = "tokens"
     usage: ClassVar[str] = "generate {model} '...'"
+    scores: ClassVar[dict[str, Better]] = {
+        "loss": "lower",
+        "perplexity": "lower",
+        "nll_per_step": "lower",
+        "loss_per_character": "lower",
+    }
     public: ClassVar[tuple[str, ...]] = ("next_tokens", "score", "stream", "tokenizer")
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, model: nn.Module, device: torch.device) -> None:

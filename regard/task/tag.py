@@ -19,7 +19,7 @@ from regard.evaluation.entities import entities, entity_scores
 from regard.evaluation.labels import accuracy
 from regard.task._base import ExampleTask, Progress
 from regard.task._one_or_many import one_or_many
-from regard.types import Validation
+from regard.types import Better, Validation
 
 if TYPE_CHECKING:
     from regard.inspection.trace.text import TextLook
@@ -69,6 +69,13 @@ class Tagger(ExampleTask):
     target: ClassVar[str] = "tags"
     unit: ClassVar[str] = "words"
     usage: ClassVar[str] = "tag {model} '...'"
+    scores: ClassVar[dict[str, Better]] = {
+        "f1": "higher",
+        "precision": "higher",
+        "recall": "higher",
+        "accuracy": "higher",
+        "loss": "lower",
+    }
     public: ClassVar[tuple[str, ...]] = ("names",)
 
     pair: Pair

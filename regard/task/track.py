@@ -14,7 +14,7 @@ from regard.data.input._accepted import ClipLike
 from regard.data.input._base import Raw
 from regard.task._base import ExampleTask, Progress
 from regard.task._one_or_many import one_or_many
-from regard.types import Validation
+from regard.types import Better, Validation
 
 __all__ = ["Tracker"]
 
@@ -35,6 +35,7 @@ class Tracker(ExampleTask):
     target: ClassVar[str] = "coordinates"
     unit: ClassVar[str] = "frames"
     usage: ClassVar[str] = "track {model} clip.gif"
+    scores: ClassVar[dict[str, Better]] = {"error": "lower", "copy_error": "lower", "loss": "lower"}
 
     @overload
     def track(self, clips: ClipLike, progress: Progress | None = None) -> Track: ...  # type: ignore[overload-overlap]

@@ -36,7 +36,7 @@ from regard.task._one_or_many import one_or_many
 from regard.task._splitting import sentences, split_long
 from regard.task._translation import Translation, TranslationOptions
 from regard.task._writing import longest_text, search
-from regard.types import BEGIN, END, Hypothesis, Memory, Validation, concatenate
+from regard.types import BEGIN, END, Better, Hypothesis, Memory, Validation, concatenate
 from regard.word_alignment import average, links, word_matrix
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class Translator(Task):
     usual: ClassVar[dict[str, Any]] = {"kind": "seq2seq"}
     unit: ClassVar[str] = "tokens"
     usage: ClassVar[str] = "translate --model {model} '...'"
+    scores: ClassVar[dict[str, Better]] = {"bleu": "higher", "chrf": "higher", "loss": "lower"}
     public: ClassVar[tuple[str, ...]] = ("tokenizer",)
 
     @classmethod
