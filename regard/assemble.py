@@ -94,6 +94,8 @@ def resolve_model(tree: dict[str, Any]) -> dict[str, Any]:
         resolved[name] = stated.get(name, own[name].default)
         _check_values({name: resolved[name]}, own, "model")
         taken.add(name)
+    for part in PARTS.keys() & stated.keys():
+        raise UserError(f"model.{part}: a model of the kind {kind} has no {part}; leave it out")
     _refuse_unknown(stated, {*taken, *PARTS, "preset", "kind"}, "model")
     _check_fit(resolved)
     return resolved

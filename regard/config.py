@@ -1,249 +1,32 @@
-"""Recipes: what to train and how, as data. TOML in, dotted overrides on top, typed sections out.
+"""Recipes as TOML files: reading, command-line overrides, checks, writing.
 
-A recipe is short: it names only what differs from the defaults below. What is saved beside a model is complete.
-Every key is declared once, with type, range and description: here, and for the free tables (`model`, `tokenizer`,
-`input`, `data.format`) in part_settings.py. Which of those keys a part takes, its constructor says (assemble.py).
-Nothing in a recipe is ever imported or run.
+A recipe is short: it names only what differs from the defaults (recipe.py). What is saved beside a model is complete.
+Which keys of a free table a part takes, its constructor says (assemble.py). Nothing in a recipe is imported or run.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
+import difflib
 import math
-import os
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from regard import part_settings
 from regard.errors import UserError, suggestion
 from regard.part_settings import PRESETS as PRESETS
+from regard.recipe import Data as Data
+from regard.recipe import Decoding as Decoding
+from regard.recipe import Recipe as Recipe
+from regard.recipe import Training as Training
+from regard.recipe import data_root as data_root
 from regard.regular_files import read_regular
-from regard.setting import ALIASES, Key, Setting, all_keys, check, declared, shown
+from regard.setting import ALIASES, Key, all_keys, check, declared, shown
 from regard.toml_text import toml_text
 
-
-def data_root() -> str:
-    """The folder of data sets: REGARD_DATA, or `data`."""
-    return os.environ.get("REGARD_DATA") or "data"
-
-
-@dataclass
-class Data:
-    """Where the data are. A file may end in .gz, .xz or .zst; `pairs.tsv#2` means the second column of a .tsv.
-
-    Translation reads pairs of lines from `source` and `target`. All other tasks read examples from `train`, `valid` and
-    `test`, by `format`.
-    """
-
-    root: Annotated[str, Setting("Folder that relative paths start at; the default is $REGARD_DATA, else data.")] = (
-        field(default_factory=data_root)
-    )
-    source: Annotated[list[str], Setting("Text to translate from, one sentence per line.")] = field(
-        default_factory=list
-    )
-    target: Annotated[list[str], Setting("Its translation, line by line.")] = field(default_factory=list)
-    valid_source: Annotated[list[str], Setting("Text to validate on; empty: some pairs are held out.")] = field(
-        default_factory=list
-    )
-    valid_target: Annotated[list[str], Setting("Translation of valid_source.")] = field(default_factory=list)
-    format: Annotated[
-        dict[str, Any], Setting("What reads the examples: its kind and its keys.", keys=part_settings.Format)
-    ] = field(default_factory=dict)
-    train: Annotated[list[str], Setting("Files of training examples.")] = field(default_factory=list)
-    valid: Annotated[list[str], Setting("Files of validation examples; empty: some of train are held out.")] = field(
-        default_factory=list
-    )
-    test: Annotated[list[str], Setting("Files of test examples.")] = field(default_factory=list)
-    folds: Annotated[int, Setting("Cross-validation: number of folds; 0: off.", ge=0, le=10_000)] = 0
-    fold: Annotated[int, Setting("The fold that is tested on, counted from 0.", ge=0, lt=10_000)] = 0
-    hold_out: Annotated[
-        list[str], Setting("Which of source the held-out pairs are taken from; empty: all of them.")
-    ] = field(default_factory=list)
-    hold_out_valid: Annotated[
-        int,
-        Setting(
-            "Pairs or examples held out for validation, besides the valid files; -1: 1,000 (of examples a tenth at "
-            "most) if no such files are named, else none.",
-            ge=-1,
-        ),
-    ] = -1
-    hold_out_test: Annotated[
-        int, Setting("Pairs held out into RUN/held_out/test.source and test.target, never trained on.", ge=0)
-    ] = 0
-    valid_limit: Annotated[int, Setting("Validation scores at most this many pairs, spread evenly.", ge=1)] = 2000
-    max_length: Annotated[
-        int,
-        Setting(
-            "Longer pairs (in tokens) are dropped from training; when translating, longer sentences are split.",
-            ge=1,
-            le=1 << 17,
-        ),
-    ] = 128
-    max_ratio: Annotated[
-        float,
-        Setting("Pairs whose token counts differ by more than this factor are dropped (5 tokens of grace).", ge=1),
-    ] = 4.0
-    drop_duplicates: Annotated[bool, Setting("Drop repeated pairs.")] = True
-    drop_identical: Annotated[bool, Setting("Drop pairs with the same text (of more than 3 words) on both sides.")] = (
-        True
-    )
-    drop_wrong_script: Annotated[
-        bool, Setting("Drop pairs with a side mostly in another script than that side's usual one.")
-    ] = True
-    plain_source: Annotated[
-        bool, Setting("Typographic apostrophes of the source become ASCII, in training and in use.")
-    ] = True
-    part: Annotated[
-        int,
-        Setting(
-            "Lines tokenised at a time. A corpus of more than 16 parts is trained on while it is read: its first 2 "
-            "parts give held-out pairs and tokenizer.",
-            ge=1,
-        ),
-    ] = 131072
-    window: Annotated[int, Setting("Pairs shuffled together and sorted by length into batches.", ge=1)] = 262144
-    workers: Annotated[
-        int,
-        Setting("Threads that prepare batches ahead, in unchanged order; 0: the training thread does.", ge=0, le=256),
-    ] = 1
-
-
-@dataclass
-class Training:
-    """How long, how fast and on what to train."""
-
-    steps: Annotated[int, Setting("Optimizer steps.", ge=1)] = 20000
-    minutes: Annotated[
-        float, Setting("Stop after this time even if steps are left; the schedule follows it; 0: no limit.", ge=0)
-    ] = 0.0
-    batch_tokens: Annotated[
-        int, Setting("A batch holds as many pairs as fit this many padded tokens on either side.", ge=1, le=1 << 24)
-    ] = 4096
-    batch_examples: Annotated[
-        int, Setting("Examples per batch, for inputs not made of tokens; 0: batch_tokens decides.", ge=0, le=1 << 20)
-    ] = 0
-    accumulate: Annotated[
-        int,
-        Setting("Batches whose gradients make one step, of all processes together; at least one each.", ge=1, le=10**6),
-    ] = 1
-    shard: Annotated[
-        bool, Setting("With several processes (torchrun): each keeps a share of weights, gradients and optimizer.")
-    ] = False
-    learning_rate: Annotated[
-        float, Setting("Peak learning rate; 0: automatic, 0.001, or 0.0001 for fine-tuning.", ge=0, le=10)
-    ] = 0.0
-    schedule: Annotated[
-        part_settings.Spec,
-        Setting(
-            "Learning rate schedule: its kind, or a table.", family="training/schedule", keys=part_settings.Schedule
-        ),
-    ] = "inverse_square_root"
-    warmup: Annotated[
-        int,
-        Setting(
-            "Steps over which the learning rate rises to its peak; -1: automatic, a tenth of the steps, at most 1,000, "
-            "or 100 for fine-tuning.",
-            ge=-1,
-        ),
-    ] = -1
-    beta1: Annotated[float, Setting("Adam's decay of the mean of gradients.", ge=0, lt=1)] = 0.9
-    beta2: Annotated[float, Setting("Adam's decay of the mean of squared gradients.", ge=0, lt=1)] = 0.98
-    epsilon: Annotated[float, Setting("Added to Adam's denominator.", ge=0, le=1)] = 1e-9
-    weight_decay: Annotated[float, Setting("Decoupled weight decay (AdamW).", ge=0, le=100)] = 0.0
-    clip: Annotated[float, Setting("Gradient norm above which gradients are scaled down; 0: off.", ge=0)] = 1.0
-    label_smoothing: Annotated[
-        float, Setting("Share of the target probability spread over all labels or tokens.", ge=0, lt=1)
-    ] = 0.1
-    precision: Annotated[
-        str,
-        Setting("Arithmetic; auto: bfloat16 where the GPU has it.", choices=("auto", "float32", "bfloat16")),
-    ] = "auto"
-    compile: Annotated[
-        str,
-        Setting("Compile layers; auto: on a CUDA GPU from 2,000 steps on.", choices=("auto", "always", "never")),
-    ] = "auto"
-    ema: Annotated[
-        float,
-        Setting("Decay of a moving average of the weights, for validation and final model; 0: off.", ge=0, lt=1),
-    ] = 0.0
-    average: Annotated[
-        int, Setting("Checkpoints averaged into the final model: the best and those before it; 1: off.", ge=1, le=1000)
-    ] = 5
-    validate_every: Annotated[int, Setting("Steps between validations; 0: only at the end.", ge=0)] = 1000
-    save_every: Annotated[int, Setting("Steps between checkpoints; 0: only at the end.", ge=0)] = 1000
-    log_every: Annotated[int, Setting("Steps between lines of the log; 0: never.", ge=0)] = 50
-    keep: Annotated[int, Setting("Checkpoints kept, besides the best.", ge=1)] = 5
-    metric: Annotated[
-        str, Setting("Score that the best checkpoint is chosen by; empty: the first one validation gives.")
-    ] = ""
-    patience: Annotated[int, Setting("Stop after this many validations without improvement; 0: never.", ge=0)] = 0
-    bad_steps: Annotated[
-        int, Setting("Steps with a non-finite loss are skipped; this many in a row stop the run.", ge=1)
-    ] = 10
-    device: Annotated[str, Setting("auto, cpu, cuda, cuda:1 or mps.")] = "auto"
-    samples: Annotated[int, Setting("Outputs shown at each validation.", ge=0, le=1000)] = 3
-    start_from: Annotated[
-        str,
-        Setting(
-            "Model or run to fine-tune: its weights and tokenizer are taken over; from a model for another task only "
-            "stem and encoder."
-        ),
-    ] = ""
-
-
-@dataclass
-class Decoding:
-    """How a trained model is used unless the caller says otherwise."""
-
-    beam: Annotated[int, Setting("Hypotheses kept in beam search; 1: greedy.", ge=1, le=1000)] = 4
-    length_penalty: Annotated[
-        float,
-        Setting(
-            "Exponent of ((5 + length) / 6) that a log-probability is divided by; less makes outputs shorter.",
-            ge=0,
-            le=10,
-        ),
-    ] = 1.0
-    max_length: Annotated[int, Setting("Longest output in tokens.", ge=1, le=10_000)] = 256
-    length_factor: Annotated[
-        float, Setting("An output has at most length_factor * source tokens + length_extra tokens.", ge=0, le=1000)
-    ] = 2.0
-    length_extra: Annotated[int, Setting("See length_factor.", ge=0, le=10_000)] = 20
-    batch_tokens: Annotated[int, Setting("Tokens that are decoded together.", ge=1, le=1 << 18)] = 4096
-
-
-@dataclass
-class Recipe:
-    task: Annotated[str, Setting("What the model is for.", family="task")] = "translate"
-    name: Annotated[str, Setting("Name of the run: runs/NAME.")] = ""
-    seed: Annotated[int, Setting("Seed of everything random.", ge=0)] = 1
-    source_language: Annotated[str, Setting("Code of the language translated from, such as fr.")] = ""
-    target_language: Annotated[str, Setting("Code of the language translated to, such as en.")] = ""
-    data: Annotated[Data, Setting("Where the data are.")] = field(default_factory=Data)
-    tokenizer: Annotated[dict[str, Any], Setting("Tokenizer: its kind and its keys.", keys=part_settings.Tokenizer)] = (
-        field(default_factory=lambda: {"kind": "subword"})
-    )
-    input: Annotated[dict[str, Any], Setting("How an input that is not text is read.", keys=part_settings.Input)] = (
-        field(default_factory=dict)
-    )
-    model: Annotated[dict[str, Any], Setting("The model and its parts.", keys=part_settings.Model)] = field(
-        default_factory=dict
-    )
-    training: Annotated[Training, Setting("How to train.")] = field(default_factory=Training)
-    decoding: Annotated[Decoding, Setting("How the trained model is used.")] = field(default_factory=Decoding)
-    tiny: Annotated[
-        dict[str, Any],
-        Setting(
-            "What changes in a form of seconds on data the package makes itself: any keys of the other sections, and "
-            "`beats`, scores that it must do better than to have learnt anything."
-        ),
-    ] = field(default_factory=dict)
-
-
+KINDS = {("tokenizer", "kind"), ("data", "format", "kind")}
 LONGEST_TEXT = 1 << 17
 MOST_DOTS = 100
 """A recipe is a page of text with a few dots a line; more would only keep the TOML reader busy, whose time for a key
@@ -277,7 +60,8 @@ def _shipped(path: Path) -> Path:
     if path.parent == Path(".") and path.name.removesuffix(".toml") in shipped:
         return shipped[path.name.removesuffix(".toml")]
     beside = [str(other) for other in path.parent.glob("*.toml")] if path.parent.is_dir() else []
-    raise UserError(f"no recipe '{path}'{suggestion(str(path), {*shipped, *beside})}")
+    near = difflib.get_close_matches(str(path), [*shipped, *beside], n=1)
+    raise UserError(f"no recipe '{path}'; " + (f"did you mean '{near[0]}'?" if near else "`regard recipes` lists them"))
 
 
 def recipe_from_toml(text: str, where: str = "recipe") -> Recipe:
@@ -304,15 +88,19 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def recipe_from_dict(tree: Mapping[str, Any]) -> Recipe:
-    """A recipe from plain values; keys that do not exist and values of a wrong type are refused."""
-    return _section(Recipe, tree, "")
+    """A recipe from plain values; refuses unknown keys and values of a wrong type."""
+    recipe: Recipe = _section(Recipe, tree, "")
+    _section(Recipe, {name: value for name, value in recipe.tiny.items() if name != "beats"}, "tiny")  # checked alike
+    return recipe
 
 
 def apply_overrides(recipe: Recipe, overrides: Iterable[str]) -> Recipe:
-    """A new recipe in which `key.key=value` settings have the last word. Values are TOML, or else plain text."""
+    """A new recipe with `key.key=value` settings applied. Values are TOML, or else plain text.
+
+    Another kind of tokenizer or data format replaces the whole table.
+    """
     tree = _plain(recipe)
-    for text in overrides:
-        keys, value = _setting(text)
+    for keys, value in sorted(map(_setting, overrides), key=lambda setting: tuple(setting[0]) not in KINDS):
         node: Any = tree
         for depth, key in enumerate(keys[:-1], start=1):
             path = ".".join(keys[:depth])
@@ -320,6 +108,8 @@ def apply_overrides(recipe: Recipe, overrides: Iterable[str]) -> Recipe:
             node = node[key]
             if not isinstance(node, dict):
                 raise UserError(f"{'.'.join(keys)}: '{path}' is a value and has no keys")
+        if tuple(keys) in KINDS and node.get("kind") != value:
+            node.clear()  # another kind takes none of the keys of the first
         node[keys[-1]] = value
     return recipe_from_dict(tree)
 

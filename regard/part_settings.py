@@ -45,7 +45,7 @@ class Schedule(TypedDict, total=False):
 
 
 Width = Annotated[int, Setting("Width of the vectors.", ge=1, le=MOST)]
-Layers = Annotated[int, Setting("Number of layers.", ge=1, le=MOST)]
+Layers = Annotated[int, Setting("Number of layers.", ge=1, le=1000)]
 Heads = Annotated[int, Setting("Attention heads; they must divide the width.", ge=1, le=MOST)]
 FeedForward = Annotated[int, Setting("Width of the hidden layer of feed-forward blocks.", ge=1, le=MOST)]
 Dropout = Annotated[float, Setting("Share of activations set to zero in training.", ge=0, lt=1)]
@@ -163,7 +163,7 @@ class Model(Stem, Encoder, Decoder, total=False):  # type: ignore[misc]  # a par
 class Tokenizer(TypedDict, total=False):
     kind: Annotated[str, Setting("Kind of tokenizer.", family="data/tokenizer")]
     path: Annotated[str, Setting("Folder of a model whose tokenizer is taken as it is.")]
-    size: Annotated[int, Setting("Most entries of the vocabulary.", ge=1, le=MOST)]
+    size: Annotated[int, Setting("Most entries of the vocabulary.", ge=8, le=MOST)]
     min_count: Annotated[int, Setting("How often an entry must occur in the training text.", ge=1, le=MOST)]
     sampling: Annotated[float, Setting("Subword sampling in training: the exponent alpha; 0: off.", ge=0, le=100)]
     coverage: Annotated[float, Setting("Share of characters that get a piece of their own.", gt=0, le=1)]

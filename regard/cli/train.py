@@ -153,9 +153,18 @@ def _cross_validate(recipe: Recipe, folds: int, output: Path | None, quiet: bool
 
 
 def recipe_and_overrides(arguments: list[str]) -> tuple[str | None, list[str]]:
-    """What has an `=` (and is no file) is a setting, what has none is the recipe; there can be only one."""
+    """Arguments with `=` that are not files are settings; of the others there can be one, the recipe."""
+    from regard.recipe import Recipe
+    from regard.setting import all_keys
+
     settings = [text for text in arguments if "=" in text and not Path(text).is_file()]
     recipes = [text for text in arguments if text not in settings]
+    for text in recipes:
+        if not Path(text).exists() and any(text == path for path, _ in all_keys(Recipe)):
+            raise UserError(f"{text}: is a setting without a value; write {text}=VALUE")
+    for text in settings:
+        if text.startswith("tiny."):
+            raise UserError(f"{text}: [tiny] is a section of recipe files; write --tiny {text.removeprefix('tiny.')}")
     if len(recipes) > 1:
         raise UserError(f"one recipe at a time, not {' and '.join(recipes)}; settings are written key=value")
     return (recipes[0] if recipes else None), settings

@@ -59,7 +59,9 @@ def read_parts(data: Data) -> Parts:
 def check_parts(data: Data) -> None:
     """Refuses a format or files that are not there, without reading anything."""
     check_folds(data)
-    make_format(data)
+    format = make_format(data)
+    if not data.train and format.sample() is not None:
+        raise UserError(f"data.train: name the files to train on; {data.format['kind']} reads files")
     _files([*data.train, *data.valid, *data.test])
 
 
@@ -75,8 +77,8 @@ def make_format(data: Data) -> Format:
     options = dict(data.format)
     kind = options.pop("kind", "")
     if not kind:
-        kinds = ", ".join(registry.kinds("data/format"))
-        raise UserError(f"data.format: say of which kind the files are ({kinds})")
+        kinds = ", ".join(kind for kind in registry.kinds("data/format") if not kind.startswith("made_"))
+        raise UserError(f"data.format.kind: say which format the files have: {kinds}")
     known = registry.keywords(registry.factory("data/format", kind, "data.format.kind"))
     keys = declared(part_settings.Format)
     loose = {name: value for name, value in options.items() if name not in keys or len(keys[name].types) > 1}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -12,6 +12,9 @@ from regard.types import Batch, LossSum
 
 class Model(nn.Module, ABC):
     """Parts assembled into something that is trained by `loss`."""
+
+    tasks: ClassVar[tuple[str, ...]] = ()
+    """The tasks that can use it, by name; empty: any."""
 
     @property
     def cuda_graphable(self) -> bool:

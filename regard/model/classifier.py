@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -17,6 +19,8 @@ __all__ = ["Classifier"]
 
 class Classifier(Model):
     """p(label | input) = softmax(W pool(states) + b)."""
+
+    tasks: ClassVar[tuple[str, ...]] = ("classify",)
 
     def __init__(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
@@ -17,6 +19,8 @@ __all__ = ["CrfTagger"]
 
 class CrfTagger(Model):
     """p(all tags | input) is a linear chain over W h_t + b (Huang, Xu and Yu 2015; Lample et al. 2016)."""
+
+    tasks: ClassVar[tuple[str, ...]] = ("tag",)
 
     def __init__(self, stem: Stem, encoder: Encoder, labels: int, head_dropout: float = 0.1):
         super().__init__()

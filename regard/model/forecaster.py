@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -29,6 +29,8 @@ class Forecaster(Model):
     2023), or the mean and divides by the standard deviation (RevIN, Kim et al. 2022, without the learned scale).
     `apart` sends each column through the same network alone (channel independence, Nie et al. 2023).
     """
+
+    tasks: ClassVar[tuple[str, ...]] = ("forecast",)
 
     def __init__(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -15,6 +17,8 @@ __all__ = ["LanguageModel"]
 
 class LanguageModel(Model):
     """p(text) = product over t of p(y_t | y_1 .. y_{t-1})."""
+
+    tasks: ClassVar[tuple[str, ...]] = ("generate",)
 
     def __init__(self, decoder: Decoder, label_smoothing: float = 0.0):
         super().__init__()

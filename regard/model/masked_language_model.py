@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -28,6 +30,8 @@ class MaskedLanguageModel(Model):
     inference has no masks. In validation all chosen tokens are masked, and the choice depends on the text alone, so
     that losses are comparable.
     """
+
+    tasks: ClassVar[tuple[str, ...]] = ("fill",)
 
     def __init__(self, stem: Stem, encoder: Encoder, label_smoothing: float = 0.0):
         super().__init__()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
@@ -21,6 +23,8 @@ __all__ = ["Seq2Seq"]
 
 class Seq2Seq(Model):
     """p(target | source). With `share`, source and target have one vocabulary and one embedding table."""
+
+    tasks: ClassVar[tuple[str, ...]] = ("translate", "caption", "transcribe")
 
     def __init__(
         self, stem: Stem, encoder: Encoder, decoder: Decoder, share: bool = True, label_smoothing: float = 0.0

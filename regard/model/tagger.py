@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -16,6 +18,8 @@ __all__ = ["Tagger"]
 
 class Tagger(Model):
     """p(tag_t | input) = softmax(W h_t + b), each position by itself. The stem must return one vector per position."""
+
+    tasks: ClassVar[tuple[str, ...]] = ("tag",)
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Shaped
@@ -27,6 +28,8 @@ class Tracker(Model):
     p(y) ~ exp(-2 |y - point| / spread) / spread^2, under which |y - point| is `spread` on average. It falls with the
     distance and not its square: otherwise the few frames in which the object is hidden outweigh all others.
     """
+
+    tasks: ClassVar[tuple[str, ...]] = ("track",)
 
     def __init__(self, stem: Stem, encoder: Encoder, head_dropout: float = 0.0):
         super().__init__()

@@ -55,8 +55,6 @@ def _known_codec(recipe: Recipe, place: Path, resume: bool) -> tuple[Mapping[str
         return files, old.task == recipe.task
     if path:
         files = {file.name: read_small(file) for file in sorted(Path(path).glob("tokenizer*"))}
-        if not files:
-            raise UserError(f"tokenizer.path: no tokenizer in {path}; give the folder of a model")
         return files, False
     return {}, False
 

@@ -32,6 +32,7 @@ from regard.data.corpus.pair_languages import with_languages
 from regard.data.corpus.reading import split_column
 from regard.data.datasets import data_sets
 from regard.errors import UserError
+from regard.runs.checks import check_data, check_model, check_tokenizer
 from regard.storage import read_folder
 from regard.task._writing import longest_text
 from regard.training.defaults import with_defaults
@@ -55,6 +56,9 @@ def resolve(
     for name, files in (("source", source), ("target", target)):
         if files is not None:
             setattr(data, name, [str(Path(path).absolute()) for path in file_names(files)])
+    check_data(replace(recipe, data=data))
+    check_tokenizer(recipe)
+    check_model(replace(recipe, model={**task.usual, **recipe.model}))
     _refuse_missing_sets(recipe.data)
     recipe = with_absolute_paths(replace(recipe, data=data, model={**task.usual, **recipe.model}))
     _refuse_missing_files(recipe.data)

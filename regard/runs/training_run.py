@@ -14,6 +14,7 @@ from typing import Any
 from regard.assemble import load, model_files, task_of
 from regard.config import Recipe, apply_overrides, read_recipe, tiny_form, to_toml
 from regard.errors import UserError, suggestion
+from regard.runs.checks import check_folder, check_name
 from regard.runs.preparation import data_files, join, prepare
 from regard.runs.resolution import Files, file_names, resolve, with_absolute_paths
 from regard.runs.setup import make_trainer, without_paths
@@ -105,6 +106,9 @@ def train(
         else:
             base = recipe if isinstance(recipe, Recipe) else read_recipe(recipe) if recipe else Recipe()
             stated = apply_overrides(tiny_form(base) if tiny else base, changes)
+            check_name(stated.name)
+            if out:
+                check_folder(Path(out))
             _check_start(stated, ranks)
             resolved = resolve(stated, source, target, notes.append)
             place = Path(out) if out else new_folder(resolved)

@@ -145,10 +145,10 @@ class ExampleTask(Task):
     @classmethod
     def fit(cls, recipe: Recipe, parts: Parts, known: Mapping[str, bytes], same: bool) -> Pair:
         kind = cls.input_kind(recipe)
-        if known and same:
-            return Pair.from_files(known, kind, cls.target)
         check_kind(parts.train[0].input, kind)
         cls.check_target(recipe, parts.train[0])
+        if known and same:
+            return Pair.from_files(known, kind, cls.target)
         text = settled_tokenizer(recipe.tokenizer)
         return Pair.fit(
             parts.train,

@@ -18,7 +18,7 @@ from regard.config import Recipe
 from regard.data import tokenizer as tokenizers
 from regard.data.batching import Batches, pad, sorted_batches
 from regard.data.corpus.preparing import named_pairs, prepare, training_pairs
-from regard.data.corpus.reading import Pair
+from regard.data.corpus.reading import Pair, read_pairs
 from regard.data.input._checks import check_keys
 from regard.data.input.text import PlainText
 from regard.data.normalise import plain
@@ -73,6 +73,8 @@ class Translator(Task):
         check_keys(recipe.input, "text")
         if not recipe.data.source and not recipe.data.format:
             raise UserError("data.source: nothing to train on; give --source FILE and --target FILE, or a recipe")
+        if recipe.data.valid_source or recipe.data.valid_target:
+            read_pairs(recipe.data.valid_source, recipe.data.valid_target)
         training_pairs(recipe.data)  # files that are not there are refused
         return recipe
 

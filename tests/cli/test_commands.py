@@ -82,7 +82,7 @@ def test_doctor_says_of_a_missing_package_whether_it_is_needed(monkeypatch, caps
     [
         (["translate", "--model", "fr-em", "x"], "no model 'fr-em'"),
         (["translate", "--model", "MODEL", "--device", "cdua", "x"], "device 'cdua' is not known"),
-        (["translate", "--model", "MODEL", "--beam", "0", "x"], "--beam: Input should be greater than or equal to 1 (from 1 to 1,000)"),
+        (["translate", "--model", "MODEL", "--beam", "0", "x"], "--beam: wants a whole number from 1 to 1,000, given 0"),
         (["train"], "nothing to train on; give a recipe, or --source FILE and --target FILE"),
         (["train", "fr-em"], "no recipe 'fr-em'"),
         (["train", "--source", "a.fr", "--target", "a.en", "training.step=3"], "training: no key 'step'; did you mean 'steps'?"),

@@ -44,7 +44,7 @@ def test_examples_of_another_kind_name_the_stem_that_reads_them() -> None:
             check_kind(raw, kind)
             other = "text" if kind != "text" else "image"
             with pytest.raises(
-                UserError, match=f"it reads {other}, but the examples are of the kind {kind}; use model.stem="
+                UserError, match=f"the model reads {other}, but the examples are of the kind {kind}; use model.stem="
             ):
                 check_kind(raw, other)
     with pytest.raises(UserError, match="use model.stem=grid or model.stem=patches"):
@@ -57,10 +57,10 @@ def test_examples_of_another_kind_name_the_stem_that_reads_them() -> None:
         ("classify", "made_names", "needs a label, which made_names does not give"),
         ("tag", "made_reviews", "needs a tag for every word, which made_reviews does not give"),
         ("track", "made_clips", "needs a position for every frame, which made_clips does not give"),
-        ("track", "made_names", "model.stem: it reads clip, but the examples are of the kind text"),
-        ("forecast", "made_text", "model.stem: it reads series, but the examples are of the kind text"),
+        ("track", "made_names", "model.stem: the model reads clip, but the examples are of the kind text"),
+        ("forecast", "made_text", "model.stem: the model reads series, but the examples are of the kind text"),
         ("generate", "made_shapes", "needs a text, which made_shapes does not give"),
-        ("fill", "made_shapes", "model.stem: it reads text, but the examples are of the kind image"),
+        ("fill", "made_shapes", "model.stem: the model reads text, but the examples are of the kind image"),
         ("translate", "made_names", "a translator needs pairs of texts, not what made_names gives"),
     ],
 )

@@ -30,7 +30,7 @@ def check_kind(raw: Any, kind: str) -> None:
     if found and found != kind:
         stems = [stem for stem in registry.kinds("stem") if registry.factory("stem", stem).reads == found]  # type: ignore[attr-defined]
         fitting = " or ".join(f"model.stem={stem}" for stem in stems)
-        raise UserError(f"model.stem: it reads {kind}, but the examples are of the kind {found}; use {fitting}")
+        raise UserError(f"model.stem: the model reads {kind}, but the examples are of the kind {found}; use {fitting}")
 
 
 def kind_of(raw: Any) -> str:
