@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard import registry
-from regard.cli.options import Device
+from regard.cli.options import Device, output_file
 from regard.cli.terminal import Format, aligned, as_json, escape_control_characters, say
 from regard.errors import UserError, suggestion
 
@@ -37,7 +37,8 @@ def bench(
         Path | None, typer.Option(metavar="FILE", help="What translate-file translates, instead of a text of its own.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the rows there too, as JSON.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", callback=output_file, help="Write the rows there too, as JSON."),
     ] = None,
     format: Annotated[Format, typer.Option(help="Tables, or one JSON value at the end.")] = Format.text,
     require: Annotated[
@@ -125,7 +126,7 @@ def _setting(device: str, quick: bool, only: str, source: Path | None, quiet: bo
     from regard.device import pick_device
 
     if source and not source.is_file():
-        raise UserError(f"{source}: there is no such file")
+        raise UserError(f"--source: {source} does not exist; name another file")
     return Setting(pick_device(device), quick, only, source, (lambda line: None) if quiet else say)
 
 
@@ -139,7 +140,7 @@ def _measured(kind: str, setting: Setting) -> tuple[Benchmark, list[Row]]:
     torch.manual_seed(0)
     rows = list(benchmark.rows(setting))
     if not rows:
-        raise UserError(f"no row of it has '{setting.only}' in its name")
+        raise UserError(f"--only: no row of {kind.replace('_', '-')} has '{setting.only}' in its name")
     return benchmark, rows
 
 

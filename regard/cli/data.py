@@ -62,9 +62,7 @@ def data(
             raise UserError("name the data set to get: regard data get NAME --mirror ...")
         return _list(root, format)
     if action != "get":
-        raise UserError(
-            f"'{action}' is nothing to do; write: regard data get {action if action in _names() else 'NAME'}"
-        )
+        raise UserError(f"no action '{action}'; write: regard data get {action if action in _names() else 'NAME'}")
     if name is None:
         raise UserError("name the data set to get; `regard data` lists them")
 

@@ -60,8 +60,11 @@ def evaluate(
     A translator gets BLEU and chrF with their signatures.
     """
     words = arguments or []
-    settings = [word for word in words if word.startswith("data.format") and "=" in word]
+    settings = [word for word in words if "=" in word and not Path(word).exists()]
     files = [word for word in words if word not in settings]
+    for setting in settings:
+        if not setting.startswith("data.format"):
+            raise UserError(f"{setting}: evaluate takes settings of data.format alone, such as data.format.text=3")
     if target is not None and source is None:
         raise UserError("--target is the reference of --source FILE; name both")
     if source is not None:
@@ -72,6 +75,9 @@ def evaluate(
     from regard.evaluating import check_files, check_is_run, read_examples, read_texts, recipe_of
 
     task = recipe_of(model).task
+    if settings and (task == "translate" or not files):
+        why = "a translator is scored on pairs of lines" if files else "no files are named that it could be for"
+        raise UserError(f"{settings[0]}: {why}; leave it out")
     for option, value in (("--source", source), ("--against", against), ("--beam", beam)):
         if value is not None and task != "translate":
             raise UserError(f"{option} is for translators; {model} is made to {task}: regard evaluate {model} FILE")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import From, Model, To
+from regard.cli.options import From, Model, To, output_folder
 from regard.cli.terminal import escape_control_characters
 
 
@@ -27,7 +27,9 @@ class Precision(StrEnum):
 
 def export(
     model: Model,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="The new model folder.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FOLDER", callback=output_folder, help="The new model folder.")
+    ],
     program: Annotated[
         Program, typer.Option("--format", help="Which program reads it; ctranslate2 takes Transformers that translate.")
     ] = Program.regard,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import MOST, Device, Model
+from regard.cli.options import MOST, Device, Model, output_file
 from regard.cli.terminal import aligned, as_json, say, shown
 from regard.cli.translate import writing_may_fail
 from regard.errors import UserError
@@ -44,7 +44,8 @@ def forecast(
         int | None, typer.Option(min=1, max=MOST, help="Steps to forecast; as many as were trained.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Draw it too, as .svg or .png.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", callback=output_file, help="Draw it too, as .svg or .png."),
     ] = None,
     device: Device = "auto",
     format: Annotated[Form, typer.Option(help="A table to read, one JSON object, or CSV.")] = Form.text,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from regard.cli.options import LARGEST_SEED, MOST, Device, Model
+from regard.cli.options import LARGEST_SEED, MOST, Device, Model, output_file
 from regard.cli.terminal import as_json, one_line, say, shown
 from regard.cli.translate import writing_may_fail
 from regard.errors import UserError
@@ -39,7 +39,7 @@ def generate(
         int, typer.Option(min=0, max=MOST, help="Draw from the k likeliest tokens only; 1 always takes the first.")
     ] = 0,
     top_p: Annotated[
-        float, typer.Option(min=0, max=1, help="Draw from the fewest tokens that together are so likely.")
+        float, typer.Option(min=0.001, max=1, help="Draw from the fewest tokens that together are so likely.")
     ] = 1.0,
     seed: Annotated[
         int | None, typer.Option(min=0, max=LARGEST_SEED, help="The same number writes the same text.")
@@ -47,7 +47,8 @@ def generate(
     scores: Annotated[bool, typer.Option("--scores", help="One token a line, with its probability.")] = False,
     format: Annotated[Form, typer.Option(help="Plain text, one JSON object a text, or a MIDI file.")] = Form.text,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write into this file, all at once.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", callback=output_file, help="Write into this file, all at once."),
     ] = None,
     tempo: Annotated[float, typer.Option(min=10, max=1000, help="Of a MIDI file, in steps a minute.")] = 90.0,
     device: Device = "auto",

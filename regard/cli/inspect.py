@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import MOST, Beam, Device, LengthPenalty, MaxLength, Model
+from regard.cli.options import MOST, Beam, Device, LengthPenalty, MaxLength, Model, output_file
 from regard.cli.terminal import one_line, say
 from regard.errors import UserError, suggestion
 
@@ -45,7 +45,11 @@ def inspect(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", metavar="FILE", help=".html (a page by itself), .svg, .png, or .json: all numbers."
+            "--output",
+            "-o",
+            metavar="FILE",
+            callback=output_file,
+            help=".html (a page by itself), .svg, .png, or .json: all numbers.",
         ),
     ],
     view: Annotated[
@@ -70,7 +74,7 @@ def inspect(
         int | None, typer.Option(min=0, max=MOST, help="What may come next: the k likeliest tokens only.")
     ] = None,
     top_p: Annotated[
-        float | None, typer.Option(min=0, max=1, help="What may come next: the fewest that are so likely.")
+        float | None, typer.Option(min=0.001, max=1, help="What may come next: the fewest that are so likely.")
     ] = None,
     device: Device = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not say what was written where.")] = False,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import LARGEST_SEED, Data, Device
+from regard.cli.options import LARGEST_SEED, Data, Device, output_folder
 from regard.cli.progress import parts_bar
 from regard.cli.terminal import Format, as_json, escape_control_characters, say
 from regard.errors import UserError
@@ -37,7 +37,10 @@ def lab(
     ] = None,
     size: Annotated[Size, typer.Option(help="Seconds, minutes on two cores, or a GPU's work.")] = Size.small,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Where the files go; else lab/NAME.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FOLDER", callback=output_folder, help="Where the files go; else lab/NAME."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="The same seed gives the same numbers.")] = 1,
     device: Device = "auto",

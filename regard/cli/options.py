@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Annotated
@@ -23,6 +24,35 @@ def device_name(wanted: str | None) -> str | None:
     if wanted is None or re.fullmatch(r"auto|cpu|mps|cuda(:[0-9]{1,3})?", wanted):
         return wanted
     raise typer.BadParameter(f"device '{wanted}' is not known; use auto, cpu, cuda, cuda:1 or mps")
+
+
+def _check_place(path: Path) -> None:
+    """Refuses a path below something that is no folder, or below one that cannot be written to."""
+    above = path.absolute().parent
+    while not above.exists():
+        above = above.parent
+    if not above.is_dir():
+        raise typer.BadParameter(f"{above} is a file, so nothing can be written below it")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise typer.BadParameter(f"{above} cannot be written to; choose another folder")
+
+
+def output_file(path: Path | None) -> Path | None:
+    """Refuses a file that cannot be written, before any work."""
+    if path is not None:
+        if path.is_dir():
+            raise typer.BadParameter(f"{path} is a folder; name a file")
+        _check_place(path)
+    return path
+
+
+def output_folder(path: Path | None) -> Path | None:
+    """Refuses a folder that cannot be made, before any work."""
+    if path is not None:
+        if path.exists() and not path.is_dir():
+            raise typer.BadParameter(f"{path} is a file; name a folder")
+        _check_place(path)
+    return path
 
 
 def language_code(code: str | None) -> str | None:

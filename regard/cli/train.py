@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.models import model_names
-from regard.cli.options import From, OptionalDevice, To
+from regard.cli.options import From, OptionalDevice, To, output_folder
 from regard.cli.terminal import escape_control_characters, say
 from regard.errors import UserError
 
@@ -55,7 +55,8 @@ def train(
     from_: From = None,
     to: To = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Where the run is kept.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FOLDER", callback=output_folder, help="Where the run is kept."),
     ] = None,
     resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")] = None,
     start: Annotated[

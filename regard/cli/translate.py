@@ -30,6 +30,7 @@ from regard.cli.options import (
     NBest,
     Quiet,
     language_code,
+    output_folder,
 )
 from regard.cli.pipes import answer_lines, decode_line
 from regard.cli.progress import parts_bar, progress_bar
@@ -74,7 +75,11 @@ def translate(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FOLDER", help="Where --input goes. If stopped, the same command goes on."
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            callback=output_folder,
+            help="Where --input goes. If stopped, the same command goes on.",
         ),
     ] = None,
     shards: Annotated[

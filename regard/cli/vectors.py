@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.command import Command
-from regard.cli.options import LARGEST_SEED, MOST, Device, JsonValue
+from regard.cli.options import LARGEST_SEED, MOST, Device, JsonValue, output_file
 from regard.cli.progress import parts_bar
 from regard.cli.terminal import Format, as_json, say, shown
 from regard.errors import UserError
@@ -31,7 +31,9 @@ def train(
     corpus: Annotated[
         list[str], typer.Argument(metavar="CORPUS...", help="Text, a sentence or paragraph a line; pairs.tsv#2 works.")
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where the vectors go.")] = USUAL,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", callback=output_file, help="Where the vectors go.")
+    ] = USUAL,
     width: Annotated[int, typer.Option(min=1, max=100_000, help="Numbers of a vector.")] = 100,
     size: Annotated[
         int, typer.Option(min=1, max=100_000_000, help="The most words, the frequent ones first.")
@@ -50,8 +52,6 @@ def train(
 ) -> None:
     """Learn vectors from text by GloVe, and write them as text, a word a line."""
     note = (lambda line: None) if quiet else say
-    if output.is_dir():
-        raise UserError(f"{output} is a folder; name the file that the vectors go to")
     try:
         from itertools import chain
 

@@ -94,6 +94,19 @@ def refused(monkeypatch, run_regard, tmp_path):
     (tmp_path / "a.fr").write_text("un\ndeux\n")
     (tmp_path / "a.en").write_text("one\ntwo\n")
     (tmp_path / "a.tsv").write_text("un\tone\ndeux\ttwo\n")
+    (tmp_path / "b.en").write_text("one\ntwo\nthree\n")
+    (tmp_path / "s.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "bad.toml").write_text("task = \n")
+    (tmp_path / "typo.toml").write_text("[training]\nstep = 3\n")
+    (tmp_path / "tiny-typo.toml").write_text("[tiny]\ntraining = {step = 3}\n")
+    (tmp_path / "numbers.json").write_text("{}")
+    (tmp_path / "keys.txt").write_text("secret\n")
+    (tmp_path / "keys.txt").chmod(0o644)
+    (tmp_path / "bin").write_bytes(b"\xff\xfe\x00\x01" * 50)
+    (tmp_path / "empty").touch()
+    (tmp_path / "folder").mkdir()
+    for name in ("x.png", "x.wav", "x.gif"):
+        (tmp_path / name).write_bytes(b"something else")
     there = sorted(tmp_path.iterdir())
 
     def run(*words: str) -> str:
@@ -199,7 +212,7 @@ TABLE = [
     ("train --source a.fr --target a.tsv.gz", "a.tsv.gz does not exist"),
     ("export fr-en -o x --precision float16", "precision float16 needs the format ctranslate2"),
     ("export fr-en -o x --precision int16", "precision int16 needs the format ctranslate2"),
-    ("export fr-en -o a.fr", "a.fr already exists"),
+    ("export fr-en -o a.fr", "--output: a.fr is a file; name a folder"),
     ("export fr-en -o x --format ctranslate2 --from fr", "leave them out"),
     ("export fashion -o x --from fr", "fashion: languages are for models that translate"),
     ("translate --from fr --to en x", "--from and --to are for --server"),
@@ -217,7 +230,7 @@ TABLE = [
     ("recipes fr-em", "no recipe 'fr-em'"),
     ("data get", "name the data set to get"),
     ("data get nothing", "no data set 'nothing'"),
-    ("data fetch multi30k", "'fetch' is nothing to do"),
+    ("data fetch multi30k", "no action 'fetch'; write: regard data get NAME"),
     ("data --mirror x", "name the data set to get"),
     ("lab nothing", "nothing"),
     ("lab --numbers a.tsv", "name the experiment"),
@@ -227,10 +240,133 @@ TABLE = [
     ("serve --load-only de", "no model is between these languages"),
     ("serve --url-prefix ../x", "is no path of a server"),
     ("vectors near x", "vectors.txt does not exist"),
-    ("vectors train a.fr -o .", ". is a folder"),
+    ("vectors train a.fr -o .", "--output: . is a folder; name a file"),
+    # Recipes and their keys
+    ("train a.fr", "a.fr: not valid TOML"),
+    ("train bad.toml", "bad.toml: not valid TOML"),
+    ("train typo.toml", "typo.toml: training: no key 'step'; did you mean 'steps'?"),
+    ("train tiny-typo.toml", "tiny-typo.toml: tiny.training: no key 'step'; did you mean 'steps'?"),
+    ("train bin", "bin: not UTF-8 text"),
+    ("train folder", "no recipe 'folder'; `regard recipes` lists them"),
+    ("train fr-en --tiny --folds 3", "--folds deals out labelled examples"),
+    ("train sst2-lstm --tiny tiny.steps=3", "[tiny] is a section of recipe files; write --tiny steps=3"),
+    ("train sst2-lstm --tiny training.steps", "training.steps: is a setting without a value; write training.steps=VALUE"),
+    ("train sst2-lstm --tiny =3", "'=3' is not a setting; write key=value"),
+    ("train sst2-lstm --tiny training=3", "training: wants a table of keys, given 3"),
+    ("train sst2-lstm --tiny training.steps.x=3", "'training.steps' is a value and has no keys"),
+    ("train sst2-lstm --tiny name=../x", "name: '../x' is not the name of a folder; choose another place with --output"),
+    ("train sst2-lstm --tiny seed=1.5", "seed: wants a whole number of at least 0, given 1.5"),
+    ("train sst2-lstm --tiny data.folds=1", "data.folds: one fold leaves nothing to train on"),
+    ("train sst2-lstm --tiny data.fold=3", "data.fold: no fold 3 of 0 folds; set data.folds"),
+    ("train sst2-lstm --tiny input.size=3", "input: this model reads text, which has no key 'size'; leave it out"),
+    ("train vit-fashion --tiny input.sise=3", "input: no key 'sise'; did you mean 'size'?"),
+    ("train vit-fashion --tiny input.channels=2", "input.channels: no 2; use 0, 1 or 3"),
+    ("train sst2-lstm --tiny tokenizer=word", "tokenizer: wants a table of keys, given 'word'"),
+    ("train sst2-lstm --tiny tokenizer.kind=bpe", "tokenizer.kind: no kind 'bpe'"),
+    ("train sst2-lstm --tiny tokenizer.size=1", "tokenizer.size: wants a whole number from 8 to 1,048,576, given 1"),
+    ("train sst2-lstm --tiny tokenizer.path=nowhere", "tokenizer.path: no tokenizer in nowhere; give the folder of a model"),
+    # Models that do not fit
+    ("train sst2-lstm --tiny model.encoder=lstmm", "model.encoder: no kind 'lstmm'"),
+    ("train sst2-lstm --tiny model.encoder.layers=1000000", "model.encoder.layers: wants a whole number from 1 to 1,000"),
+    ("train sst2-lstm --tiny model.kind=tagger", "model.kind: tagger is a model to tag, not to classify; leave it out"),
+    ("train sst2-lstm --tiny model.decoder=transformer", "model.decoder: a model of the kind classifier has no decoder"),
+    ("train sst2-lstm --tiny model.stem.patch=3", "model.stem: no key 'patch'"),
+    ("train sst2-lstm --tiny model.stem.vectors=no.txt", "no.txt does not exist"),
+    ("train sst2-lstm --tiny model.pooling=sum", "model.pooling: no 'sum'; use mean, max, last or first"),
+    ("train sst2-lstm --tiny --start fashion", "the model reads image, but the examples are of the kind text; use model.stem=tokens"),
+    ("train fr-en --tiny model.kind=language_model", "language_model is a model to generate, not to translate"),
+    ("train --source a.fr --target a.en model.heads=3", "width 256 cannot be divided among 3 heads"),
+    ("train --source a.fr --target a.en model.stem=patches", "patches reads image, and a translator reads text; use tokens"),
+    ("train speech-digits --tiny model.stem.subsample=3", "model.stem.subsample: 3 is not supported; use 1, 2, 4, 8 or 16"),
+    ("train gpt-shakespeare --tiny data.max_length=1", "data.max_length: a window of 1 shows no text; use 2 or more"),
+    ("train forecast-airline --tiny model.horizon=100000", "model.horizon"),
+    # Data that do not fit
+    ("train sst2-lstm --tiny --source a.fr", "data.source: a model to classify does not read it; name its files by data.train"),
+    ("train sst2-lstm --tiny --valid-source a.fr", "data.valid_source: a model to classify does not read it"),
+    ("train sst2-lstm --tiny --from fr --to en", "source_language: languages are for models that translate"),
+    ("train fr-en --tiny --source a.fr --target a.en", "makes its own pairs (so does --tiny); leave out one of the two"),
+    ("train fr-en --tiny data.train=a.tsv", "data.train: a model to translate does not read it"),
+    ("train --source a.fr", "1 source files but 0 target files; name as many of each"),
+    ("train --source a.fr --target a.en --valid-source a.fr", "name as many of each"),
+    ("train --source empty --target empty", "the corpus is empty"),
+    ("train --source bin --target bin", "bin, line 1: is not text in UTF-8"),
+    ("train --source folder --target folder", "folder is a folder; name a file in it"),
+    ("train --source a.fr --target a.en -o a.fr", "--output: a.fr is a file; name a folder"),
+    ("train --source a.fr --target a.en -o a.fr/run", "a.fr is a file, so nothing can be written below it"),
+    ("train --task classify data.train=a.tsv", "data.format.kind: say which format the files have: "),
+    ("train --task classify data.format.kind=labelled_table", "data.train: name the files to train on"),
+    ("train --task classify data.format.kind=labeled_table", "did you mean 'labelled_table'?"),
+    ("train --task classify data.format.kind=labelled_table data.root=. data.train=a.tsv data.format.label=9", "a.tsv, line 1: has 2 column(s), but column 9"),
+    ("train --task classify data.format.kind=made_names data.format.count=20", "this task needs a label, which made_names does not give"),
+    ("train --task tag data.format.kind=made_shapes data.format.count=20", "the model reads text, but the examples are of the kind image"),
+    ("train track-clips --tiny data.format.target=flight", "data.format.target: no 'flight'; use activity or track"),
+    ("train activity-clips --tiny data.format.kind=clip_folder", "data.train: name the files to train on; clip_folder reads files"),
+    ("train music-lstm --tiny data.format.transpose=2", "MadeChorales takes no 'transpose'"),
+    # Evaluation
+    ("evaluate fr-en empty empty", "the corpus is empty: no lines in empty"),
+    ("evaluate fr-en a.fr b.en", "a.fr has 2 lines but b.en has 3"),
+    ("evaluate fr-en bin bin", "bin, line 1: is not text in UTF-8 (byte 1 is 0xff); convert the file to UTF-8"),
+    ("evaluate fr-en folder folder", "folder is a folder; name a file in it"),
+    ("evaluate fr-en a.tsv --against b.en", "b.en has 3 lines but a.tsv has 2; they must match"),
+    ("evaluate fr-en a.tsv data.format.kind=conll", "a translator is scored on pairs of lines; leave it out"),
+    ("evaluate fashion a.tsv", "a.tsv: is no IDX file of images or labels"),
+    ("evaluate fashion a.tsv data.forma.kind=idx", "evaluate takes settings of data.format alone"),
+    ("evaluate fashion data.format.kind=idx", "no files are named that it could be for; leave it out"),
+    ("evaluate fashion --beam 3 a.tsv", "--beam is for translators; fashion is made to classify"),
+    ("evaluate shakespeare empty", "empty: holds no text"),
+    ("evaluate shapes a.tsv", "captions reads two files per part"),
+    ("evaluate shapes folder a.tsv", "a.tsv: names 'un', which is not in folder; add it"),
+    # Other commands
+    ("translate -m folder x", "folder: no model in this folder (no manifest.json); give a model folder or a run"),
+    ("translate --input folder --output o", "folder is a folder; name a file in it"),
+    ("translate --input a.fr --output a.en", "--output: a.en is a file; name a folder"),
+    ("translate --shards 3 x", "--shards is for a corpus only"),
+    ("translate --server ftp://x --from fr --to en x", "is no address of a server; write it like http://127.0.0.1:5000"),
+    ("translate --server http://127.0.0.1:1 --from fr --to en x", "no server listens at http://127.0.0.1:1; start one with: regard serve"),
+    ("translate --server http://127.0.0.1:1 --from fr x", "--from needs --to"),
+    ("translate --server http://127.0.0.1:1 -m fashion x", "give --from fr --to en"),
+    ("translate --server http://127.0.0.1:1 --device cpu x", "leave out --input, --device, --precision, --batch-tokens"),
+    ("classify fashion x.png", "x.png: is no picture that can be read; use PNG, JPEG, GIF, BMP or WebP"),
+    ("classify fashion folder", "folder is a folder; this model reads pictures"),
+    ("caption fashion x.png", "made to classify, not to caption; use: regard classify"),
+    ("transcribe fashion x.wav", "made to classify, not to transcribe"),
+    ("track fashion x.gif", "made to classify, not to track"),
+    ("tag fashion x", "made to classify, not to tag"),
+    ("fill fashion x", "made to classify, not to fill"),
+    ("forecast fashion s.csv", "made to classify, not to forecast"),
+    ("generate fashion x", "made to classify, not to generate"),
+    ("generate shakespeare --format midi x -o x.mid", "this model writes text, not music; leave out --format midi"),
+    ("generate shakespeare -o folder x", "--output: folder is a folder; name a file"),
+    ("inspect fr-en x -o x.svg --view nothing", "--view: no view 'nothing'; there is: alignment, "),
+    ("inspect fr-en x -o x.svg --view head", "--view: no view 'head'; did you mean 'heads'?"),
+    ("inspect fr-en x -o a.fr/x.svg", "a.fr is a file, so nothing can be written below it"),
+    ("inspect fashion no.png -o x.svg", "no.png does not exist"),
+    ("inspect fashion a.fr -o x.svg", "a.fr: is no picture that can be read"),
+    ("export shapes -o x --format ctranslate2", "CTranslate2 is for models that translate; this one is made to caption"),
+    ("export fr-en-luong -o x --format ctranslate2", "CTranslate2 runs Transformers alone"),
+    ("export fr-en -o folder", "folder already exists; choose another folder"),
+    ("studio --only --no-open", "there is no model to look at"),
+    ("serve folder", "folder: no model in this folder (no manifest.json)"),
+    ("serve --api-key-file keys.txt", "keys.txt: anybody may read this file, which holds secrets; type: chmod o= keys.txt"),
+    ("serve --translation-cache many", "--translation-cache: say how many sentences are kept"),
+    ("serve --char-limit 0", "--char-limit: wants a whole number of at least 1, or -1 for no limit, given 0"),
+    ("lab dropot", "no experiment 'dropot'; did you mean 'dropout'?"),
+    ("lab dropout --numbers numbers.json", "numbers.json holds no numbers of an experiment"),
+    ("lab dropout --numbers a.fr", "a.fr is not JSON"),
+    ("lab dropout --page x -o y", "leave out --output"),
+    ("lab --page folder", "there are no pages in folder to list"),
+    ("bench cold-strat", "no benchmark 'cold-strat'; did you mean 'cold-start'?"),
+    ("recipes --keys nothing", "no section 'nothing' of recipes; there is: data, decoding"),
+    ("recipes --schema fr-en", "--schema describes whole recipes; leave out 'fr-en'"),
+    ("data get multi30", "no data set 'multi30'; did you mean 'multi30k'?"),
+    ("data get multi30k --mirror nowhere", "nowhere: no such folder; --mirror takes a folder"),
+    ("data get multi30k --mirror http://x", "only https is fetched from"),
+    ("vectors near x -v a.fr", "a.fr, line 1: a word and 1 to 4,096 numbers are wanted"),
+    ("vectors near x -v empty", "empty: holds no vectors"),
+    ("vectors train a.fr --min-count 100 -q", "the corpus has no word that occurs 100 times"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("words", "message"), TABLE, ids=[words for words, _ in TABLE])
-def test_what_new_users_typed(words, message, refused):
+def test_wrong_input_is_one_line_that_says_what_to_do(words, message, refused):
     assert message in refused(*words.split())

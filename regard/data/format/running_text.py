@@ -37,6 +37,8 @@ class RunningText(Format):
         text = read_text(file, BYTES, UNPACKED)
         cut = int(len(text) * self.share)
         found = text if self.share == 1 or part == "all" else text[:cut] if part == "train" else text[cut:]
+        if not text.strip():
+            raise UserError(f"{file}: holds no text")
         if not found.strip():
             raise UserError(f"{file}: too little text for the part '{part}'; add some, or change data.format.share")
         return found
