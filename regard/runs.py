@@ -22,24 +22,7 @@ import torch
 from torch import nn
 
 from regard import registry
-from regard.assemble import (
-    CODEC_FILES,
-    EXAMPLE_SIZES,
-    VECTORS,
-    Uninitialised,
-    assign_weights,
-    begin_with_vectors,
-    build_model,
-    check_vectors,
-    find_model,
-    load,
-    model_files,
-    read_recipe_of,
-    resolve_model,
-    take_over,
-    task_of,
-    vectors_of,
-)
+from regard.assemble import EXAMPLE_SIZES, VECTORS, build_model, resolve_model
 from regard.config import (
     Data,
     Recipe,
@@ -60,7 +43,18 @@ from regard.data.fingerprints import fingerprints, read_fingerprints, refuse_cha
 from regard.device import mixed_precision
 from regard.errors import UserError, suggestion
 from regard.evaluation.scores import SCORES
-from regard.layers.compiling import compile_layers, has_triton
+from regard.layers.compile_layers import compile_layers, has_triton
+from regard.loading import (
+    CODEC_FILES,
+    Uninitialised,
+    assign_weights,
+    find_model,
+    load,
+    model_files,
+    read_recipe_of,
+    take_over,
+    task_of,
+)
 from regard.storage import read_folder, read_small, write_file, write_folder
 from regard.task._base import Prepared
 from regard.task._writing import longest_text
@@ -70,6 +64,7 @@ from regard.training.loop import Trainer
 from regard.training.progress import Listener, OtherRank, Quiet, Reporter
 from regard.training.resuming import refuse_fixed_changes
 from regard.types import Validation
+from regard.word_vectors import begin_with_vectors, check_vectors, vectors_of
 
 PATHS = ("source", "target", "valid_source", "valid_target", "hold_out", "train", "valid", "test")
 """The keys of the data section that name files."""

@@ -18,7 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TRANSFORMER = ("regard.model.seq2seq", "regard.encoder.transformer", "regard.decoder.transformer")
+TRANSFORMER = (
+    "regard.model.seq2seq",
+    "regard.encoder.transformer",
+    "regard.decoder.transformer",
+    "regard.layers.attention.multi_head",  # recipes name it, so no import leads there
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ CLOSURES = {
         TRANSFORMER, 1200, without=("regard.errors", "regard.registry", "regard.layers.cross_entropy")
     ),
     "with beam search": Closure((*TRANSFORMER, "regard.decoding.beam"), 2200),
-    "from regard.load to the model": Closure(("regard", "regard.assemble", "regard.stem.tokens", *TRANSFORMER), 4500),
+    "from regard.load to the model": Closure(("regard", "regard.loading", "regard.stem.tokens", *TRANSFORMER), 4500),
     "a training step beyond the model": Closure(
         ("regard.training.loop",),
         2200,

@@ -6,9 +6,9 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from regard.assemble import load
 from regard.errors import UserError, suggestion
 from regard.inspection.trace.base import Shown
+from regard.loading import load
 
 
 def inspect(model: Any, given: Any, *, device: str = "auto", **how: Any) -> Shown:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import regard
-from regard.assemble import build_model, model_files, resolve_model, task_of
+from regard.assemble import build_model, resolve_model
 from regard.config import Data, Decoding, Recipe, Training, read_recipe, tiny_form
 from regard.data.examples import collate
 from regard.data.format._base import Example
@@ -17,6 +17,7 @@ from regard.data.tokenizer.word import Word
 from regard.decoding.rules import Forbid
 from regard.decoding.sampling import sample
 from regard.errors import UserError
+from regard.loading import model_files, task_of
 from regard.runs import prepare, settle
 from regard.storage import write_folder
 from regard.task.generate import Generator, Spelling, as_ids, coded, spans

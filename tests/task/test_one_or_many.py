@@ -16,11 +16,12 @@ from PIL import Image
 
 import regard
 from regard import registry
-from regard.assemble import build_model, task_of
+from regard.assemble import build_model
 from regard.config import apply_overrides, read_recipe, tiny_form
 from regard.data.input.sound import Sound
 from regard.data.splitting import read_parts
 from regard.errors import UserError
+from regard.loading import task_of
 from regard.runs import prepare, settle
 from tests.task.seers import captioner, classifier, picture, png, transcriber
 
