@@ -6,7 +6,8 @@ The constructors' signatures are the schema: a key that no part takes is refused
 from __future__ import annotations
 
 import inspect
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from torch import nn
 
@@ -27,6 +28,8 @@ VECTORS = "vectors"
 training copies them into the weights (word_vectors.py), and a saved model names no file."""
 EXAMPLE_SIZES = {"vocabulary": 8, "channels": 3, "size": 32, "rate": 8000, "features": 2, "labels": 2}
 """Sizes to check that parts fit together before the data are known."""
+
+Part = TypeVar("Part", bound=nn.Module)
 
 
 def resolve_model(tree: dict[str, Any]) -> dict[str, Any]:
@@ -85,7 +88,16 @@ def _settings(part: str, kind: str) -> dict[str, inspect.Parameter]:
 
 def _adds_own_positions(encoder: dict[str, Any]) -> bool:
     kind = encoder.get("kind", PARTS["encoder"])
-    return cast(type[EncoderPart], registry.factory("encoder", kind, "model.encoder.kind")).adds_own_positions
+    maker = registry.factory("encoder", kind, "model.encoder.kind")
+    return _subclass(maker, EncoderPart, "model.encoder.kind").adds_own_positions
+
+
+def _subclass(maker: Callable[..., Any], base: type[Part], where: str) -> type[Part]:
+    """The class itself; one that does not declare what its family must have is refused."""
+    if not (isinstance(maker, type) and issubclass(maker, base)):
+        name = getattr(maker, "__name__", "it")
+        raise UserError(f"{where}: {name} must be a subclass of {base.__module__}.{base.__name__}")
+    return maker
 
 
 def _check_fit(resolved: dict[str, Any]) -> None:
@@ -128,7 +140,7 @@ def build_model(
     maker = registry.factory("model", kind, "model.kind")
     known = registry.keywords(maker)
     given: dict[str, Any] = {**sizes, "memory_width": None} | ({} if vocabulary is None else {"vocabulary": vocabulary})
-    given |= cast(type[ModelPart], maker).part_sizes(resolved)
+    given |= _subclass(maker, ModelPart, "model.kind").part_sizes(resolved)
     made: dict[str, Any] = {}
     for name in [part for part in PARTS if part in resolved]:
         spec = {key: value for key, value in resolved.pop(name).items() if key != VECTORS}

@@ -1,16 +1,39 @@
-"""Operations on decoder states and memories: what a search does with them without knowing their contents."""
+"""What a search works with: the interface of a decoder, operations on its state, and hypotheses."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
 from regard.types import Memory, State, Tree, map_tree
+
+
+@runtime_checkable
+class StepwiseDecoder(Protocol):
+    """All that a search knows about a model."""
+
+    def start(self, memory: Memory, beams: int, capacity: int) -> State: ...
+
+    def step(self, ids: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T V"], State]: ...
+
+
+@dataclass
+class Hypothesis:
+    """One output of a search, without BEGIN and END."""
+
+    ids: list[int]
+    log_probability: float
+    """Sum over the tokens, END included when it was reached."""
+    score: float
+    """What the search ranks by: the log-probability after the length penalty."""
+    finished: bool = True
+    """False if the length limit cut it off before END."""
 
 
 def select_(state: State, index: Int[Tensor, "R"]) -> State:

@@ -11,7 +11,7 @@ This module imports nothing of ours.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -69,12 +69,8 @@ class Batch:
     def split(self) -> list[Batch]:
         """Two halves, for a batch that ran out of memory."""
         half = len(self) // 2
-        parts = [slice(0, half), slice(half, None)]
-        return [self._examples(part) for part in parts]
-
-    def _examples(self, part: slice) -> Batch:
-        target_mask = self.target_mask[part]
-        return Batch(self.source[part], self.source_mask[part], self.target[part], target_mask, int(target_mask.sum()))
+        halves = [self._each(lambda tensor: tensor[:half]), self._each(lambda tensor: tensor[half:])]
+        return [replace(part, units=int(part.target_mask.sum())) for part in halves]
 
 
 @dataclass
@@ -117,15 +113,6 @@ class State:
     """As `Memory.ponder_cost`, of the last step."""
 
 
-@runtime_checkable
-class StepwiseDecoder(Protocol):
-    """All that a search knows about a model."""
-
-    def start(self, memory: Memory, beams: int, capacity: int) -> State: ...
-
-    def step(self, ids: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T V"], State]: ...
-
-
 @dataclass
 class LossSum:
     """A loss summed over its units (target tokens, positions, examples), so that batches add up exactly."""
@@ -154,16 +141,3 @@ class Validation:
     scores: dict[str, float]
     samples: list[tuple[str, str, str]] = field(default_factory=list)
     """(input, output, reference) of a few examples."""
-
-
-@dataclass
-class Hypothesis:
-    """One output of a search, without BEGIN and END."""
-
-    ids: list[int]
-    log_probability: float
-    """Sum over the tokens, END included when it was reached."""
-    score: float
-    """What the search ranks by: the log-probability after the length penalty."""
-    finished: bool = True
-    """False if the length limit cut it off before END."""

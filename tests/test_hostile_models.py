@@ -17,6 +17,7 @@ from torch import nn
 
 from regard import loading, registry
 from regard.config import Recipe, read_recipe, tiny_form
+from regard.encoder._base import Encoder
 from regard.errors import UserError
 from regard.loading import MAX_BUFFERS, read_model
 from regard.pretrained import shipped_models
@@ -121,7 +122,7 @@ def test_hostile_recipes_take_little_memory() -> None:
 # ------------------------------------------------------------------------------------------ parts of other packages
 
 
-class ManyLayers(nn.Module):
+class ManyLayers(Encoder):
     """An encoder as another package may add it: so many layers, and a table that is computed."""
 
     def __init__(self, width: int = 8, layers: int = 1, table: int = 1) -> None:

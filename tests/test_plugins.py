@@ -17,6 +17,15 @@ from regard import registry
 from regard.config import Recipe, read_recipe, tiny_form
 
 FILES = {
+    "undeclared": '''
+"""An encoder that does not say what an encoder must."""
+from torch import nn
+
+class Undeclared(nn.Module):
+    pass
+
+__all__ = ["Undeclared"]
+''',
     "nearness": '''
 """Attention by distance: the nearer two vectors are, the higher the score."""
 import torch
@@ -88,6 +97,9 @@ ramp = another_package.ramp
 
 [regard.layers.cell]
 minimal_gated = another_package.minimal_gated
+
+[regard.encoder]
+undeclared = another_package.undeclared
 """
 SMALL = ["training.steps=4", "training.validate_every=0", "training.device=cpu", "data.valid_limit=8"]
 
@@ -165,6 +177,7 @@ def test_what_they_take_is_checked_before_any_work(tmp_path: Path) -> None:
     for change, message in (
         ('model.decoder.attention={kind = "nearness", sharp = 1}', "takes no 'sharp'; did you mean 'sharpness'"),
         ('model.decoder.attention={kind = "nearnes"}', "did you mean 'nearness'"),
+        ("model.encoder.kind=undeclared", r"Undeclared must be a subclass of regard\.encoder\._base\.Encoder"),
     ):
         with pytest.raises(regard.UserError, match=message):
             regard.train(tiny_form(read_recipe("bahdanau")), change, folder=tmp_path / "run", quiet=True)

@@ -20,7 +20,7 @@ from regard.layers.attention._base import build_attention
 from regard.layers.bridge import Bridge
 from regard.layers.cell._base import CellState
 from regard.layers.embedding import TokenEmbedding
-from regard.layers.observable import observe_jointly
+from regard.layers.observe_jointly import observe_jointly
 from regard.layers.recurrence import Recurrence
 from regard.types import Memory, State, map_tree
 

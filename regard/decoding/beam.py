@@ -22,8 +22,8 @@ from regard.decoding.rules import Rule
 from regard.decoding.search import FIRST_CAPACITY, Search, pad_batch, padded_length, run, uses_cuda_graphs
 from regard.decoding.step_callback import Step, step_callback
 from regard.errors import UserError
-from regard.states import select_
-from regard.types import END, Hypothesis, Memory, StepwiseDecoder
+from regard.states import Hypothesis, StepwiseDecoder, select_
+from regard.types import END, Memory
 
 
 def penalty(length: int, exponent: float) -> float:

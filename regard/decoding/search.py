@@ -20,8 +20,8 @@ from regard.decoding.cancellation import cancelled_sentences
 from regard.decoding.opening import next_log_probs
 from regard.decoding.rules import Rule
 from regard.decoding.step_callback import step_callback
-from regard.states import grow, narrow
-from regard.types import Hypothesis, Memory, State, StepwiseDecoder, Tree, map_tree
+from regard.states import Hypothesis, StepwiseDecoder, grow, narrow
+from regard.types import Memory, State, Tree, map_tree
 
 CHECK_EVERY = 8
 """Steps between two checks for finished sentences, where reading from the device means waiting for it."""

@@ -1,8 +1,7 @@
 """softmax(Q K^T / sqrt(d)) V: the one place where attention is computed (Vaswani et al. 2017, equation 1).
 
 Three implementations: PyTorch's fused kernel; the formula spelled out, for an observer of the weights; and on a GPU our
-own Triton kernels for short sequences (attention_kernels.py). A mask is boolean (True = attend) or an additive bias (0
-or -inf).
+own Triton kernels for short sequences (attention_kernels.py).
 """
 
 from __future__ import annotations
@@ -18,19 +17,17 @@ from torch.nn import functional as F
 from regard.layers.observable import Observer
 
 Mask = Bool[Tensor, "..."] | Float[Tensor, "..."] | None
+"""Broadcastable to (B, T, S): boolean (True = attend) or an additive bias (0 or -inf)."""
 
 
 def attention_weights(
-    query: Float[Tensor, "*A T K"],
-    key: Float[Tensor, "*A S K"],
-    mask: Bool[Tensor, "*M"] | None,
-    causal: bool = False,
+    query: Float[Tensor, "*A T K"], key: Float[Tensor, "*A S K"], mask: Mask, causal: bool = False
 ) -> Float[Tensor, "*A T S"]:
     """softmax(Q K^T / sqrt(d)). Masked positions weigh exactly 0, also where all are masked."""
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
     if causal:
         past = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
-        mask = past if mask is None else mask & past
+        mask = past if mask is None else as_boolean(mask) & past
     return masked_softmax(scores, mask)
 
 
@@ -74,7 +71,7 @@ def dot_product_attention(
     """Scaled dot-product attention. `causal`, for as many keys as queries, hides later positions."""
     if observer is None:
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=causal)
-    weights = attention_weights(query, key, None if mask is None else as_boolean(mask), causal)
+    weights = attention_weights(query, key, mask, causal)
     observer("weights", weights)
     return F.dropout(weights, dropout) @ value
 

@@ -15,7 +15,7 @@ from regard.layers import compiling
 
 
 def short_attention(inputs: Sequence[Tensor], mask: Tensor | None, causal: bool) -> Float[Tensor, "B T H K"] | None:
-    """As `attend_by_kernel`, for tensors on a GPU: in training with compiled layers, and for few queries in decoding."""
+    """As `attend_by_kernel`, for tensors on a GPU: for compiled layers in training, for few queries in decoding."""
     query, key = inputs[0], inputs[-1]
     if (
         query.dtype not in (torch.bfloat16, torch.float16)

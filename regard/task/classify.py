@@ -16,7 +16,8 @@ from regard.data.input.text import PlainText
 from regard.data.target.label import Label
 from regard.errors import UserError
 from regard.evaluation.labels import accuracy, macro_f1
-from regard.task._base import ExampleTask, Progress
+from regard.task._base import Progress
+from regard.task._examples import ExampleTask
 from regard.task._one_or_many import one_or_many
 from regard.types import Validation
 

@@ -30,13 +30,13 @@ from regard.evaluation.translation import corpus_scores
 from regard.layers.capture import capture
 from regard.layers.cross_entropy import token_loss
 from regard.model.seq2seq import Seq2Seq
-from regard.states import concatenate
+from regard.states import Hypothesis, concatenate
 from regard.task._base import Prepared, Task
 from regard.task._one_or_many import one_or_many
 from regard.task._splitting import sentences, split_long
 from regard.task._translation import Translation, TranslationOptions
 from regard.task._writing import longest_text, search
-from regard.types import BEGIN, END, Hypothesis, Memory, Validation
+from regard.types import BEGIN, END, Memory, Validation
 from regard.word_alignment import average, links, word_matrix
 
 if TYPE_CHECKING:

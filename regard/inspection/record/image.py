@@ -28,7 +28,7 @@ from regard.stem.frames import RANGE, Frames
 from regard.types import BEGIN, END
 
 if TYPE_CHECKING:
-    from regard.task._base import ExampleTask
+    from regard.task._examples import ExampleTask
     from regard.task._writing import Writer
     from regard.task.classify import Classifier
 

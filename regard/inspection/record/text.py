@@ -25,7 +25,7 @@ from regard.layers.capture import Seen, capture
 from regard.types import BEGIN
 
 if TYPE_CHECKING:
-    from regard.task._base import ExampleTask
+    from regard.task._examples import ExampleTask
     from regard.task.classify import Classifier
     from regard.task.fill import Filler
     from regard.task.generate import Generator

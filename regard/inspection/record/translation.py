@@ -24,7 +24,8 @@ from regard.inspection.record.gradients import gradients_of
 from regard.inspection.trace.base import READING, WRITING, Side
 from regard.inspection.trace.translation import Branch, Candidate, Look, SearchStep
 from regard.layers.capture import capture
-from regard.types import BEGIN, END, Hypothesis
+from regard.states import Hypothesis
+from regard.types import BEGIN, END
 
 if TYPE_CHECKING:
     from regard.task.translate import Translator

@@ -10,12 +10,12 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard import registry
 from regard.errors import UserError
-from regard.layers.attend import as_boolean, weighted_sum
+from regard.layers.attend import Mask, as_boolean, weighted_sum
 from regard.layers.kv_cache import CachePositions, KVCache
 from regard.layers.observable import Observable
 from regard.layers.precision import computed_in
@@ -24,8 +24,6 @@ Query = Float[Tensor, "B T D"]
 Context = Float[Tensor, "B T C"]
 ProjectedMemory = dict[str, Tensor]
 """Whatever can be computed from the memory alone, such as keys and values, each (B, S, ...)."""
-Mask = Bool[Tensor, "..."] | Float[Tensor, "..."] | None
-"""Broadcastable to (B, T, S): boolean (True = attend) or an additive bias (0 or -inf); attend.py takes both."""
 Positions = Int[Tensor, "T"] | None
 """The queries' positions in the target, for attentions that depend on them; None: 0, 1, 2, ..."""
 
