@@ -89,7 +89,7 @@ def _settings(part: str, kind: str) -> dict[str, inspect.Parameter]:
 def _adds_own_positions(encoder: dict[str, Any]) -> bool:
     kind = encoder.get("kind", PARTS["encoder"])
     maker = registry.factory("encoder", kind, "model.encoder.kind")
-    return _subclass(maker, EncoderPart, "model.encoder.kind").adds_own_positions
+    return _subclass(maker, EncoderPart, "model.encoder.kind").adds_own_positions  # type: ignore[type-abstract]
 
 
 def _subclass(maker: Callable[..., Any], base: type[Part], where: str) -> type[Part]:
@@ -140,7 +140,7 @@ def build_model(
     maker = registry.factory("model", kind, "model.kind")
     known = registry.keywords(maker)
     given: dict[str, Any] = {**sizes, "memory_width": None} | ({} if vocabulary is None else {"vocabulary": vocabulary})
-    given |= _subclass(maker, ModelPart, "model.kind").part_sizes(resolved)
+    given |= _subclass(maker, ModelPart, "model.kind").part_sizes(resolved)  # type: ignore[type-abstract]
     made: dict[str, Any] = {}
     for name in [part for part in PARTS if part in resolved]:
         spec = {key: value for key, value in resolved.pop(name).items() if key != VECTORS}
