@@ -252,7 +252,7 @@ def test_R20_a_page_by_itself_shows_another_head_and_another_place_that_looks(pa
 )
 def test_what_cannot_be_looked_at_is_refused_in_a_line(seeing, request_, said):
     with pytest.raises(HTTPError) as refused:
-        asked(seeing, "seeing", model=VIT, **request_)
+        asked(seeing, "inspect_image", model=VIT, **request_)
     answer = json.load(refused.value)
     assert 400 <= refused.value.code < 500
     assert said in answer["error"] and "\n" not in answer["error"]

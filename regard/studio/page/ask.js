@@ -29,7 +29,7 @@ async function answered(path, options) {
   return found;
 }
 
-/** The answer to a question (a file of regard/studio/questions): `ask("pictures", {model, text, view}, signal)`. */
+/** The answer to a question (a file of regard/studio/questions): `ask("draw_view", {model, text, view}, signal)`. */
 export function ask(question, request, signal) {
   return answered(`ask/${encodeURIComponent(question)}`, {
     method: "POST",

@@ -24,7 +24,7 @@ export function panel(studio, model, { onanswer, onhover, onpick }) {
   let form = "";
 
   const load = studio.latest(
-    (signal, request) => studio.ask("look", request, signal),
+    (signal, request) => studio.ask("translate", request, signal),
     (answer) => {
       own.answer = answer;
       form = "";

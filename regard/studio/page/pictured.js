@@ -22,7 +22,7 @@ export function pictured(place, studio, { view, typed = true, choices = () => []
     return { model: studio.model.name, text: textOf(studio), view, ...asked(studio), ...(all ? {} : { only: number }) };
   };
   const load = studio.latest(
-    (signal, wanted) => studio.ask("pictures", wanted, signal),
+    (signal, wanted) => studio.ask("draw_view", wanted, signal),
     (answer, wanted) => {
       const several = !all && answer.pictures.length > 1;
       const options = answer.pictures.map((one, number) => [number, one.heading]);

@@ -6,16 +6,16 @@ import torch
 from torch import Tensor, nn
 
 from regard.decoder.attentional import AttentionalDecoder
-from regard.inspection.record.arithmetic.interception import Heard, bias_of, plain, weight_of
+from regard.inspection.record.arithmetic.interception import Intercepted, bias_of, plain, weight_of
 from regard.inspection.record.arithmetic.stages import row
 from regard.inspection.trace.arithmetic import Stage
 
 
-def using(
-    decoder: AttentionalDecoder, heard: Heard, home: str, position: int, seen: Tensor
+def context_use(
+    decoder: AttentionalDecoder, intercepted: Intercepted, home: str, position: int, seen: Tensor
 ) -> tuple[list[Stage], Tensor]:
     """The stages after the attention, and what the decoder says in the end: from that come the next word's logits."""
-    given = _rows([args[0] for args, _ in heard.of(f"{home}.readout")])[position]
+    given = _rows([args[0] for args, _ in intercepted.of(f"{home}.readout")])[position]
     width, context = decoder.recurrence.layer(0)[0].width, len(seen)
     state = given[:width]
     readout: nn.Linear = decoder.readout
@@ -44,9 +44,9 @@ def using(
     return [step, Stage("use", "a = maxout(W [s′; c; y] + b)", words, [row("pairs", pairs), row("a", said)])], said
 
 
-def said_by(heard: Heard, home: str) -> Tensor:
+def decoder_output(intercepted: Intercepted, home: str) -> Tensor:
     """What the decoder itself gave, (T, D)."""
-    return _rows([output[0] for _, output in heard.of(f"{home}.advance")])
+    return _rows([output[0] for _, output in intercepted.of(f"{home}.advance")])
 
 
 def _rows(calls: list[Tensor]) -> Tensor:

@@ -8,10 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.inspection.record.arithmetic.interception import Call, bias_of, plain, weight_of
-from regard.inspection.record.arithmetic.query_origin import Coming
+from regard.inspection.record.arithmetic.query_origin import QueryOrigin
 from regard.inspection.record.arithmetic.stages import (
     Spelled,
-    looked,
     mask,
     of_tokens,
     products,
@@ -19,14 +18,17 @@ from regard.inspection.record.arithmetic.stages import (
     scaling,
     single,
     softmax,
+    softmax_and_sum,
 )
-from regard.inspection.trace.arithmetic import Stage, written
+from regard.inspection.trace.arithmetic import Stage, short_number
 from regard.layers.attention.multi_head import MultiHead
 
 AHEAD = "What may not be seen gets -∞, which the softmax turns into 0: nobody looks ahead at what is not written yet."
 
 
-def multi_head(attention: MultiHead, call: Call, place: int, head: int, names: list[str], given: Coming) -> Spelled:
+def multi_head(
+    attention: MultiHead, call: Call, place: int, head: int, names: list[str], given: QueryOrigin
+) -> Spelled:
     size, width = attention.width // attention.heads, attention.width
     weight, bias = plain(weight_of(attention.inward)), _bias(attention.inward, 3 * width)
     x, memory, seen = call.query[place], call.memory, call.visible[place]
@@ -42,8 +44,8 @@ def multi_head(attention: MultiHead, call: Call, place: int, head: int, names: l
     own = slice(head * size, (head + 1) * size)
     scores = scores_of(head)
     scaled = scores / math.sqrt(size)
-    how_query = products(x, weight[own], query, [written(b) for b in bias[own].tolist()])
-    rest, weights, found = looked(names, scaled, seen, value, "v", _head(head))
+    how_query = products(x, weight[own], query, [short_number(b) for b in bias[own].tolist()])
+    rest, weights, found = softmax_and_sum(names, scaled, seen, value, "v", _head(head))
     every = [
         found if number == head else softmax(scores_of(number) / math.sqrt(size), seen) @ projected(2, number, memory)
         for number in range(attention.heads)
@@ -93,7 +95,7 @@ def multi_head(attention: MultiHead, call: Call, place: int, head: int, names: l
             "output",
             "o = W_O concat + b_O",
             "One more matrix mixes what the heads found.",
-            [row("o", made, how=products(together, out, made, [written(b) for b in out_bias.tolist()]))],
+            [row("o", made, how=products(together, out, made, [short_number(b) for b in out_bias.tolist()]))],
         ),
     ]
     return stages, weights, made

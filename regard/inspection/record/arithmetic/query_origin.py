@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.decoder.attentional import AttentionalDecoder
-from regard.inspection.record.arithmetic.interception import Call, Heard, plain
+from regard.inspection.record.arithmetic.interception import Call, Intercepted, plain
 from regard.inspection.record.arithmetic.stages import layer_norm, row
 from regard.inspection.trace.arithmetic import Stage
 from regard.layers.embedding import TokenEmbedding
@@ -20,7 +20,7 @@ CLOSE = 1e-5
 
 
 @dataclass
-class Coming:
+class QueryOrigin:
     """The stages up to the vector that an attention is given, and what formulas call it."""
 
     stages: list[Stage]
@@ -31,23 +31,25 @@ class Coming:
     keys_are: str = "made of all tokens' vectors alike"
 
 
-def coming(modules: dict[str, nn.Module], heard: Heard, path: str, call: Call, place: int, time: int) -> Coming:
+def query_origin(
+    modules: dict[str, nn.Module], intercepted: Intercepted, path: str, call: Call, place: int, time: int
+) -> QueryOrigin:
     """Of one call of the attention at `path`."""
     home, _, name = path.rpartition(".")
     if isinstance(decoder := modules.get(home), AttentionalDecoder):
         when = "before it writes" if decoder.before else "after it has read the word before"
         said = f"The decoder's state {when}: with it, it looks at the source."
         stage = Stage("state", "s", said, [row("s", call.query[place])])
-        return Coming([stage], call.query[place], "s", "hⱼ", "made of the states of the source")
+        return QueryOrigin([stage], call.query[place], "s", "hⱼ", "made of the states of the source")
     cross = name == "cross_attention"
-    found = heard.of(f"{home}.around_{name}")
+    found = intercepted.of(f"{home}.around_{name}")
     if not found:
         stage = Stage("input", "x", "What it is given.", [row("x", call.query[place])])
-        return Coming([stage], call.query[place])
+        return QueryOrigin([stage], call.query[place])
     residual = modules[f"{home}.around_{name}"]
     assert isinstance(residual, Residual)
     before = plain(found[time][0][0])[0, place]
-    stages = [_looked_back(before)] if cross else _stages(modules, heard, home, before, place, time)
+    stages = [_looked_back(before)] if cross else _stages(modules, intercepted, home, before, place, time)
     symbol = "x"
     if residual.first:
         normed = layer_norm(before, residual.norm)
@@ -55,30 +57,30 @@ def coming(modules: dict[str, nn.Module], heard: Heard, path: str, call: Call, p
         stages.append(Stage("layer norm", "x̂ = (x - mean) / √(variance + ε) · γ + β", said, [row("x̂", normed)]))
         symbol = "x̂"
     if cross:
-        return Coming(stages, before, symbol, "hⱼ", "made of what the encoder gave for the tokens of the source")
-    return Coming(stages, before, symbol, f"{symbol}ⱼ", "made of all tokens' vectors in the same way")
+        return QueryOrigin(stages, before, symbol, "hⱼ", "made of what the encoder gave for the tokens of the source")
+    return QueryOrigin(stages, before, symbol, f"{symbol}ⱼ", "made of all tokens' vectors in the same way")
 
 
 def _stages(
-    modules: dict[str, nn.Module], heard: Heard, home: str, before: Tensor, place: int, time: int
+    modules: dict[str, nn.Module], intercepted: Intercepted, home: str, before: Tensor, place: int, time: int
 ) -> list[Stage]:
     """An embedding where that is where it comes from: only if its numbers are those that were given."""
     above = modules[home.rpartition(".")[0]]
-    embeddings = [(modules[path], path) for path in heard.around if isinstance(modules.get(path), TokenEmbedding)]
+    embeddings = [(modules[path], path) for path in intercepted.around if isinstance(modules.get(path), TokenEmbedding)]
     clocked = hasattr(above, "clock")
     added = torch.zeros_like(before)
     if clocked:  # a Universal Transformer adds position and step each time
         where, step = _one(above.position, place), _one(above.clock, time + 1)  # type: ignore[operator,arg-type]
         added = where + step
     for embedding, path in embeddings if time == 0 else []:
-        given, output = heard.of(path)[-1]
+        given, output = intercepted.of(path)[-1]
         if _same(plain(output), before - added, place):
             stages = _embedded(embedding, int(given[0][0, place]), place)
             return [*stages, _clock(plain(output)[0, place], where, step, before)] if clocked else stages
     if clocked:
         # Who has halted stays as it was, so it may be an earlier step that gave what is there now.
         for earlier in reversed(range(time)):
-            output = plain(heard.of(home)[earlier][1])
+            output = plain(intercepted.of(home)[earlier][1])
             if _same(output, before - added, place):
                 return [_clock(output[0, place], where, step, before, earlier)]
     return [_below(home, before)]

@@ -9,29 +9,38 @@ import torch
 from torch import Tensor, nn
 
 from regard.inspection.record.arithmetic.interception import Call, plain, weight_of
-from regard.inspection.record.arithmetic.query_origin import Coming
-from regard.inspection.record.arithmetic.stages import Spelled, looked, mask, of_tokens, products, row, scaling, single
-from regard.inspection.trace.arithmetic import MASKED, Stage, written
+from regard.inspection.record.arithmetic.query_origin import QueryOrigin
+from regard.inspection.record.arithmetic.stages import (
+    Spelled,
+    mask,
+    of_tokens,
+    products,
+    row,
+    scaling,
+    single,
+    softmax_and_sum,
+)
+from regard.inspection.trace.arithmetic import MASKED, Stage, short_number
 from regard.layers.attention.additive import Additive
 from regard.layers.attention.dot import Dot
 from regard.layers.attention.local import Local
 from regard.layers.attention.multiplicative import Multiplicative
 
 
-def additive(attention: Additive, call: Call, place: int, head: int, names: list[str], given: Coming) -> Spelled:
+def additive(attention: Additive, call: Call, place: int, head: int, names: list[str], given: QueryOrigin) -> Spelled:
     linears = attention.query, attention.key, attention.score
     stages, scores = _small_network(linears, call, place, names, "scoreⱼ = v · tanh(W₁ s + W₂ hⱼ)")
     return _seen(stages, names, scores, call.visible[place], call.memory)
 
 
 def multiplicative(
-    attention: Multiplicative, call: Call, place: int, head: int, names: list[str], given: Coming
+    attention: Multiplicative, call: Call, place: int, head: int, names: list[str], given: QueryOrigin
 ) -> Spelled:
     stages, scores = _match(attention, call, place, names)
     return _seen(stages, names, scores, call.visible[place], call.memory)
 
 
-def dot(attention: Dot, call: Call, place: int, head: int, names: list[str], given: Coming) -> Spelled:
+def dot(attention: Dot, call: Call, place: int, head: int, names: list[str], given: QueryOrigin) -> Spelled:
     query, memory = call.query[place], call.memory
     found = memory @ query
     stages = [_states(names, memory), _products(names, query, memory, found, "scoreⱼ = s · hⱼ")]
@@ -41,7 +50,7 @@ def dot(attention: Dot, call: Call, place: int, head: int, names: list[str], giv
     return _seen(stages, names, scores, call.visible[place], memory)
 
 
-def local(attention: Local, call: Call, place: int, head: int, names: list[str], given: Coming) -> Spelled:
+def local(attention: Local, call: Call, place: int, head: int, names: list[str], given: QueryOrigin) -> Spelled:
     stages, scores = _match(attention.match, call, place, names)
     query, seen, reach = call.query[place], call.visible[place], attention.window
     positions, length = torch.arange(len(names)), int(seen.sum())
@@ -54,17 +63,18 @@ def local(attention: Local, call: Call, place: int, head: int, names: list[str],
         hidden = torch.tanh(inner @ query)
         guess = outer[0] @ hidden
         centre = length * torch.sigmoid(guess)
-        how = [f"{length} × σ({written(float(guess))}) = {written(float(centre))}"]
+        how = [f"{length} × σ({short_number(float(guess))}) = {short_number(float(centre))}"]
         said = f"A small network guesses where to look: a place between 0 and {length}, the length of the source."
         rows = [row("tanh(Wₚ s)", hidden), row("p", centre[None], how=how)]
         stages.append(Stage("place", "p = S · σ(vₚ · tanh(Wₚ s))", said, rows))
         before, scores = scores, scores - (positions - centre) ** 2 / (2 * (reach / 2) ** 2)
         taken = [
-            f"{written(s)} - ({j} - {written(float(centre))})² ÷ {written(reach * reach / 2)} = {written(t)}"
+            f"{short_number(s)} - ({j} - {short_number(float(centre))})² ÷ {short_number(reach * reach / 2)} = "
+            f"{short_number(t)}"
             for j, (s, t) in enumerate(zip(before.tolist(), scores.tolist()))
         ]
         said = "What is far from the place loses: the logarithm of a Gaussian around it is added to the scores."
-        formula = f"scoreⱼ - (j - p)² / (2 · {written(reach / 2)}²)"
+        formula = f"scoreⱼ - (j - p)² / (2 · {short_number(reach / 2)}²)"
         stages.append(Stage("Gaussian", formula, said, of_tokens(names, scores, "score", single(taken))))
     near = (positions - centre).abs() <= reach
     return _seen(stages, names, scores, seen & near, call.memory, f"farther than {reach} from p")
@@ -119,6 +129,6 @@ def _seen(
     stages: list[Any], names: list[str], scores: Tensor, seen: Tensor, memory: Tensor, why: str = MASKED
 ) -> Spelled:
     said = "What may not be seen gets -∞, which the softmax turns into 0."
-    rest, weights, made = looked(names, scores, seen, memory, "h", "c")
+    rest, weights, made = softmax_and_sum(names, scores, seen, memory, "h", "c")
     hidden = [] if bool(seen.all()) else [mask(names, scores, seen, said, why)]
     return [*stages, *hidden, *rest], weights, made

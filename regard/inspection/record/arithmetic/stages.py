@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from regard.inspection.record.arithmetic.interception import plain
-from regard.inspection.trace.arithmetic import MASKED, Row, Stage, product_sum, written
+from regard.inspection.trace.arithmetic import MASKED, Row, Stage, product_sum, short_number
 
 Spelled = tuple[list[Stage], Tensor, Tensor]
 """The stages, the weights, and what the attention gives."""
-TOLD = 128
+EXPLAINED = 128
 """Of vectors up to this long it is told how each number of each token came about."""
-GENTLE = "Long vectors have large dot products; divided by the root of their length the softmax stays gentle."
+WHY_SCALED = "Long vectors have large dot products; divided by the root of their length the softmax stays gentle."
 
 
 def row(label: str, values: Tensor, symbol: str = "", how: Sequence[str] = (), key: int | None = None) -> Row:
@@ -41,8 +41,8 @@ def products(asked: Tensor, offered: Tensor, totals: Tensor, more: Sequence[str]
 
 
 def scaling(names: Sequence[str], scores: Tensor, scaled: Tensor, size: int) -> Stage:
-    how = [f"{written(s)} ÷ √{size} = {written(t)}" for s, t in zip(scores.tolist(), scaled.tolist())]
-    return Stage("scaling", f"scoreⱼ / √{size}", GENTLE, of_tokens(names, scaled, "score", single(how)))
+    how = [f"{short_number(s)} ÷ √{size} = {short_number(t)}" for s, t in zip(scores.tolist(), scaled.tolist())]
+    return Stage("scaling", f"scoreⱼ / √{size}", WHY_SCALED, of_tokens(names, scaled, "score", single(how)))
 
 
 def mask(names: Sequence[str], scores: Tensor, seen: Tensor, sentence: str, why: str = MASKED) -> Stage:
@@ -56,12 +56,14 @@ def mask(names: Sequence[str], scores: Tensor, seen: Tensor, sentence: str, why:
     return Stage("mask", "scoreⱼ, or -∞ where one may not look", said, rows, note)
 
 
-def looked(names: Sequence[str], scores: Tensor, seen: Tensor, values: Tensor, value: str, made: str) -> Spelled:
+def softmax_and_sum(
+    names: Sequence[str], scores: Tensor, seen: Tensor, values: Tensor, value: str, made: str
+) -> Spelled:
     """From scores to what was seen: softmax and mixing. `value` and `made` are what the formula calls them."""
     weights = softmax(scores, seen)
     total = float(torch.exp(scores[seen].double()).sum())
     how = [
-        f"e^{written(s)} ÷ {written(total)} = {written(w)}" if ok else MASKED
+        f"e^{short_number(s)} ÷ {short_number(total)} = {short_number(w)}" if ok else MASKED
         for s, w, ok in zip(scores.tolist(), weights.tolist(), seen.tolist())
     ]
     sharing = Stage(
@@ -74,9 +76,9 @@ def looked(names: Sequence[str], scores: Tensor, seen: Tensor, values: Tensor, v
     mixed = weights @ values
     shares = weights[:, None] * values
     of_each = [
-        [f"{written(w)} × {written(v)} = {written(s)}" for v, s in zip(of, share)]
+        [f"{short_number(w)} × {short_number(v)} = {short_number(s)}" for v, s in zip(of, share)]
         for w, of, share in zip(weights.tolist(), values.tolist(), shares.tolist())
-        if len(of) <= TOLD
+        if len(of) <= EXPLAINED
     ]
     first = weights.argsort(descending=True, stable=True)  # the terms that say most
     summed = products(weights[first], values[first].T, mixed)

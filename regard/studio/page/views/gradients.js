@@ -45,7 +45,7 @@ export function show(place, studio) {
     },
   );
   const askGates = studio.latest(
-    (signal, wanted) => studio.ask("pictures", wanted, signal),
+    (signal, wanted) => studio.ask("draw_view", wanted, signal),
     (found) => {
       const options = found.pictures.map((one, number) => [number, one.heading]);
       const chosen = found.pictures.findIndex((one) => one.svg);

@@ -6,7 +6,7 @@ import { debounce, fill, make, select } from "../parts.js";
 export const title = "Heads";
 export const about =
   "Each head looks for something of its own: a small matrix is one head, its rows look at its columns; click one to see it as lines, with who looks on the right.";
-export const code = ["regard/layers/attention/multi_head.py:MultiHead", "regard/inspection/draw/attention_lines.py:lines"];
+export const code = ["regard/layers/attention/multi_head.py:MultiHead", "regard/inspection/draw/attention_lines.py:draw_lines"];
 export const suits = (model) => model.attention && readsText(model);
 
 const KINDS = { cross: "target to source", source: "source to itself", target: "target to itself" };
@@ -32,7 +32,7 @@ export function show(place, studio) {
   const numbers = (count) => Array.from({ length: count }, (_, number) => number);
 
   const loadOne = studio.latest(
-    (signal, wanted) => studio.ask("pictures", wanted, signal),
+    (signal, wanted) => studio.ask("draw_view", wanted, signal),
     (answer, wanted) => {
       const [drawn] = answer.pictures;
       const heading = `${KINDS[wanted.attention]}, layer ${wanted.layer}, head ${wanted.head}`;
@@ -58,7 +58,7 @@ export function show(place, studio) {
     loadOne(wanted);
   };
   const loadAll = studio.latest(
-    (signal, wanted) => studio.ask("pictures", wanted, signal),
+    (signal, wanted) => studio.ask("draw_view", wanted, signal),
     (answer) => {
       kinds = answer.kinds;
       fill(grid, studio.picture({ ...answer.pictures[0], about: answer.about }, { onpick: open }));

@@ -96,7 +96,7 @@ export function show(place, studio) {
   const request = () => ({ model: studio.model.name, text: textOf(studio), ...how() });
 
   const load = studio.latest(
-    (signal, wanted) => studio.ask("next", { ...wanted, count: SHOWN }, signal),
+    (signal, wanted) => studio.ask("next_token", { ...wanted, count: SHOWN }, signal),
     (found) => {
       answer = found;
       draw();
@@ -106,12 +106,12 @@ export function show(place, studio) {
     (error, wanted) => fill(choices, trouble(error, () => load(wanted))),
   );
   const loadReading = studio.latest(
-    (signal, wanted) => studio.ask("reading", wanted, signal),
+    (signal, wanted) => studio.ask("score_text", wanted, signal),
     (found) => drawReading(found),
     (error, wanted) => fill(read, trouble(error, () => loadReading(wanted))),
   );
   const go = studio.latest(
-    (signal, wanted) => studio.ask("writing", wanted, signal),
+    (signal, wanted) => studio.ask("generate", wanted, signal),
     (found, wanted) => {
       written.textContent = found.finished ? "The text came to its end." : "";
       if (textOf(studio) === wanted.text) studio.change({ text: wanted.text + found.text });
@@ -127,7 +127,7 @@ export function show(place, studio) {
   function saving(kind) {
     const get = async () => {
       try {
-        SAVES[kind]((await studio.ask("next", { ...request(), count: SHOWN, picture: true })).svg);
+        SAVES[kind]((await studio.ask("next_token", { ...request(), count: SHOWN, picture: true })).svg);
       } catch (error) {
         written.textContent = error.message;
       }

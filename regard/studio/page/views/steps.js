@@ -12,7 +12,7 @@ import { ink, mark, percent, sentence } from "../words.js";
 export const title = "Steps";
 export const about =
   "The translation is written one token at a time: at each step, where the model looks in the source and what it thinks may come next. Choose another token, and let the model go on from there.";
-export const code = ["regard/inspection/record/decoding_step.py:next_step", "regard/decoding/opening.py:first_ids"];
+export const code = ["regard/inspection/record/decoding_step.py:decoding_step", "regard/decoding/opening.py:first_ids"];
 export const suits = (model) => model.task === "translate";
 
 const PACE = 900; // milliseconds of a step when it plays
@@ -72,7 +72,7 @@ export function show(place, studio) {
 
   /** The model finishes what begins like this; what a person chose of it stays marked. */
   const goOn = studio.latest(
-    (signal, begin) => studio.ask("go_on", { ...asked(), written: begin.map((one) => one.id) }, signal),
+    (signal, begin) => studio.ask("continue_translation", { ...asked(), written: begin.map((one) => one.id) }, signal),
     (answer, begin) => {
       const found = answer.ids.map((id, at) => ({ id, chosen: Boolean(begin[at]?.chosen) }));
       studio.change({ way: joined(found) });
@@ -84,14 +84,14 @@ export function show(place, studio) {
   // Asking.
 
   const begin = studio.latest(
-    (signal) => studio.ask("go_on", asked(), signal),
+    (signal) => studio.ask("continue_translation", asked(), signal),
     (answer) => {
       own = { key: key(), way: answer.ids.map((id) => ({ id, chosen: false })), end: answer.end };
       update(true);
     },
     failed,
   );
-  const load = studio.latest((signal, request) => studio.ask("steps", request, signal), draw, failed);
+  const load = studio.latest((signal, request) => studio.ask("decoding_step", request, signal), draw, failed);
   const later = debounce(() => (own?.key === key() ? ask() : begin()), 250);
 
   function failed(error) {

@@ -9,7 +9,7 @@ import { colour, percent, shown } from "../words.js";
 
 export const title = "Translate";
 export const about = "Type a sentence; point at a word, and see which words the model looked at when it wrote it.";
-export const code = "regard/inspection/record/translation.py:look";
+export const code = "regard/inspection/record/translate.py:record_translation";
 export const suits = (model) => model.task === "translate";
 
 const PAUSE = 150; // milliseconds without a key before the server is asked
@@ -175,7 +175,7 @@ export function show(place, studio) {
 
   /** The matrix comes from where all pictures come from; the old one stays until the new one is there. */
   const draw = studio.latest(
-    (signal, asked) => studio.ask("pictures", asked, signal),
+    (signal, asked) => studio.ask("draw_view", asked, signal),
     ({ about, pictures }) => {
       const [{ heading, svg }] = pictures.filter((one) => one.svg);
       fill(matrix, studio.picture({ heading: `The whole alignment, ${heading}`, svg, about, note: about }));

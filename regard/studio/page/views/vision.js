@@ -11,8 +11,8 @@ export const about =
   "Point at a place of the picture, or at a word about it: the veil lifts where the model looked. A pressed one stays.";
 export const code = [
   "regard/stem/patches.py:Patches",
-  "regard/inspection/record/image.py:look_at_picture",
-  "regard/inspection/trace/image.py:PictureLook.rollout",
+  "regard/inspection/record/classify.py:record_classification",
+  "regard/inspection/trace/image.py:ImageTrace.rollout",
 ];
 export const suits = (model) => ["patches", "grid"].includes(model.stem) && ["classify", "caption"].includes(model.task);
 
@@ -83,7 +83,7 @@ export function show(place, studio) {
   }
 
   const list = studio.latest(
-    (signal, model) => studio.ask("seeing", { model }, signal),
+    (signal, model) => studio.ask("inspect_image", { model }, signal),
     (answer, model) => {
       listed = model;
       names = answer.samples.map((one) => one.name);
@@ -110,7 +110,7 @@ export function show(place, studio) {
   }
 
   const load = studio.latest(
-    (signal, wanted) => studio.ask("seeing", wanted, signal),
+    (signal, wanted) => studio.ask("inspect_image", wanted, signal),
     (answer, wanted) => {
       told = answer;
       shown = answer.target ? captioned(studio, answer) : classified(studio, answer);
@@ -125,7 +125,7 @@ export function show(place, studio) {
   );
 
   const drawAll = studio.latest(
-    (signal, wanted) => studio.ask("seeing", wanted, signal),
+    (signal, wanted) => studio.ask("inspect_image", wanted, signal),
     (answer) => {
       pictures.setAttribute("aria-busy", "false");
       fill(pictures, answer.pictures.map((one) => studio.picture({ about: answer.about, ...one }, { onpick: open })));

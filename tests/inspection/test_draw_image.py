@@ -14,8 +14,8 @@ import pytest
 from regard.errors import UserError
 from regard.inspection.draw import patches
 from regard.inspection.draw.patches import VEIL, shared
-from regard.inspection.trace.base import CROSS, READING, Attention, Positions, Side
-from regard.inspection.trace.image import CaptionLook, PictureLook
+from regard.inspection.trace.base import CROSS, SOURCE, Attention, Positions, Side
+from regard.inspection.trace.image import CaptionTrace, ImageTrace
 from regard.inspection.trace.scene import Scene
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -33,13 +33,13 @@ def scene(rows: int = 2, columns: int = 3, before: int = 1, name: str = "shoe.pn
     return Scene(name, pixels, rows, columns, [f"r{r} c{c}" for r in range(rows) for c in range(columns)], before)
 
 
-def classified(before: int = 1, **given) -> PictureLook:
+def classified(before: int = 1, **given) -> ImageTrace:
     seen = scene(before=before, **given)
     size = len(seen.tokens)
     attention = [
-        Attention(f"encoder.layers.{n}.attention", READING, n, weights(2, size, size, seed=n)) for n in range(3)
+        Attention(f"encoder.layers.{n}.attention", SOURCE, n, weights(2, size, size, seed=n)) for n in range(3)
     ]
-    return PictureLook(
+    return ImageTrace(
         model="some model",
         scene=seen,
         label="boot",
@@ -49,9 +49,9 @@ def classified(before: int = 1, **given) -> PictureLook:
     )
 
 
-def captioned(name: str = "shapes.png") -> CaptionLook:
+def captioned(name: str = "shapes.png") -> CaptionTrace:
     words = ["a", "red", "circle"]
-    return CaptionLook(
+    return CaptionTrace(
         model="some model",
         scene=scene(before=0, name=name, channels=3),
         target=Side("a red circle", [*words, "</s>"], words, [0, 1, 2]),
@@ -162,8 +162,8 @@ def test_a_figure_has_the_picture_the_right_way_up():
     pixels = np.zeros((6, 9, 3), np.uint8)
     pixels[..., 0] = 255
     place = Scene("", pixels, 2, 3, [str(n) for n in range(6)])
-    sheet = patches.one_look(place, np.array([0, 0, 1, 0, 0, 0], np.float32), None, "title", "who")
-    figure = sheet.figure()
+    canvas = patches.draw_query(place, np.array([0, 0, 1, 0, 0, 0], np.float32), None, "title", "who")
+    figure = canvas.figure()
     figure.set_dpi(100)
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=100)
@@ -205,7 +205,7 @@ def test_S9_a_files_name_stays_a_name(seen, view):
 
 def test_many_places_are_drawn_in_a_few_marks():
     many = scene(rows=32, columns=32, before=0)
-    glances = [patches.Glance(weights(1024, seed=n), "who") for n in range(12)]
-    svg = patches.overview(many, [("layer 0", glances)], ["head"] * 12, "title", {}).svg()
+    maps = [patches.AttentionMap(weights(1024, seed=n), "who") for n in range(12)]
+    svg = patches.draw_overview(many, [("layer 0", maps)], ["head"] * 12, "title", {}).svg()
     assert len(svg) < 1_500_000 and svg.count("<title>") < 100
     assert np.array_equal(shared(np.zeros(4, np.float32)), np.zeros(4)), "nothing was looked at"
