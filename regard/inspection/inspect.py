@@ -31,7 +31,7 @@ def inspect(model: Any, given: Any, *, device: str = "auto", **options: Any) -> 
     if isinstance(model, str | Path):
         name, model = Path(model).name, load(model, device=device)
     if not isinstance(model, Inspectable):
-        raise UserError(f"'{name}' is for the task {model.recipe.task}, and there are no pictures of that yet")
+        raise UserError(f"'{name}' is for the task {model.recipe.task}, which cannot be inspected yet")
     known = signature(model.inspect).parameters
     for option in options:
         if option not in known:

@@ -87,7 +87,11 @@ def test_alternatives_of_every_step_are_those_of_the_step() -> None:
 
 def test_what_nobody_could_have_written_is_refused() -> None:
     translator = made("transformer")
-    for given, said in (([PAD], "none that this model writes"), ([10**6], "none that"), ([END, 5], "ends at place 0")):
+    for given, said in (
+        ([PAD], "not one that this model generates"),
+        ([10**6], "not one that"),
+        ([END, 5], "ends at position 0"),
+    ):
         with pytest.raises(UserError, match=said):
             translator.inspect(LINES[0], prefix=given)
         with pytest.raises(UserError, match=said):

@@ -121,7 +121,7 @@ def test_R20_one_head_and_one_place_large():
     for number, name in enumerate(seen.scene.places):
         assert np.array_equal(values(every, f"{name} → "), seen.attention[2].weights[1, number + 1, 1:].reshape(2, 3))
     for wrong in ({"layer": 3}, {"head": 2}, {"position": 7}):
-        with pytest.raises(UserError, match="this (attention|picture) has the"):
+        with pytest.raises(UserError, match="this (attention|image) has the"):
             seen.svg(**wrong)
 
 
@@ -187,7 +187,7 @@ def test_a_figure_has_the_picture_the_right_way_up():
 def test_positions_that_are_alike_are_drawn_so():
     seen = classified()
     picture = seen.view("positions").pictures[-1]
-    assert "alike" in picture.heading
+    assert "cosine similarity" in picture.heading
     vectors = seen.positions[0].values[1:].astype(np.float64)
     cosine = float(vectors[1] @ vectors[4] / np.linalg.norm(vectors[1]) / np.linalg.norm(vectors[4]))
     (told,) = re.findall(r"r0 c1 and r1 c1: ([-\d.e]+)", picture.svg())

@@ -1,4 +1,4 @@
-"""Drawings of what may come next, of a text as it was read, and of gradients: the values in them are the values."""
+"""Drawings of the next token, of token probabilities and of gradients hold the exact values."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_bars_are_as_long_as_the_probabilities_and_tell_them_exactly():
     for number, one in enumerate(found.tokens):
         bar, told = drawn[f"next {number}"]
         assert float(bar.get("width")) == pytest.approx(BAR * one.drawn / longest, abs=0.06)
-        numbers = [told.rpartition(f"{name} ")[2].split(",")[0] for name in ("logit", "probability", "drawn with")]
+        numbers = [told.rpartition(f"{name} ")[2].split(",")[0] for name in ("logit", "probability", "sampled with")]
         assert [np.float32(text) for text in numbers] == [np.float32(one.logit), one.probability, one.drawn]
     assert "cut" in draw_next_token(found).svg() and "0.0625" in told
 
@@ -70,7 +70,7 @@ def test_of_very_many_only_the_first_are_drawn_and_the_rest_is_summed():
     found = some([f"w{i}" for i in range(DRAWN + 10)], others=100, rest={"drawn": 0.0})
     text = "".join(ElementTree.fromstring(draw_next_token(found).svg()).itertext())
     left = 100 * sum(one.drawn for one in found.tokens[DRAWN:])
-    assert f"and 110 more, drawn with {left:.2f} % together" in text
+    assert f"and 110 more, sampled with {left:.2f} % together" in text
 
 
 @pytest.mark.parametrize("view", ["next", "heads", "gradients"])
@@ -139,7 +139,7 @@ def test_an_answer_may_be_one_or_several():
     side = Side("a b", ["a", "b"], ["a", "b"], [0, 1])
     tags = [Guess("a", "O", 0.9, [Option("O", 0.9), Option("X", 0.1)]), Guess("b", "X", 0.6, [Option("X", 0.6)])]
     several = TextTrace(model="m", source=side, read=["a", "b"], guesses=tags, said="a [X b]").view()
-    assert [one.heading for one in several.pictures] == ["what it said of each", "a: O", "b: X"]
+    assert [one.heading for one in several.pictures] == ["all predictions", "a: O", "b: X"]
     one = TextTrace(model="m", source=side, read=["a", "b"], guesses=[Guess("", "good", 0.9, tags[0].others)])
     assert [picture.heading for picture in one.view("answer").pictures] == ["good"]
     assert marks(one.svg())["option 0"][1] == "O: 0.9"

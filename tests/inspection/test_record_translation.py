@@ -259,7 +259,7 @@ def test_looking_changes_nothing_and_leaves_nothing() -> None:
 
 def test_what_cannot_be_looked_at_is_refused() -> None:
     translator = made("transformer")
-    for text, said in (("  ", "nothing to look at"), ("Un. Deux ! Trois ? Quatre.", "one at a time")):
+    for text, said in (("  ", "nothing to inspect"), ("Un. Deux ! Trois ? Quatre.", "one at a time")):
         with pytest.raises(UserError, match=said):
             regard.inspect(translator, text)
     with pytest.raises(UserError, match="beam"):

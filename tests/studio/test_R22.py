@@ -55,7 +55,7 @@ def test_R22_02_512_tokens_are_refused_within_two_seconds_and_without_a_freeze(p
 def test_R22_03_an_empty_text_says_what_to_do(page, studio):
     open_view(page, studio, "heads")
     page.fill("textarea", "   ")
-    assert "write a sentence" in page.wait_for_selector("#view .trouble").inner_text()
+    assert "type a sentence" in page.wait_for_selector("#view .trouble").inner_text()
     assert page.locator("#view .trouble button").count() == 0  # trying again would not help
     page.fill("textarea", "oui")
     page.wait_for_selector("#view figure")

@@ -89,7 +89,7 @@ def test_V3_a_choice_and_what_the_model_makes_of_it(page, studio):
     assert page.locator(".token.open[aria-current=step]").count() == 1  # what comes next is not written yet
     for token, value in shown(page):
         assert value == pytest.approx(float(next_chances(model, [own[0], other])[token]), abs=1e-5)
-    page.get_by_role("button", name="Let the model go on").click()
+    page.get_by_role("button", name="Let the model continue").click()
     until(page, "!document.querySelector('.steps .main')")
     (found,) = model.search([model.encode(TEXT)], beam=4, max_length=12, prefix=[own[0], other])[0]
     expected = found.ids + ([END] if found.finished else [])

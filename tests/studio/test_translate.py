@@ -99,10 +99,10 @@ def test_R20_the_numbers_of_words_are_the_models(page, studio):
         written.nth(t).hover()
         shown = numbers(read)
         np.testing.assert_allclose(shown, expected[t], atol=1e-5)
-        rest = 1 - sum(shown)  # what went to the end mark
+        rest = 1 - sum(shown)  # the weight of the end token
         said = page.locator(".said").inner_text()
         assert f"{100 * max(shown):.0f} %" in said or f"{100 * max(shown):.1f} %" in said
-        assert ("the end mark" in said) == (rest >= 0.005)
+        assert ("end of sentence" in said) == (rest >= 0.005)
         assert page.locator(".links path").count() == sum(weight >= 0.02 for weight in shown)
     for s in range(read.count()):
         read.nth(s).hover()
@@ -263,12 +263,12 @@ def test_R22_keys_alone(page, studio):
     page.keyboard.press("Tab")
     assert words(page, "source").nth(0).evaluate("one => one === document.activeElement")
     page.keyboard.press("ArrowRight")
-    assert page.locator(".said").inner_text().startswith("“\u2068a\u2069” was looked at by")
+    assert page.locator(".said").inner_text().startswith("“\u2068a\u2069” was attended to by")
     page.keyboard.press("Tab")
     page.keyboard.press("End")
     page.keyboard.press("Enter")  # stays when the focus goes on
     said = page.locator(".said").inner_text()
-    assert "looked at" in said
+    assert "attended to" in said
     page.keyboard.press("Tab")
     page.wait_for_timeout(200)
     assert page.locator(".said").inner_text() == said
@@ -284,7 +284,7 @@ def test_how_it_is_searched_can_be_changed(page, studio):
     page.wait_for_url(re.compile("beam=2"))
     until(page, "document.querySelectorAll('.found li').length === 2")
     assert page.locator(".search summary").inner_text() == "Search: beam 2, length penalty 1"
-    page.get_by_role("button", name="As the model was made").click()
+    page.get_by_role("button", name="Model defaults").click()
     until(page, "document.querySelectorAll('.found li').length === 4")
 
 

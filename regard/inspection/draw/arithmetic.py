@@ -29,7 +29,7 @@ LINE = 92
 def draw_calculation(calculation: Calculation) -> Canvas:
     """All stages in one picture."""
     title = title_of_calculation(calculation)
-    canvas = Canvas("regard-numbers", "the numbers of an attention", style.shortened(title, 6 * LONGEST))
+    canvas = Canvas("regard-numbers", "the arithmetic of an attention head", style.shortened(title, 6 * LONGEST))
     canvas.text(canvas.title, MARGIN, MARGIN + FONT, bold=True)
     y = MARGIN + 3.2 * FONT
     left = _label_width(calculation.stages)
@@ -55,7 +55,7 @@ def title_of_calculation(calculation: Calculation) -> str:
 
 
 def agreement(calculation: Calculation) -> str:
-    return f"What the model computed by itself differs from the last line by at most {calculation.difference:.1e}."
+    return f"The model's own result differs from the last line by at most {calculation.difference:.1e}."
 
 
 def strongest_keys(weights: np.ndarray, most: int = MOST) -> set[int]:
@@ -94,7 +94,7 @@ def _rows(canvas: Canvas, calculation: Calculation, stage: Stage, number: int, y
     if any(len(_drawn(row)) < len(row.values) for row in rows):
         notes.insert(0, f"the first {ACROSS} of {max(len(row.values) for row in rows)} numbers of each token")
     if len(rows) < len(stage.rows):
-        notes.insert(0, f"the {len(drawn)} of {len(calculation.keys)} tokens with the greatest weights")
+        notes.insert(0, f"the {len(drawn)} of {len(calculation.keys)} tokens with the largest weights")
     if stage.note:
         notes.insert(0, stage.note)
     if notes:

@@ -145,12 +145,12 @@ def _arranged(gates: Gates, tokens: Sequence[str], units: int) -> tuple[list[_Pa
     if len(widths) != 1:
         raise ValueError(f"gates of one layer have one width, but these have {sorted(widths) or 'none'}")
     (width,) = widths
-    means = f"below each word the mean over all {width} units"
+    means = f"below each token: the mean over all {width} units"
     if width <= units:
         return panels, list(range(width)), [means]
     varies = sum(panel.shares.std(0) for panel in panels)
     chosen = np.argsort(-varies, kind="stable")[:units].tolist()
-    return panels, chosen, [f"{units} of {width} units, those that vary most along the words on top;", means]
+    return panels, chosen, [f"{units} of {width} units, those that vary most, on top;", means]
 
 
 def _panel(name: str, gate: Float[Tensor, "T W"], tokens: Sequence[str]) -> _Panel:

@@ -33,9 +33,9 @@ def draw_next_token(found: Distribution, title: str = "") -> Canvas:
     longest = max((max(one.tempered, one.drawn) for one in tokens), default=0.0) or 1.0
     for number, (one, label) in enumerate(zip(tokens, labels)):
         cut = one.drawn <= 0
-        exact = f"logit {_exact(one.logit)}, the model's own probability {_exact(one.probability)}"
+        exact = f"logit {_exact(one.logit)}, model probability {_exact(one.probability)}"
         exact += f", after temperature {_exact(one.tempered)}, after top-k {_exact(one.within_k)}"
-        tooltip = f"{style.isolated(one.token)}: {exact}, drawn with {_exact(one.drawn)}"
+        tooltip = f"{style.isolated(one.token)}: {exact}, sampled with {_exact(one.drawn)}"
         colour, base = ("faint" if cut else "text"), y + 15
         canvas.text(label, left - 66, base, colour, "end", tooltip=tooltip)
         canvas.text(f"{one.logit:.2f}", left - 14, base, "faint", "end", SMALL)
@@ -49,14 +49,14 @@ def draw_next_token(found: Distribution, title: str = "") -> Canvas:
     more = found.tokens[DRAWN:]
     if others := found.others + len(more):
         drawn = found.rest.get("drawn", 0.0) + sum(one.drawn for one in more)
-        note = f"and {others:,} more, drawn with {_percent(drawn)} together"
+        note = f"and {others:,} more, sampled with {_percent(drawn)} together"
         canvas.text(note, left, y + 14, "faint", size=SMALL)
     return canvas
 
 
 def draw_options(guess: Guess, title: str = "") -> Canvas:
     """The probability of each answer, as bars."""
-    canvas = Canvas("regard-options", "how sure of each answer", style.shortened(title, 4 * LONGEST))
+    canvas = Canvas("regard-options", "probability of each answer", style.shortened(title, 4 * LONGEST))
     y = _titled(canvas, MARGIN)
     left = MARGIN + max((style.length(style.label(one.token)) for one in guess.others), default=0.0) + 10
     for number, one in enumerate(guess.others):
@@ -73,7 +73,7 @@ def draw_options(guess: Guess, title: str = "") -> Canvas:
 
 def draw_token_probabilities(guesses: Sequence[Guess], title: str = "") -> Canvas:
     """A text with a line under each token, as long as its probability; below it the prediction, where it differs."""
-    canvas = Canvas("regard-reading", "how sure of each token", style.shortened(title, 4 * LONGEST))
+    canvas = Canvas("regard-reading", "probability of each token", style.shortened(title, 4 * LONGEST))
     x, y = MARGIN, _titled(canvas, MARGIN)
     high = 14.0 if any(one.given != one.about for one in guesses) else 0.0
     for number, one in enumerate(guesses):
@@ -82,7 +82,7 @@ def draw_token_probabilities(guesses: Sequence[Guess], title: str = "") -> Canva
         if x > MARGIN and x + wide > MARGIN + ACROSS:
             x, y = MARGIN, y + 46 + high
         likely = ", ".join(f"{style.isolated(other.token)} {_percent(other.probability)}" for other in one.others)
-        tooltip = f"{style.isolated(one.about)}: {_exact(one.probability)}; likeliest: {likely}"
+        tooltip = f"{style.isolated(one.about)}: {_exact(one.probability)}; most likely: {likely}"
         canvas.boxes([(x, y + 20, wide - 2, 8)], "tile")
         canvas.boxes([(x, y + 20, (wide - 2) * _finite(one.probability), 8)], "ink", 0.85, tooltip, f"token {number}")
         canvas.text(label, x + wide / 2 - 1, y + 14, anchor="middle", tooltip=tooltip)

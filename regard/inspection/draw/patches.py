@@ -54,7 +54,7 @@ def draw_overview(
     notes: Sequence[str] = (),
 ) -> Canvas:
     """The image with its grid, the classes, and a row of maps per layer."""
-    canvas = _titled_canvas("regard-patches", "where a model looked at a picture", title)
+    canvas = _titled_canvas("regard-patches", "attention over an image", title)
     top = TOP
     wide, high = scene.size(2 * SIDE)
     _image_with_grid(canvas, scene, (MARGIN, top, wide, high))
@@ -91,7 +91,7 @@ def draw_caption(
     scene: Scene, maps: Sequence[AttentionMap], title: str, across: int = 6, notes: Sequence[str] = ()
 ) -> Canvas:
     """The image, then one map per word."""
-    canvas = _titled_canvas("regard-patches", "where a model looked at a picture for each word", title)
+    canvas = _titled_canvas("regard-patches", "attention over an image for each word", title)
     wide, high = scene.size(1.4 * SIDE if scene.rows > 1 else LARGE)
     across = across if scene.rows > 1 else 1
     longest = max((style.length(style.label(one.caption)) for one in maps), default=0.0)
@@ -114,7 +114,7 @@ def draw_caption(
 
 def draw_query(scene: Scene, weights: np.ndarray, query: int | None, title: str, who: str) -> Canvas:
     """The map of one query, large. Tokens are named `place N` and the query has a frame, for a page's script."""
-    canvas = _titled_canvas("regard-patches", "where one place looks", title)
+    canvas = _titled_canvas("regard-patches", "attention of one place", title)
     top = TOP
     wide, high = scene.size(LARGE)
     canvas.text(who, MARGIN, top, "faint", size=SMALL, at="who")
@@ -141,7 +141,7 @@ def draw_every_query(scene: Scene, weights: np.ndarray, title: str, over_image: 
 
     Without `over_image` only the values are drawn: positive ones in ink, negative ones in rust.
     """
-    canvas = _titled_canvas("regard-patches", "where every place looks", title)
+    canvas = _titled_canvas("regard-patches", "attention of every place", title)
     top = TOP
     wide, high = scene.size(min(SIDE, max(30.0, 560.0 / max(scene.rows, scene.columns))))
     maps = weights.reshape(-1, scene.rows, scene.columns)

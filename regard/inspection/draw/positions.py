@@ -28,7 +28,7 @@ def draw_positions(values: np.ndarray, title: str = "") -> Canvas:
         canvas.text(canvas.title, MARGIN, MARGIN + FONT, bold=True)
     wide, high = len(columns) * CELL, len(drawn) * CELL
     canvas.boxes([(left, top, wide, high)], "tile")
-    canvas.text("number of the vector", left, top - 20, "faint", size=SMALL)
+    canvas.text("dimension", left, top - 20, "faint", size=SMALL)
     for i in range(0, len(columns), 8):
         canvas.text(str(columns[i]), left + (i + 0.5) * CELL, top - 5, "faint", "middle", SMALL)
     for j, row in enumerate(drawn):
@@ -40,9 +40,9 @@ def draw_positions(values: np.ndarray, title: str = "") -> Canvas:
                 [(left + i * CELL, top + j * CELL, CELL - 0.5, CELL - 0.5)],
                 "rust" if share < 0 else "ink",
                 abs(share),
-                f"position {j}, number {column}: {row[column]!s}",
+                f"position {j}, dimension {column}: {row[column]!s}",
             )
-    note = f"positions 0 to {len(drawn) - 1}, {len(columns)} of {values.shape[1]} numbers; darkest: ±{darkest:.3g}"
+    note = f"positions 0 to {len(drawn) - 1}, {len(columns)} of {values.shape[1]} dimensions; darkest: ±{darkest:.3g}"
     canvas.text(note, left, top + high + 22, "faint", size=SMALL)
     return canvas
 

@@ -64,9 +64,9 @@ def token_ids(task: ExampleTask, text: str | list[str]) -> list[int]:
     ids = task.pair.input.encode(text).tolist()
     longest = task.recipe.data.max_length
     if not text or (isinstance(text, str) and not text.strip()):
-        raise UserError("there is nothing to look at: the text is empty")
+        raise UserError("there is nothing to inspect: the text is empty")
     if len(ids) > longest:
-        raise UserError(f"the text has {len(ids)} tokens, but this model reads {longest} at a time; look at less")
+        raise UserError(f"the text has {len(ids)} tokens, but this model reads at most {longest}; use a shorter text")
     return ids
 
 

@@ -31,7 +31,7 @@ def record_classification(classifier: Classifier, given: Any, name: str = "") ->
         return _record_image(classifier, given, name)
     if kind == "text":
         return _record_text(classifier, PlainText().accept(given), name)
-    raise UserError(f"this model reads {kind}, and there are no pictures of what it does with that yet")
+    raise UserError(f"this model reads {kind}, which cannot be inspected yet")
 
 
 @torch.inference_mode()

@@ -48,7 +48,7 @@ def decoding_step(translator: Translator, text: str, prefix: Sequence[int], step
     fed = [BEGIN, *(prefix[:-1] if prefix and prefix[-1] == END else prefix)]
     row = len(fed) - 1 if step is None else step
     if not 0 <= row < len(fed):
-        raise UserError(f"step {row}: there are the steps 0 to {len(fed) - 1}")
+        raise UserError(f"step {row}: the steps are 0 to {len(fed) - 1}")
     ids, mask = (tensor.to(translator.device) for tensor in pad([[*translator.encode(text), END]]))
     with capture(model) as captured:
         logits = model(ids, mask, torch.tensor([fed], device=translator.device))
@@ -73,9 +73,9 @@ def check_prefix(prefix: Sequence[int], model: nn.Module, vocabulary: int) -> No
     """Refuses a forced prefix that the model cannot generate: unknown tokens, tokens after END, too many."""
     for index, token in enumerate(prefix):
         if not 0 <= token < vocabulary or token in FORBIDDEN:
-            raise UserError(f"token {token}, at place {index}, is none that this model writes")
+            raise UserError(f"token {token} at position {index} is not one that this model generates")
         if token == END and index < len(prefix) - 1:
-            raise UserError(f"the text ends at place {index}; nothing can be written after it")
+            raise UserError(f"the text ends at position {index}; nothing can follow")
     known = longest_text(model)
     if known and len(prefix) > known:
-        raise UserError(f"this model writes at most {known} tokens, and {len(prefix)} were given")
+        raise UserError(f"this model generates at most {known} tokens, not {len(prefix)}")

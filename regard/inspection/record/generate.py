@@ -38,8 +38,8 @@ def record_language_model(
     ids = generator.encode(text)
     if generator.forgets and len(ids) >= generator.window:
         raise UserError(
-            f"the text has {len(ids)} tokens, but this model looks at {generator.window - 1} together; "
-            "look at a shorter part of it"
+            f"the text has {len(ids)} tokens, but this model reads at most {generator.window - 1}; "
+            "use a shorter part of it"
         )
     fed = [BEGIN, *ids]
     with capture(generator.model) as captured:

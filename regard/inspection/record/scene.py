@@ -34,7 +34,7 @@ def scene_of(task: ExampleTask, given: Any) -> tuple[Scene, Tensor, Tensor, Any]
         before = int(isinstance(stem, Patches) and stem.class_token is not None)
         scene = Scene(name, task.pair.input.shaped(raw), rows, columns, places, before)  # type: ignore[attr-defined]
     if len(scene.places) > MOST_PLACES:
-        raise UserError(f"{name}: has {len(scene.places)} places; {MOST_PLACES} are the most that can be looked at")
+        raise UserError(f"{name}: has {len(scene.places)} places; at most {MOST_PLACES} can be inspected")
     scene.notes = notes
     return scene, source, mask, raw
 

@@ -24,7 +24,7 @@ def record_tagging(tagger: Tagger, text: str, name: str = "") -> TextTrace:
     (answer,) = tagger.tag([text])
     words = answer.words
     if not words:
-        raise UserError("there is nothing to look at: the text is empty")
+        raise UserError("there is nothing to inspect: the text is empty")
     ids = _text.token_ids(tagger, words)
     reader = _text.text_input(tagger)
     first = reader.places(words).tolist()  # the token of each word that its tag is read from

@@ -135,9 +135,9 @@ def one_sentence(translator: Translator, text: str) -> str:
     """The text, if it is translated in one piece."""
     parts = translator.parts(text)
     if not parts:
-        raise UserError("there is nothing to look at: the text is empty")
+        raise UserError("there is nothing to inspect: the text is empty")
     if len(parts) > 1:
         raise UserError(
-            f"this text is translated in {len(parts)} parts; look at one at a time, the first is: {parts[0]}"
+            f"this text is translated in {len(parts)} parts; inspect one at a time, the first is: {parts[0]}"
         )
     return parts[0]

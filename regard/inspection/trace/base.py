@@ -166,19 +166,19 @@ class Trace(ABC):
         outputs = self.outputs()
         index = len(outputs) - 1 if position is None else position
         if outputs and not 0 <= index < len(outputs):
-            raise UserError(f"position {index}: there are the outputs 0 to {len(outputs) - 1}")
+            raise UserError(f"position {index}: the outputs are 0 to {len(outputs) - 1}")
         known = [one for one in self.gradients if one.position == index]
         if known:
             return known[0]
         if self.compute_gradients is None or not outputs:
-            raise UserError("there are no gradients of this; they are there for models of text")
+            raise UserError("there are no gradients for this input; only models that read text have them")
         self.gradients.append(self.compute_gradients(index))
         return self.gradients[-1]
 
     def calculation_of(self, choice: Choice) -> Calculation:
         """The arithmetic of one head for one query, from the attention's input to its output."""
         if self.compute_calculation is None or not self.attention:
-            raise UserError("this model has no attention whose numbers one could follow; try the view gates")
+            raise UserError("this model has no attention whose arithmetic could be shown; try the view gates")
         self.calculations = [self.compute_calculation(self, choice)]
         return self.calculations[0]
 

@@ -27,8 +27,8 @@ class Track:
     @property
     def title(self) -> str:
         if self.what == "vector":
-            return "token's vector"
-        return f"layer {self.layer} {self.what}{', from the end' if self.backwards else ''}"
+            return "token embedding"
+        return f"layer {self.layer} {self.what}{', backwards' if self.backwards else ''}"
 
 
 @dataclass

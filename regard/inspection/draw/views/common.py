@@ -53,8 +53,8 @@ def heads(trace: Trace, choice: Choice) -> View:
         )
         pictures.insert(0, one) if own and chosen else pictures.append(one)
     about = (
-        "Each head looks for something of its own. A small matrix is a head, its rows look at its columns; as lines, "
-        "who looks is on the right."
+        "Each small matrix is one attention head: its rows are queries, its columns keys. As lines, keys are on the "
+        "left and queries on the right."
     )
     return View("heads", about, ("attention",), pictures)
 
@@ -63,7 +63,8 @@ def numbers(trace: Trace, choice: Choice) -> View:
     """The arithmetic of one head for one query, with every number."""
     found = trace.calculation_of(choice)
     about = (
-        "How one token looked, number by number: ink is above zero, rust below, and the farther from zero the darker. "
+        "What one head computes for one token: positive numbers are violet, negative ones rust, darker with their "
+        "magnitude. "
         f"{agreement(found)}"
     )
     picture = canvas_picture(title_of_calculation(found), partial(draw_calculation, found))
@@ -73,22 +74,22 @@ def numbers(trace: Trace, choice: Choice) -> View:
 def positions(trace: Trace, choice: Choice) -> View:
     """The positional encodings as heatmaps."""
     if not trace.positions:
-        raise UserError("this model has no positions: it reads one token after the other")
+        raise UserError("this model has no positional encoding: it reads one token after the other")
     pictures = []
     for one in trace.positions:
         heading = f"{one.kind} positions of {', '.join(one.paths)}"
         pictures.append(canvas_picture(heading, partial(draw_positions, one.values, heading)))
-    about = "What is added to a token to say where it stands: a row is a position, a column one number of its vector."
+    about = "The positional encoding that is added to the embeddings: a row per position, a column per dimension."
     return View("positions", about, ("positions",), pictures)
 
 
 def beam(trace: TranslationTrace | CaptionTrace, choice: Choice) -> View:
     """The beam search as a tree."""
     about = (
-        f"The search kept {trace.beam} ways open, best on top; a line leads from a way to what it went on with, and the "
-        "one that was chosen is in ink. Below stand those that ended."
+        f"Beam search of width {trace.beam}: each column is a step with its open hypotheses, best first, and below "
+        "them those that ended. The chosen hypothesis is highlighted."
     )
-    picture = canvas_picture("the search", partial(draw_tree, trace.search, title_of(trace)))
+    picture = canvas_picture("beam search", partial(draw_tree, trace.search, title_of(trace)))
     return View("beam", about, ("search",), [picture])
 
 
@@ -107,7 +108,7 @@ def gates(trace: Trace, choice: Choice) -> View:
         drawn = values, trace.tokens(one.side), one.path
         pictures.append(Picture(_gates_heading(one), partial(gates_svg, *drawn), partial(gates_figure, *drawn)))
     about = (
-        "A panel is a gate, a row in it one unit: ink is above zero, rust below, and the farther from zero the darker."
+        "One panel per gate, one row per unit: positive values are violet, negative ones rust, darker with magnitude."
     )
     return View("gates", about, ("gates",), pictures)
 
@@ -118,11 +119,11 @@ def gradients(trace: Trace, choice: Choice) -> View:
     tokens = {side: trace.tokens(side) for side in (SOURCE, TARGET)}
     pictures = [
         canvas_picture(heading, partial(draw_gradients, found, tokens, log_scale))
-        for heading, log_scale in (("gradients", False), ("in powers of ten", True))
+        for heading, log_scale in (("gradients", False), ("gradients, log scale", True))
     ]
     about = (
-        f"How much the log-probability of output {found.position}, {isolated(shortened(found.token))}, "
-        "would change with what the model had at each step: the higher a bar, the more that step counts."
+        f"The gradient norm of the log-probability of output {found.position}, {isolated(shortened(found.token))}, "
+        "at each step: the higher a bar, the more the output depends on that step."
     )
     return View("gradients", about, ("gradients",), pictures)
 
@@ -130,15 +131,15 @@ def gradients(trace: Trace, choice: Choice) -> View:
 def ponder(trace: Trace, choice: Choice) -> View:
     """Adaptive computation time: the halting weight of each step, for each token."""
     if not trace.ponder:
-        raise UserError("this model does not ponder: only a universal one with halting does")
+        raise UserError("this model has no ponder time: only a Universal Transformer with halting does")
     pictures = []
     for one in trace.ponder:
         steps = [f"step {number}" for number in range(one.shares.shape[1])]
         tokens = [f"{isolated(token)} {time:.2f}" for token, time in zip(trace.tokens(one.side), one.times.tolist())]
         drawn = torch.from_numpy(np.ascontiguousarray(one.shares.T)), tokens, steps, one.path
-        heading = f"how long it thought about each token of the {one.side}"
+        heading = f"ponder time of each {one.side} token"
         pictures.append(Picture(heading, partial(matrix_svg, *drawn), partial(matrix_figure, *drawn)))
-    about = "Beside a token stands how long the model thought about it; below, how much each step of that counted."
+    about = "The number beside a token is its ponder time in steps; the cells below are the weight of each step."
     return View("ponder", about, ("ponder",), pictures)
 
 
@@ -148,7 +149,7 @@ def title_of(trace: Trace) -> str:
 
 
 def _gates_heading(one: Gates) -> str:
-    return f"layer {one.layer} of the {one.side}, {'from the end' if one.backwards else 'from the beginning'}"
+    return f"layer {one.layer} of the {one.side}, {'backwards' if one.backwards else 'forwards'}"
 
 
 def _index(chosen: int | None, count: int, what: str) -> int:

@@ -38,7 +38,7 @@ def class_patches(trace: ImageTrace, choice: Choice) -> View:
         maps.append(_map(trace.scene, row_of(rolled, query), f"layers 0 to {number}, rollout: {who}"))
         rows.append((f"layer {number}", maps))
     columns = [f"head {head}" for head in range(heads)] + ["mean", "rollout"]
-    title = f"{trace.label}: where {'the class token' if who == 'class' else who} looked" if layers else trace.label
+    title = f"{trace.label}: attention of {'the class token' if who == 'class' else who}" if layers else trace.label
     draw = partial(patches.draw_overview, trace.scene, rows, columns, title, trace.probabilities, trace.scene.notes)
     pictures = [canvas_picture("all layers and heads", draw)]
     if layers:
@@ -46,8 +46,8 @@ def class_patches(trace: ImageTrace, choice: Choice) -> View:
         chosen = choice.layer is not None or choice.head is not None
         pictures = one_head + pictures if chosen else pictures + one_head
     about = (
-        "A picture for each head, under a veil that lifts where it looked; the number below is what it gave to the "
-        "class token. Rollout follows the attention through all layers so far (Abnar and Zuidema 2020)."
+        "An attention map per head: clear where the weight is large, veiled where it is small; the number below is the "
+        "weight of the class token. Rollout combines the attention of all layers so far (Abnar and Zuidema 2020)."
     )
     return View("patches", about, ("attention", "rollout"), pictures)
 
@@ -55,7 +55,7 @@ def class_patches(trace: ImageTrace, choice: Choice) -> View:
 def caption_patches(trace: CaptionTrace, choice: Choice) -> View:
     """The cross-attention map of each word, or of each token."""
     if not trace.of_kind(CROSS):
-        raise UserError("this model has no attention, so nothing says where it looked; try the view beam or gates")
+        raise UserError("this model has no attention, so there are no attention maps; try the view beam or gates")
     if choice.tokens:
         units = trace.target.tokens, trace.token_matrix(choice.layer, choice.head), trace.probabilities
     else:
@@ -65,9 +65,7 @@ def caption_patches(trace: CaptionTrace, choice: Choice) -> View:
         for word, weights, probability in zip(*units)
     ]
     draw = partial(patches.draw_caption, trace.scene, maps, trace.target.text, notes=trace.scene.notes)
-    about = (
-        "The picture once more for every word, under a veil that lifts where the model looked when it wrote the word."
-    )
+    about = "An attention map per word: clear where the model attended when it generated the word, veiled elsewhere."
     heading = "for each token" if choice.tokens else "for each word"
     return View("patches", about, ("matrices",), [canvas_picture(heading, draw)])
 
@@ -86,7 +84,7 @@ def positions(trace: SceneTrace, choice: Choice) -> View:
         values = one.values[scene.before : len(scene.tokens)]
         own = any(path.startswith("stem.") for path in one.paths) and len(one.values) == len(scene.tokens)
         if own and scene.rows > 1 and len(values) <= MOST_MAPS:
-            heading = "how alike each place's vector is to every other's (cosine)"
+            heading = "cosine similarity of the position vectors"
             view.pictures.append(canvas_picture(heading, partial(_similarity, scene, values, heading)))
     return view
 
@@ -96,7 +94,7 @@ def query_of(trace: ImageTrace, position: int | None) -> tuple[int | None, str]:
     tokens = trace.scene.tokens
     if position is not None:
         if not 0 <= position < len(tokens):
-            raise UserError(f"position {position}: this picture has the positions 0 to {len(tokens) - 1}")
+            raise UserError(f"position {position}: this image has the positions 0 to {len(tokens) - 1}")
         return position, tokens[position]
     return (0, "class") if trace.scene.before else (None, "all patches")
 
@@ -119,14 +117,14 @@ def _one_head(
     layer = 0 if choice.layer is None else index_in(choice.layer, len(layers), "layer")
     weights = layers[layer].weights
     head = 0 if choice.head is None else index_in(choice.head, len(weights), "head")
-    heading, name = "where one place looks", f"layer {layer}, head {head}"
+    heading, name = "attention of one place", f"layer {layer}, head {head}"
     draw = partial(
         patches.draw_query,
         trace.scene,
         row_of(weights[head], query),
         query,
         f"{heading}, {name}",
-        f"who looks: {who}",
+        f"query: {who}",
     )
     one = canvas_picture(heading, draw)
     if query is not None:
@@ -134,7 +132,7 @@ def _one_head(
     pictures = [one]
     if len(trace.scene.places) <= MOST_MAPS:
         between = weights[head][trace.scene.before :, trace.scene.before :]
-        heading = "where every place looks"
+        heading = "attention of every place"
         draw = partial(patches.draw_every_query, trace.scene, between, f"{heading}, {name}")
         pictures.append(canvas_picture(f"{heading}, {name}", draw))
     return pictures

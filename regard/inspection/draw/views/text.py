@@ -17,14 +17,14 @@ from regard.inspection.trace.text import LanguageModelTrace, TextTrace
 def next_token(trace: LanguageModelTrace, choice: Choice) -> View:
     """The distribution of the next token, and the probability of each token of the text."""
     pictures = [
-        canvas_picture("what may come next", partial(draw_next_token, trace.next, end_of(trace.source.text))),
+        canvas_picture("next token", partial(draw_next_token, trace.next, end_of(trace.source.text))),
     ]
     if trace.guesses:
         draw = partial(draw_token_probabilities, trace.guesses)
-        pictures.append(canvas_picture("how sure it was of each token", draw))
+        pictures.append(canvas_picture("probability of each token", draw))
     about = (
-        "What the model would write next: a bar is how likely a token is to be drawn, paler behind it how likely "
-        "before anything was cut. Below, how sure it was of each token that is there."
+        "The next-token distribution: a bar is the sampling probability of a token, the paler bar behind it the "
+        "probability before top-k and top-p. Below, the probability of each token of the text."
     )
     return View("next", about, ("next", "guesses"), pictures)
 
@@ -36,11 +36,11 @@ def answer(trace: TextTrace, choice: Choice) -> View:
         guesses = sorted(guesses, key=lambda one: one[0] != choice.position)
     pictures: list[Picture] = []
     if len(trace.guesses) > 1 and choice.position is None:
-        pictures.append(canvas_picture("what it said of each", partial(draw_token_probabilities, trace.guesses)))
+        pictures.append(canvas_picture("all predictions", partial(draw_token_probabilities, trace.guesses)))
     for _, guess in guesses:
         heading = f"{guess.about}: {guess.given}" if guess.about else guess.given
         pictures.append(canvas_picture(heading, partial(draw_options, guess, heading)))
-    return View("answer", "How sure the model is of each answer that it knows.", ("guesses",), pictures)
+    return View("answer", "The probability of each answer.", ("guesses",), pictures)
 
 
 def heads(trace: TextTrace, choice: Choice) -> View:

@@ -18,7 +18,7 @@ from regard.inspection.trace.translation import TranslationTrace
 def alignment(trace: TranslationTrace, choice: Choice) -> View:
     """Cross-attention as a heatmap, between words and between tokens."""
     if not trace.of_kind(CROSS):
-        raise UserError("this model has no attention, so nothing says which word came from which; try the view gates")
+        raise UserError("this model has no attention, so there is no alignment; try the view gates")
     units = {
         "words": (trace.word_matrix(choice.layer, choice.head), trace.source.words, trace.target.words),
         "tokens": (trace.token_matrix(choice.layer, choice.head), trace.source.tokens, trace.target.tokens),
@@ -27,7 +27,7 @@ def alignment(trace: TranslationTrace, choice: Choice) -> View:
     for name, (weights, columns, rows) in units.items():
         drawn = torch.from_numpy(weights), columns, rows
         pictures.append(Picture(f"between {name}", partial(matrix_svg, *drawn), partial(matrix_figure, *drawn)))
-    about = "The darker a cell, the more the model looked at the word above it when it wrote the word at its left."
+    about = "The darker a cell, the more the model attended to the word above it to generate the word at its left."
     return View("alignment", about, ("matrices",), pictures[::-1] if choice.tokens else pictures)
 
 
@@ -43,7 +43,6 @@ def steps(trace: TranslationTrace, choice: Choice) -> View:
         weights,
         title_of(trace),
     )
-    looked = "where it looked just then, " if weights is not None else "(it has no attention, so it looked nowhere) "
-    about = f"A row is a step: the token that was written, how sure the model was of it, {looked}and what else it "
-    about += "thought of."
+    attended = "its attention over the source, " if weights is not None else ""
+    about = f"A row per decoding step: the generated token, its probability, {attended}and the likeliest alternatives."
     return View("steps", about, ("alternatives", "ids", "matrices"), [canvas_picture("step by step", draw)])

@@ -1,16 +1,15 @@
-// A picture under a veil that lifts where a model looked. Each place of it is a button: one can point at it, press it,
-// and walk from one to the next with the arrow keys.
-import { fill, make } from "./parts.js";
+// An image under an overlay (veil) that is clear where the attention is. Each place is a button: point at it, press it,
+// or move between places with the arrow keys.
+import { fill, make } from "./dom.js";
 
-const VEIL = 0.88; // as thick as in inspection/draw/patches.py
+const VEIL = 0.88; // as in inspection/draw/patches.py
 const STEPS = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] };
 
 /**
- * `{element, show(weights, who), mark(place)}` of `{pixels, rows, columns, places}`. `show` takes a weight for each
- * place, or null for the bare picture; `onpoint(place | null)` hears of the pointer and the focus, `onpress(place)` of
- * a press.
+ * `{element, show(weights, who), mark(place)}` for `{pixels, rows, columns, places}`. `show` takes a weight per place, or
+ * null for the plain image; `onpoint(place | null)` is called on hover and focus, `onpress(place)` on a click.
  */
-export function scene({ pixels, rows, columns, places }, { label, onpoint, onpress }) {
+export function attentionOverlay({ pixels, rows, columns, places }, { label, onpoint, onpress }) {
   const buttons = places.map((name, place) =>
     make(
       "button",
@@ -60,15 +59,15 @@ export function scene({ pixels, rows, columns, places }, { label, onpoint, onpre
       });
       element.dataset.who = who;
     },
-    /** A frame around who looks. */
+    /** A frame around the query. */
     mark(place) {
       buttons.forEach((button, at) => button.classList.toggle("looks", at === place));
     },
   };
 }
 
-/** Probabilities as bars; the longest list is cut. */
-export function chances(pairs, most = 10) {
+/** Probabilities as bars, at most `most` of them. */
+export function probabilityBars(pairs, most = 10) {
   const list = make("dl", { class: "chances" });
   fill(
     list,

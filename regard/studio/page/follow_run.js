@@ -1,17 +1,17 @@
-// One training run, followed while it goes on: all it has written so far, and a word when there is more.
+// Follow a training run: polls its metrics and keeps everything read so far.
 
-const OFTEN = 1500; // milliseconds between two questions about a run that goes on
-const SELDOM = 5000; // and about one that does not, which may be resumed
-const MOST = 20_000; // logs that are kept; of more, every second
+const OFTEN = 1500; // milliseconds between two requests while the run is going
+const SELDOM = 5000; // and while it is not: it may be resumed
+const MOST = 20_000; // log entries that are kept; beyond that, every second one
 
 /**
- * `heard(followed, ended)` after every answer that brought something new; `ended`: it went on until now.
- * Nothing is asked while the page is not seen.
+ * Calls `heard(followed, ended)` after every answer with something new; `ended`: the run has just ended. Nothing is
+ * requested while the page is hidden.
  */
 export function follow(studio, name, heard) {
   const own = { name, run: null, logs: [], validations: [], trouble: null, stop };
   let place = { at: 0, mark: "", more: false };
-  let unheard = false; // something came of which there is more
+  let unheard = false; // something new came, and there is more to read
   let timer = 0;
   let asking = new AbortController();
 
@@ -23,7 +23,7 @@ export function follow(studio, name, heard) {
     const path = name.split("/").map(encodeURIComponent).join("/");
     let pause = OFTEN;
     try {
-      const every = place.more ? place.every : 1; // a long file is thinned alike from its beginning to its end
+      const every = place.more ? place.every : 1; // a long file is thinned evenly
       const since = `since=${place.at}&mark=${encodeURIComponent(place.mark)}&every=${every}`;
       const answer = await studio.get(`runs/${path}?${since}`, mine.signal);
       if (mine.signal.aborted) return;

@@ -1,9 +1,9 @@
-// Which words of a text were not in the one before it.
+// A word diff: which words of a text are new.
 
 const MOST = 400; // words; longer texts are not compared
 
-/** The words of `now`, and the spaces between them, as [{text, fresh}]. */
-export function changes(before, now) {
+/** The words of `now`, and the spaces between them, as [{text, fresh}]; `fresh` words are not in `before`. */
+export function diffWords(before, now) {
   const parts = now.split(/(\s+)/).filter((part) => part !== "");
   const words = parts.filter((part) => part.trim());
   const old = before === null ? null : before.split(/\s+/).filter(Boolean);
@@ -12,7 +12,7 @@ export function changes(before, now) {
   return parts.map((text) => ({ text, fresh: Boolean(text.trim()) && kept !== null && !kept[at++] }));
 }
 
-/** For each of the words whether it is part of the longest sequence that both have. */
+/** For each word, whether it is part of the longest common subsequence. */
 function common(old, words) {
   const lengths = Array.from({ length: old.length + 1 }, () => new Uint16Array(words.length + 1));
   for (let i = old.length - 1; i >= 0; i--)

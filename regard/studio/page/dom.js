@@ -1,8 +1,8 @@
-// Elements made by hand: words stay words, whatever is in them.
+// DOM helpers. Text is always inserted as text, never as HTML.
 
 /**
- * `make("button", {class: "x", onclick: f, hidden: true}, child, "text")`; lists of children are taken apart, null and
- * false are left out.
+ * `make("button", {class: "x", onclick: f, hidden: true}, child, "text")`; lists of children are flattened, null and
+ * false are skipped.
  */
 export function make(name, properties = {}, ...children) {
   const element = document.createElement(name);
@@ -17,12 +17,12 @@ export function make(name, properties = {}, ...children) {
 
 const present = (children) => children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
 
-/** Puts these in place of all that is inside. */
+/** Replaces all children. */
 export function fill(place, ...children) {
   place.replaceChildren(...present(children));
 }
 
-/** A function that is called when it was not asked for during so many milliseconds; `.cancel()` takes it back. */
+/** Calls the function once no further call came for so many milliseconds; `.cancel()` drops a pending call. */
 export function debounce(call, milliseconds) {
   let timer;
   const later = (...given) => {
@@ -43,7 +43,7 @@ export function select(label, options, chosen, onpick) {
   return make("label", { class: "choice" }, make("span", {}, label), choice);
 }
 
-/** A labelled slider that says its value: `onslide(number)` while it moves. */
+/** A labelled slider that shows its value; `onslide(number)` is called while it moves. */
 export function slider(label, { least, most, step = 1, value, shown = String }, onslide) {
   const said = make("output", {}, shown(value));
   const input = make("input", {

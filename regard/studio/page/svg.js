@@ -1,4 +1,4 @@
-// What the drawings that the page makes itself share: paper, colours, marks and numbers. The colours are those of
+// SVG elements, colours and number formats for the figures that the page draws itself. The colours are those of
 // regard/inspection/draw/style.py.
 
 const LIGHT = { paper: "#ffffff", text: "#29263b", faint: "#6c6880", tile: "#f3f1fa", ink: "#43209e", rust: "#c8553d" };
@@ -8,13 +8,13 @@ const SIGNS = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
 const NO_XML = /[^\t\n\r\u{20}-\u{d7ff}\u{e000}-\u{fffd}\u{10000}-\u{10ffff}]/gu;
 const FONT = 13;
 
-/** Words as they may stand in an SVG. */
+/** Text escaped for SVG. */
 export const safe = (words) => String(words).replace(NO_XML, "\ufffd").replace(/[&<>"]/g, (sign) => SIGNS[sign]);
 
-/** About how wide a text is drawn. */
+/** The approximate width of a text. */
 export const wide = (words) => [...String(words)].length * FONT * 0.58;
 
-/** A number as short as it can be said with so many digits. */
+/** A number with so many significant digits, as short as possible. */
 export function number(value, digits = 3) {
   if (typeof value !== "number") return "–";
   const size = Math.abs(value);
@@ -27,7 +27,7 @@ export function number(value, digits = 3) {
 
 const coloured = (name) => `fill="${LIGHT[name]}" color="${LIGHT[name]}"`;
 
-/** A self-contained SVG: elements in groups, each named after its colour, on the paper. */
+/** A self-contained SVG: groups of elements, each named after its colour, on the background. */
 export function picture({ kind, width, height, groups, title }) {
   const used = Object.entries(groups).filter(([, marks]) => marks.length);
   const names = ["paper", ...used.map(([name]) => name)];
@@ -43,7 +43,7 @@ export function picture({ kind, width, height, groups, title }) {
   ].join("\n");
 }
 
-// Marks, at places that a tenth of a dot is enough for.
+// Marks, with coordinates rounded to a tenth of a pixel.
 const at = (place) => place.toFixed(1);
 
 export const line = (x, y, toX, toY) =>
@@ -52,13 +52,13 @@ export const line = (x, y, toX, toY) =>
 export const text = (words, x, y, anchor = "start") =>
   `<text x="${at(x)}" y="${at(y)}" text-anchor="${anchor}">${safe(words)}</text>`;
 
-/** `strength` is of the ink, from 0 to 1; `tooltip` what it is the value of. */
+/** `strength`: the opacity, from 0 to 1. */
 export const box = (x, y, wide, high, strength = 1, tooltip = "") =>
   `<rect x="${at(x)}" y="${at(y)}" width="${at(wide)}" height="${at(high)}" fill-opacity="${strength.toFixed(3)}">` +
-  `${told(tooltip)}</rect>`;
+  `${titled(tooltip)}</rect>`;
 
 export const dot = (x, y, size, strength = 1, tooltip = "") =>
-  `<circle cx="${at(x)}" cy="${at(y)}" r="${size}" fill-opacity="${strength}">${told(tooltip)}</circle>`;
+  `<circle cx="${at(x)}" cy="${at(y)}" r="${size}" fill-opacity="${strength}">${titled(tooltip)}</circle>`;
 
 export const path = (drawn, dashed) => {
   const dashes = dashed ? ' stroke-dasharray="2 4"' : "";
@@ -66,4 +66,4 @@ export const path = (drawn, dashed) => {
   return `<path d="${drawn}" fill="none" stroke="currentColor" stroke-width="1.8" ${round}${dashes}/>`;
 };
 
-const told = (tooltip) => (tooltip ? `<title>${safe(tooltip)}</title>` : "");
+const titled = (tooltip) => (tooltip ? `<title>${safe(tooltip)}</title>` : "");

@@ -1,18 +1,18 @@
-// A figure that the page draws itself, again and again: its values by pointer or arrow keys, and files of it.
-import { fill, make } from "./parts.js";
+// A figure that the page redraws itself: its values are read with the pointer or the arrow keys, and it can be saved.
+import { fill, make } from "./dom.js";
 import { parsed, saveHtml, savePng, saveSvg } from "./save.js";
 
-const SAVED = 860; // how wide a file is
+const SAVED = 860; // width of a saved file
 const ARROWS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
- * `draw(width, tips)` gives {svg, find, spot} (curves.js, heat.js), or null when there is nothing to draw yet.
- * `.redraw()` when there is something new, `.leave()` at the end.
+ * `draw(width, tips)` returns {svg, find, spot} (curves.js, heatmap.js), or null when there is nothing to draw yet.
+ * `.redraw()` draws new data, `.leave()` ends it.
  */
-export function live({ heading, about, extra }, draw) {
+export function liveFigure({ heading, about, extra }, draw) {
   const said = make("output", { class: "value", "aria-live": "polite" });
-  const label = `${heading}. The arrow keys go from value to value.`;
+  const label = `${heading}. Use the arrow keys to read the values.`;
   const box = make("div", { class: "drawing", tabindex: "0", role: "group", "aria-label": label });
   const title = make("h2", {}, heading);
   let drawn = null;
@@ -50,7 +50,7 @@ export function live({ heading, about, extra }, draw) {
   );
 
   function redraw() {
-    element.hidden = false; // what is hidden has no width
+    element.hidden = false; // a hidden element has no width
     wide = box.clientWidth;
     if (!wide) return;
     drawn = draw(wide, false);
@@ -62,7 +62,7 @@ export function live({ heading, about, extra }, draw) {
     point();
   }
 
-  /** Marks what is pointed at, and says it. */
+  /** Marks the value under the pointer, and shows it in words. */
   function point() {
     const svg = box.firstElementChild;
     svg?.querySelector(".pointed")?.remove();

@@ -1,5 +1,5 @@
-// Where a sentence is typed. What is typed is the state's `text`, the same in every view.
-import { make } from "./parts.js";
+// The text box. Its content is the state's `text`, the same in every view.
+import { make } from "./dom.js";
 
 const EXAMPLES = {
   fr: "Je suis étudiant.",
@@ -10,18 +10,18 @@ const EXAMPLES = {
   fill: "The _ is on the table.",
 };
 
-/** Whether a model is asked about a text, whatever it does with it. */
+/** Whether a model reads text. */
 export const readsText = (model) =>
   ["translate", "generate", "tag", "fill"].includes(model.task) || (model.task === "classify" && model.stem === "tokens");
 
-/** What is in the box of a model: what was typed, else an example that it can read. */
+/** The text in the box: what was typed, or else an example in the model's language. */
 export function textOf(studio) {
   return studio.state.text ?? EXAMPLES[studio.model?.source] ?? EXAMPLES[studio.model?.task] ?? EXAMPLES.en;
 }
 
-/** A labelled box of `{element, update()}`; the view hears of what is typed through its own `update`. */
+/** A labelled text box, `{element, update()}`; typing changes the state, and with it the view. */
 export function textbox(studio, label = "Sentence") {
-  let typing = false; // all that is typed in one go is one step back
+  let typing = false; // typing without a pause is one entry of the history
   const area = make("textarea", {
     rows: "2",
     dir: "auto",

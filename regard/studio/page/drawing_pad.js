@@ -1,22 +1,21 @@
-// Where a picture comes from that is nobody's sample: a file of one's own, or a few strokes on a small canvas. It stays
-// in the browser but for the one question that is asked about it.
+// The user's own image: a file, or a drawing on a small canvas. It leaves the browser only in the question about it.
 import { Trouble } from "./ask.js";
-import { debounce, fill, make } from "./parts.js";
+import { debounce, fill, make } from "./dom.js";
 
-const MOST_BYTES = 600_000; // of a file as it is; a larger one is shrunk first
-const SHORT = 512; // its short side then, in pixels
-const LARGEST = 50_000_000; // bytes that are not even tried
+const MOST_BYTES = 600_000; // larger files are shrunk first
+const SHORT = 512; // the short side of a shrunk image, in pixels
+const LARGEST = 50_000_000; // bytes; larger files are refused
 const COLOURS = { white: "#f5f5f5", yellow: "#f0dc32", red: "#e62828", green: "#28be3c", blue: "#3250f0" };
 
-/** A file as base64 that fits into a question. */
+/** A file as base64, shrunk where it would not fit into a question. */
 export async function encoded(file) {
-  if (file.size > LARGEST) throw new Trouble("This file is too large; choose one of less than 50 MB.");
+  if (file.size > LARGEST) throw new Trouble("This file is too large; choose one below 50 MB.");
   if (file.size <= MOST_BYTES) return base64(file);
   let bitmap;
   try {
     bitmap = await createImageBitmap(file);
   } catch {
-    throw new Trouble("This is no picture that can be read; use PNG, JPEG, GIF, BMP or WebP.");
+    throw new Trouble("This file is not an image that can be read; use PNG, JPEG, GIF, BMP or WebP.");
   }
   const scale = Math.min(1, SHORT / Math.min(bitmap.width, bitmap.height));
   const [width, height] = [bitmap.width, bitmap.height].map((side) => Math.max(1, Math.min(4096, Math.round(side * scale))));
@@ -35,9 +34,9 @@ function base64(blob) {
   });
 }
 
-/** A canvas of as many pixels as the model sees: `ondrawn(base64)` hears of every stroke while it grows. */
-export function pad(size, colour, ondrawn) {
-  const canvas = make("canvas", { width: size, height: size, role: "img", "aria-label": "Draw here with the pointer; with the keyboard, choose a sample" });
+/** A canvas at the model's own resolution; `ondrawn(base64)` is called while strokes are drawn. */
+export function drawingPad(size, colour, ondrawn) {
+  const canvas = make("canvas", { width: size, height: size, role: "img", "aria-label": "Draw here with the pointer; keyboard users can choose a sample" });
   const context = canvas.getContext("2d");
   let ink = COLOURS.white;
   let last = null;

@@ -1,19 +1,19 @@
-// What can be chosen of a translation: words or tokens, layer and head, models beside this one, how to search.
+// The options of the Translate view: words or tokens, layer and head, models to compare with, search settings.
 
-import { fill, make, select } from "./parts.js";
+import { fill, make, select } from "./dom.js";
 
-/** The models that were chosen to stand beside the first. */
+/** The models to compare with. */
 export function chosen(studio) {
   const names = (studio.state.with ?? "").split(",");
   return able(studio).filter((one) => names.includes(one.name));
 }
 
-/** Models that can be asked the same as the first. */
+/** Models for the same task and source language. */
 function able({ model, models }) {
   return models.filter((one) => one !== model && one.task === model.task && one.source === model.source);
 }
 
-/** `update()` follows the state, `answered(answer or null)` what the first model has to choose from. */
+/** `update()` shows the state, `answered(answer or null)` the options of the first model. */
 export function controls(studio) {
   const units = make("fieldset", { class: "segments" }, make("legend", {}, "Show"));
   for (const unit of ["words", "tokens"]) {
@@ -27,12 +27,12 @@ export function controls(studio) {
   const sliders = make("div", { class: "sliders" });
   const search = make("details", { class: "search" }, make("summary", {}, "Search: ", settings), sliders);
 
-  /** A menu of all layers or heads; null where there is but one. */
+  /** A menu of all layers or heads; null where there is only one. */
   function menu(name, count, now) {
     if (count < 2) return null;
     const each = Array.from({ length: count }, (_, at) => [at, `${name} ${at}`]);
     const pick = (value) => studio.change({ [name]: value === "" ? null : value });
-    return select(name, [["", `all ${name}s, their mean`], ...each], now ?? "", pick);
+    return select(name, [["", `mean of all ${name}s`], ...each], now ?? "", pick);
   }
 
   function slider(name, label, value, range) {
@@ -48,7 +48,7 @@ export function controls(studio) {
     return make("label", {}, make("span", {}, label), input, output);
   }
 
-  /** One box for each model that may stand beside the first. */
+  /** A checkbox for each model to compare with. */
   function boxes() {
     const change = () => {
       const names = [...companions.querySelectorAll(":checked")].map((box) => box.value);
@@ -76,17 +76,17 @@ export function controls(studio) {
       const held = document.activeElement?.closest(".where label, .sliders label")?.textContent;
       const all = [layers, heads, layer, head].join();
       if (where.dataset.all !== all)
-        fill(where, make("legend", {}, "Look with"), menu("layer", layers, layer), menu("head", heads, head));
+        fill(where, make("legend", {}, "Attention of"), menu("layer", layers, layer), menu("head", heads, head));
       where.dataset.all = all;
       const { beam, length_penalty: penalty } = answer;
       settings.textContent = `beam ${beam}, length penalty ${penalty}`;
-      const usual = () => studio.change({ beam: null, penalty: null, of: null });
+      const reset = () => studio.change({ beam: null, penalty: null, of: null });
       const changed = studio.state.beam !== undefined || studio.state.penalty !== undefined;
       fill(
         sliders,
         slider("beam", "beam width", beam, { min: 1, max: 16, step: 1 }),
         slider("penalty", "length penalty", penalty, { min: 0, max: 2, step: 0.1 }),
-        changed && make("button", { type: "button", class: "plain", onclick: usual }, "As the model was made"),
+        changed && make("button", { type: "button", class: "plain", onclick: reset }, "Model defaults"),
       );
       const same = [...where.children, ...sliders.children].find((one) => held && one.textContent === held);
       same?.querySelector("select, input")?.focus();

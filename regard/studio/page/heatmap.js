@@ -1,12 +1,12 @@
-// Gradient norms of all layers over the steps of a training: the stronger the ink, the larger, on a scale of powers.
-import { box, number, picture, text, wide } from "./plotted.js";
+// A heatmap of gradient norms by layer and training step, on a log scale.
+import { box, number, picture, text, wide } from "./svg.js";
 
 const ROW = 18;
-const COLUMN = 5; // at least so wide
-const RANGE = 1e6; // what is so many times smaller than the largest is as faint as can be
+const COLUMN = 5; // minimum width
+const RANGE = 1e6; // the range of the colour scale below the maximum
 
-/** `logs`: [{step, layers: {name: norm}}], one at least, in order. Gives the same as curves(). */
-export function heat({ heading, logs, width, tips = false }) {
+/** `logs`: [{step, layers: {name: norm}}] in order, at least one. Returns the same as curves(). */
+export function heatmap({ heading, logs, width, tips = false }) {
   const layers = [...new Set(logs.flatMap((log) => Object.keys(log.layers)))];
   const left = Math.min(Math.max(...layers.map((layer) => wide(short(layer))), 20) + 12, width * 0.4);
   const room = width - left - 14;
@@ -55,7 +55,7 @@ const ink = (strength) => 0.05 + 0.95 * strength;
 const between = (wanted, count) => Math.max(0, Math.min(count - 1, Math.floor(wanted)));
 const said = (log, layer) => `step ${log.step.toLocaleString("en")}, ${layer}: ${number(log.layers[layer], 6)}`;
 
-/** `encoder.layers.3` is the encoder's layer 3 to everybody. */
+/** `encoder.layers.3` -> `encoder 3` */
 const short = (layer) => layer.replace(/\.(?:layers|recurrence\.cells)\./, " ").replaceAll(".", " ");
 
 function fitting(words, room) {
@@ -64,7 +64,7 @@ function fitting(words, room) {
   return all.length > most ? `…${all.slice(1 - most).join("")}` : words;
 }
 
-/** Some of the logs, evenly over the steps: the last of each piece. */
+/** A sample of the logs, even over the steps: the last of each interval. */
 function sampled(logs, most) {
   const first = logs[0].step;
   const piece = (logs.at(-1).step - first + 1) / Math.min(most, logs.length);

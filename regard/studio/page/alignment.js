@@ -1,17 +1,17 @@
-// A source above its translation, with lines between them: point at a word and see where the model looked.
-// Rows of the weights are the translation's words or tokens, columns the source's.
+// The source above the translation, with lines for attention weights; pointing at a word shows its weights.
+// Rows of the weights are words or tokens of the translation, columns those of the source.
 
-import { make } from "./parts.js";
+import { make } from "./dom.js";
 import { ink, mark, sentence } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const FAINTEST = 0.12; // what is less is not worth a line while nothing is pointed at
+const FAINTEST = 0.12; // weights below this get no line while nothing is pointed at
 
 /**
- * `found` is an answer of the question `look`. `onhover(side, place or null)` and `onpick(side, place)` are told what
- * a person points at; what is then shown is for the caller to say, with `show` and `rest`: it may have several pairs.
+ * `found` is an answer to the question `translate`. `onhover(side, index or null)` and `onpick(side, index)` report what
+ * the user points at; the caller, who may have several alignments, then calls `show` or `rest`.
  */
-export function pair(found, { tokens, names, onhover, onpick }) {
+export function alignment(found, { tokens, names, onhover, onpick }) {
   const unit = tokens ? "tokens" : "words";
   const weights = found.weights?.[unit] ?? null;
   const side = (name, more) =>
@@ -29,13 +29,13 @@ export function pair(found, { tokens, names, onhover, onpick }) {
   const element = make("div", { class: "pair" }, lines, sides.source, sides.target);
   let drawn = [];
 
-  /** What the words at these places of a side give each word of the other: a row, or the sum of some columns. */
+  /** The weights between these words of a side and each word of the other: a row, or a sum of columns. */
   function given(name, places) {
     if (name === "target") return weights[places[0]];
     return weights.map((row) => places.reduce((sum, place) => sum + row[place], 0));
   }
 
-  /** Draws links, each [source, target, weight], over the words as they stand now. */
+  /** Draws links, each [source, target, weight], between the words at their present positions. */
   function draw(links, faint) {
     drawn = [links, faint];
     const all = element.getBoundingClientRect();
@@ -58,7 +58,7 @@ export function pair(found, { tokens, names, onhover, onpick }) {
 
   return {
     element,
-    /** Where these words looked, or who looked at them: [word, weight] of each on the other side, greatest first. */
+    /** Shows the weights of these words: [word, weight] of each word of the other side, largest first. */
     show(name, places) {
       const other = name === "source" ? "target" : "source";
       mark(sides[name], places);
@@ -71,7 +71,7 @@ export function pair(found, { tokens, names, onhover, onpick }) {
       draw([...row.entries()].filter(([, weight]) => weight >= 0.02).map(link));
       return row.map((weight, place) => [found[other][unit][place], weight]).sort((a, b) => b[1] - a[1]);
     },
-    /** Nothing is pointed at: faint lines alone. */
+    /** Nothing is pointed at: only faint lines. */
     rest() {
       for (const one of Object.values(sides)) {
         ink(one, null);
@@ -80,14 +80,14 @@ export function pair(found, { tokens, names, onhover, onpick }) {
       const links = weights?.flatMap((row, t) => [...row.entries()].map(([s, weight]) => [s, t, weight])) ?? [];
       draw(links.filter(([s, t, weight]) => weight >= FAINTEST && !ends(s, t)), true);
     },
-    /** The places of this pair's source that belong to a word of it, counted among words. */
+    /** The indexes of the units of a source word. */
     placesOf: (word) => (tokens ? found.source.word_of.flatMap((one, at) => (one === word ? [at] : [])) : [word]),
-    /** The word that a place of the source belongs to; null for the end mark. */
+    /** The word of a source unit; null for the end token. */
     wordOf: (place) => (tokens ? (found.source.word_of[place] ?? null) : place),
     leave: () => watch.disconnect(),
   };
 
-  /** The end mark is where a model looks that needs nothing: lines to it would only be many. */
+  /** Models put much weight on the end token where they need no source word: those lines would only distract. */
   function ends(s, t) {
     return tokens && (s === found.source.word_of.length || t === found.target.word_of.length);
   }

@@ -1,16 +1,15 @@
-// A view that is a sentence and pictures of what a model did with it: the frame that several views share.
-import { textbox, textOf } from "./box.js";
+// The frame that several views share: a text box, and the pictures of one of Python's views.
+import { textbox, textOf } from "./textbox.js";
 import { trouble, waiting } from "./messages.js";
-import { debounce, fill, make, select } from "./parts.js";
+import { debounce, fill, make, select } from "./dom.js";
 
 const PAUSE = 250; // milliseconds without a key before the server is asked
 
 /**
- * Shows the pictures of one of Python's views (regard/inspection/draw/views.py). `choices(studio)` are further elements
- * beside the sentence, `asked(studio)` further fields of the question; where there are several pictures, one is chosen
- * and named in the state as `picture`, unless `all`.
+ * Shows the pictures of a view (regard/inspection/draw/views). `choices(studio)` are further controls, `fields(studio)`
+ * further fields of the question. Of several pictures one is shown, whose number is the state's `picture`, unless `all`.
  */
-export function pictured(place, studio, { view, typed = true, choices = () => [], asked = () => ({}), all = false }) {
+export function pictureView(place, studio, { view, typed = true, choices = () => [], fields = () => ({}), all = false }) {
   const box = typed ? textbox(studio) : null;
   const controls = make("div", { class: "controls" });
   const shown = make("div", { class: "pictures", "aria-busy": "false" });
@@ -19,7 +18,7 @@ export function pictured(place, studio, { view, typed = true, choices = () => []
 
   const request = () => {
     const number = Number(studio.state.picture ?? 0);
-    return { model: studio.model.name, text: textOf(studio), view, ...asked(studio), ...(all ? {} : { only: number }) };
+    return { model: studio.model.name, text: textOf(studio), view, ...fields(studio), ...(all ? {} : { only: number }) };
   };
   const load = studio.latest(
     (signal, wanted) => studio.ask("draw_view", wanted, signal),
@@ -27,7 +26,7 @@ export function pictured(place, studio, { view, typed = true, choices = () => []
       const several = !all && answer.pictures.length > 1;
       const options = answer.pictures.map((one, number) => [number, one.heading]);
       const pick = (number) => studio.change({ picture: number });
-      fill(controls, choices(studio), several ? select("Of", options, wanted.only, pick) : null);
+      fill(controls, choices(studio), several ? select("Picture", options, wanted.only, pick) : null);
       const drawn = answer.pictures.filter((one) => one.svg);
       fill(shown, drawn.map((one) => studio.picture({ about: answer.about, ...one })));
       shown.setAttribute("aria-busy", "false");
@@ -35,7 +34,7 @@ export function pictured(place, studio, { view, typed = true, choices = () => []
     },
     (error, wanted) => {
       shown.setAttribute("aria-busy", "false");
-      if (wanted.only > 0 && !error.again) studio.change({ picture: null }, { same: true }); // another model has fewer
+      if (wanted.only > 0 && !error.again) studio.change({ picture: null }, { same: true }); // this model has fewer pictures
       else fill(shown, trouble(error, () => start(wanted)));
     },
   );
@@ -54,7 +53,7 @@ export function pictured(place, studio, { view, typed = true, choices = () => []
     last = key;
     load.stop();
     shown.setAttribute("aria-busy", "true");
-    if (other) fill(shown, waiting()); // nothing of one model is seen under the name of another
+    if (other) fill(shown, waiting()); // never show one model's pictures under another's name
     if (first || other) start(wanted);
     else later(wanted);
   };
