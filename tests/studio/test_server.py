@@ -65,7 +65,7 @@ def test_a_model_folder_may_have_any_name_and_the_first_of_two_is_kept(tmp_path)
     found = exhibits.collect([str(odd)], shipped=False)
     (model,) = found.catalogue.models.values()
     assert re.fullmatch(r"[A-Za-z0-9._-]+", model.name)
-    assert exhibits.described(model)["title"] == "recurrent, no attention"
+    assert exhibits.describe(model)["title"] == "recurrent, no attention"
     with pytest.raises(UserError, match="no model to look at"):
         exhibits.collect([], shipped=False)
 
