@@ -11,30 +11,30 @@ from contextlib import contextmanager
 
 from torch import Tensor, nn
 
-from regard.layers.watch import Watched
+from regard.layers.observable import Observable
 
 Captured = dict[str, list[Tensor]]
 """`encoder.layers.0.attention.weights` -> one tensor per call, in the order of the calls."""
 
-Watcher = Callable[[str, Tensor], None]
+Observer = Callable[[str, Tensor], None]
 
 
 @contextmanager
 def capture(model: nn.Module) -> Iterator[Captured]:
     """`with capture(model) as captured:` fills `captured` while the block runs. Captures may be nested."""
     captured: Captured = {}
-    watched = {name: module for name, module in model.named_modules() if isinstance(module, Watched)}
-    before = {name: module.watcher for name, module in watched.items()}
+    observable = {name: module for name, module in model.named_modules() if isinstance(module, Observable)}
+    before = {name: module.observer for name, module in observable.items()}
     try:
-        for name, module in watched.items():
-            module.watcher = _collect(captured, name, before[name])
+        for name, module in observable.items():
+            module.observer = _collect(captured, name, before[name])
         yield captured
     finally:
-        for name, module in watched.items():
-            module.watcher = before[name]
+        for name, module in observable.items():
+            module.observer = before[name]
 
 
-def _collect(captured: Captured, module: str, outer: Watcher | None) -> Watcher:
+def _collect(captured: Captured, module: str, outer: Observer | None) -> Observer:
     def collect(what: str, value: Tensor) -> None:
         # A copy: the layer may overwrite its own tensor.
         captured.setdefault(f"{module}.{what}".lstrip("."), []).append(value.detach().clone())

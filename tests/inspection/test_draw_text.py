@@ -1,4 +1,4 @@
-"""Drawings of the next token, of token probabilities and of gradients hold the exact values."""
+"""Drawings of the next-token distribution (V7), of token probabilities and of gradients (V9) hold the exact values."""
 
 from __future__ import annotations
 

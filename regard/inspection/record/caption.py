@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from regard.decoding.watching import Step, watching
+from regard.decoding.step_callback import Step, on_step
 from regard.inspection.record.arithmetic.selection import calculator
 from regard.inspection.record.layers import layers_of
 from regard.inspection.record.scene import scene_of
@@ -39,7 +39,7 @@ def record_caption(
     scene, source, mask, raw = scene_of(writer, given)
     model, tokenizer = writer.model, writer.tokenizer
     steps: list[Step] = []
-    with watching(steps.append):
+    with on_step(steps.append):
         (best,) = writer.written([raw], beam=beam, n_best=n_best, length_penalty=length_penalty, max_length=max_length)
     written = [*best.ids, END] if best.finished else best.ids
     fed = [BEGIN, *written[:-1]]

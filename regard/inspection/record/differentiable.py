@@ -36,8 +36,8 @@ def capture_differentiable(model: nn.Module) -> Iterator[Differentiable]:
                 hooks.append(module.register_forward_hook(_embedding_hook(captured, f"{path}.{VECTOR}")))
             elif isinstance(module, Cell):
                 module.step = _capturing_step(captured, path, module)  # type: ignore[method-assign]
-                if module.watcher is None:
-                    module.watcher = _ignore
+                if module.observer is None:
+                    module.observer = _ignore
                 cells.append(module)
         yield captured
     finally:
@@ -45,8 +45,8 @@ def capture_differentiable(model: nn.Module) -> Iterator[Differentiable]:
             hook.remove()
         for cell in cells:
             del cell.step
-            if cell.watcher is _ignore:
-                cell.watcher = None
+            if cell.observer is _ignore:
+                cell.observer = None
 
 
 def through_time(value: Float[Tensor, ""], captured: Differentiable) -> dict[str, Float[Tensor, "B T W"]]:

@@ -13,6 +13,7 @@ from regard.layers.attention._base import Attention as AttentionLayer
 from regard.layers.capture import Captured
 from regard.layers.cell._base import Cell
 from regard.layers.halting import Halting
+from regard.layers.position._base import Position
 from regard.layers.position.none import NoPosition
 from regard.layers.recurrence import Recurrence
 
@@ -50,8 +51,7 @@ def attention(modules: dict[str, nn.Module], captured: Captured) -> list[Attenti
             continue
         kind = CROSS if path.endswith("cross_attention") else SOURCE if path.startswith("encoder.") else TARGET
         # A layer that is applied repeatedly gives the heads of all applications side by side.
-        heads = int(getattr(module, "heads", 1))
-        times = torch.cat(calls, 1)[0].split(heads)
+        times = torch.cat(calls, 1)[0].split(module.heads)
         found += [Attention(path, kind, _layer(path) + time, _array(weights)) for time, weights in enumerate(times)]
     return found
 
@@ -88,10 +88,10 @@ def positions(modules: dict[str, nn.Module], count: int, device: torch.device) -
     """Every positional encoding; modules with equal vectors are listed together."""
     found: list[Positions] = []
     for path, module in modules.items():
-        if path.rpartition(".")[2] != "position" or isinstance(module, NoPosition):
+        if path.rpartition(".")[2] != "position" or not isinstance(module, Position) or isinstance(module, NoPosition):
             continue
-        limit = getattr(module, "limit", None)
-        indexes = torch.arange(count if limit is None else min(count, limit), device=device)
+        limit = count if module.limit is None else min(count, module.limit)
+        indexes = torch.arange(limit, device=device)
         values = _array(module(indexes))
         same = [one for one in found if np.array_equal(one.values, values)]
         if same:

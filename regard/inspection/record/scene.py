@@ -12,7 +12,6 @@ from torch import Tensor
 from regard.errors import UserError
 from regard.inspection.trace.scene import Scene
 from regard.stem.frames import RANGE, Frames
-from regard.stem.patches import Patches
 
 if TYPE_CHECKING:
     from regard.task._base import ExampleTask
@@ -31,8 +30,7 @@ def scene_of(task: ExampleTask, given: Any) -> tuple[Scene, Tensor, Tensor, Any]
     else:
         rows, columns = stem.grid
         places = [f"r{row} c{column}" for row in range(rows) for column in range(columns)]
-        before = int(isinstance(stem, Patches) and stem.class_token is not None)
-        scene = Scene(name, task.pair.input.shaped(raw), rows, columns, places, before)  # type: ignore[attr-defined]
+        scene = Scene(name, task.pair.input.shaped(raw), rows, columns, places, stem.prepended)  # type: ignore[attr-defined]
     if len(scene.places) > MOST_PLACES:
         raise UserError(f"{name}: has {len(scene.places)} places; at most {MOST_PLACES} can be inspected")
     scene.notes = notes

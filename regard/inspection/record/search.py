@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from regard.data.tokenizer._base import Tokenizer
-from regard.decoding.watching import Step
+from regard.decoding.step_callback import Step
 from regard.inspection.trace.translation import Branch, SearchStep
 from regard.types import END
 

@@ -27,7 +27,7 @@ def record_tagging(tagger: Tagger, text: str, name: str = "") -> TextTrace:
         raise UserError("there is nothing to inspect: the text is empty")
     ids = _text.token_ids(tagger, words)
     reader = _text.text_input(tagger)
-    first = reader.places(words).tolist()  # the token of each word that its tag is read from
+    first = reader.word_positions(words).tolist()  # the token of each word that its tag is read from
     logits, captured = _text.forward(tagger, ids)
     chosen = [tagger.names.index(tag) for tag in answer.tags]
 

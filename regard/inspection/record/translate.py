@@ -14,7 +14,7 @@ import torch
 
 from regard.data.batching import pad
 from regard.data.tokenizer._base import Tokenizer
-from regard.decoding.watching import Step, watching
+from regard.decoding.step_callback import Step, on_step
 from regard.errors import UserError
 from regard.inspection.record.arithmetic.selection import calculator
 from regard.inspection.record.decoding_step import alternatives_of, check_prefix
@@ -57,7 +57,7 @@ def record_translation(
     if prefix and prefix[-1] == END:
         found = [Hypothesis(list(prefix[:-1]), 0.0, 0.0)]
     else:
-        with watching(steps.append):
+        with on_step(steps.append):
             (found,) = translator.search(
                 [source],
                 beam=width,

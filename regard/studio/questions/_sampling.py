@@ -7,11 +7,11 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from regard.errors import UserError
-from regard.serving.workers.tasks._request import Asked
+from regard.serving.workers.tasks._request import TaskRequest
 from regard.studio.questions._trace_cache import MOST_CHARACTERS
 
 
-class SamplingRequest(Asked):
+class SamplingRequest(TaskRequest):
     """The text is used as it is, with its trailing space."""
 
     text: Annotated[str, Field(max_length=MOST_CHARACTERS)]

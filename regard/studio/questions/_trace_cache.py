@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from regard.errors import UserError
-from regard.serving.workers.tasks._request import Asked
+from regard.serving.workers.tasks._request import TaskRequest
 
 if TYPE_CHECKING:
     from regard.inspection.trace.base import Trace
@@ -28,7 +28,7 @@ CACHED = 16
 _traces: OrderedDict[tuple[Any, ...], tuple[Trace, float]] = OrderedDict()
 
 
-class TextRequest(Asked):
+class TextRequest(TaskRequest):
     """The fields of every question about a text."""
 
     text: Annotated[str, Field(max_length=MOST_CHARACTERS)]

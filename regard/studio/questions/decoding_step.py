@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from regard.serving.workers.tasks._request import Asked
+from regard.serving.workers.tasks._request import TaskRequest
 from regard.studio.questions._trace_cache import MOST_CHARACTERS, check_text
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ MOST_TOKENS = 512
 Prefix = Annotated[list[Annotated[int, Field(ge=0, le=10_000_000)]], Field(max_length=MOST_TOKENS)]
 
 
-class Request(Asked):
+class Request(TaskRequest):
     text: Annotated[str, Field(max_length=MOST_CHARACTERS)]
     written: Prefix = Field(default_factory=list, description="The ids of the target tokens so far.")
     step: Annotated[int, Field(ge=0, le=MOST_TOKENS)] | None = Field(

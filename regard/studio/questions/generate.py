@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from regard.serving.workers.tasks._input import still_wanted
+from regard.serving.workers.tasks._input import check_cancelled
 from regard.studio.questions._sampling import SamplingRequest, check_language_model
 
 __all__ = ["Request", "answer"]
@@ -24,7 +24,7 @@ def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
     question = Request(**request)
     pieces = []
     for piece in model.stream(question.text, length=question.length, seed=question.seed, **question.sampling()):
-        still_wanted()
+        check_cancelled()
         pieces.append(piece)
     return {
         "text": "".join(piece.text for piece in pieces),

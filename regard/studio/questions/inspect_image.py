@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from regard.errors import UserError
-from regard.serving.workers.tasks._request import Asked
+from regard.serving.workers.tasks._request import TaskRequest
 
 if TYPE_CHECKING:
     from regard.inspection.trace.image import CaptionTrace, ImageTrace
@@ -31,7 +31,7 @@ CACHED = 8
 _traces: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 
 
-class Request(Asked):
+class Request(TaskRequest):
     sample: str | None = Field(None, max_length=40, description="The name of a sample image.")
     picture: str | None = Field(None, max_length=MOST_CHARACTERS, description="An image file, in base64.")
     view: str = Field("", max_length=30, description="The view to draw; without it the answer is numbers.")

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from regard.serving.workers.tasks._request import Asked
+from regard.serving.workers.tasks._request import TaskRequest
 from regard.studio.questions._sampling import check_language_model
 from regard.studio.questions._trace_cache import MOST_CHARACTERS
 
@@ -16,7 +16,7 @@ MOST_TOKENS = 400
 """Of a longer text, the last tokens are scored."""
 
 
-class Request(Asked):
+class Request(TaskRequest):
     text: str = Field(max_length=MOST_CHARACTERS)
 
 

@@ -1,7 +1,7 @@
 """The arithmetic of one attention head for one query, recomputed stage by stage.
 
-It uses only the attention's input in a forward pass (interception.py) and the module's weights. The result is compared
-with the module's own output, which fused kernels computed for all queries at once.
+From the inputs of the attention in a forward pass (interception.py) and the weights of the module alone. The result is
+compared with the module's own, which fused kernels computed for all positions at once.
 """
 
 from __future__ import annotations
@@ -15,29 +15,15 @@ from torch import Tensor, nn
 
 from regard.decoder.attentional import AttentionalDecoder
 from regard.errors import UserError
-from regard.inspection.record.arithmetic import recurrent as scored
+from regard.inspection.record.arithmetic.attention import arithmetic_of
 from regard.inspection.record.arithmetic.context_use import context_use, decoder_output
 from regard.inspection.record.arithmetic.interception import Call, Intercepted, intercept, plain
-from regard.inspection.record.arithmetic.multi_head import multi_head
 from regard.inspection.record.arithmetic.query_origin import QueryOrigin, query_origin
-from regard.inspection.record.arithmetic.stages import Spelled, layer_norm, row
+from regard.inspection.record.arithmetic.stages import layer_norm, row
 from regard.inspection.trace.arithmetic import Calculation, Stage
 from regard.inspection.trace.base import CROSS, SOURCE, TARGET
 from regard.layers.attention._base import Attention
-from regard.layers.attention.additive import Additive
-from regard.layers.attention.dot import Dot
-from regard.layers.attention.local import Local
-from regard.layers.attention.multi_head import MultiHead
-from regard.layers.attention.multiplicative import Multiplicative
 from regard.layers.residual import Residual
-
-SPELLED: dict[type[Attention], Callable[..., Spelled]] = {
-    MultiHead: multi_head,
-    Additive: scored.additive,
-    Multiplicative: scored.multiplicative,
-    Dot: scored.dot,
-    Local: scored.local,
-}
 
 
 @torch.inference_mode()
@@ -62,11 +48,12 @@ def calculation(
     intercepted = intercept(model, forward, path)
     home, _, name = path.rpartition(".")
     attention, decoder = modules[path], modules.get(home)
-    spell = next((spelled for kind, spelled in SPELLED.items() if type(attention) is kind), None)
+    assert isinstance(attention, Attention)  # interception refuses all else
+    spell = arithmetic_of(attention)
     if spell is None:
-        raise UserError(f"{path}: what {type(attention).__name__} computes is not spelled out; try the view heads")
+        raise UserError(f"{path}: the arithmetic of {type(attention).__name__} is not available; try the view heads")
     call, place = _one(intercepted, isinstance(decoder, AttentionalDecoder), position, time)
-    heads = int(getattr(attention, "heads", 1))
+    heads = attention.heads
     if not 0 <= head < heads:
         raise UserError(f"head {head}: this attention has the heads 0 to {heads - 1}")
     names = [keys[j] if j < len(keys) else str(j) for j in range(len(call.memory))]
@@ -100,23 +87,23 @@ def _one(intercepted: Intercepted, one_by_one: bool, position: int, time: int) -
     """The call that a position was a query of, and its index among the queries: a recurrent decoder attends once per
     target token, others for all tokens at once."""
     if not one_by_one and not 0 <= time < len(intercepted.calls):
-        raise UserError(f"time {time}: this layer was used {len(intercepted.calls)} times, counted from 0")
+        raise UserError(f"time {time}: this layer is applied {len(intercepted.calls)} times, counted from 0")
     calls = intercepted.calls if one_by_one else [intercepted.calls[time]]
     places = [(call, place) for call in calls for place in range(len(call.query))]
     if not 0 <= position < len(places):
-        raise UserError(f"position {position}: there are the positions 0 to {len(places) - 1}")
+        raise UserError(f"position {position}: the positions are 0 to {len(places) - 1}")
     return places[position]
 
 
 def _residual(residual: Any, given: QueryOrigin, made: Tensor) -> tuple[list[Stage], Tensor]:
     assert isinstance(residual, Residual)
     total = given.before + made
-    said = "What was seen is added to what the token was before, so nothing of that is lost."
+    said = "The output of the attention is added to its input: the residual connection."
     added = Stage("residual", "x + o", said, [row("x", given.before), row("o", made), row("x + o", total)])
     if residual.first:
         return [added], total
     normed = layer_norm(total, residual.norm)
-    said = "The sum is brought to an even size: this is what goes on."
+    said = "The sum is normalized: this is the input of the next sublayer."
     return [added, Stage("layer norm", "(x + o - mean) / √(variance + ε) · γ + β", said, [row("out", normed)])], normed
 
 

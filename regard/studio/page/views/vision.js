@@ -8,7 +8,7 @@ import { attentionOverlay, probabilityBars } from "../attention_overlay.js";
 
 export const title = "Images";
 export const about =
-  "Point at a patch of the image, or at a word of the caption, to see where the model attends: clear is much, veiled is little. Click to keep it.";
+  "Point at a patch of the image, or at a word of the caption, to see its attention over the image: patches are clear where the weight is large. Click to keep it.";
 export const code = [
   "regard/stem/patches.py:Patches",
   "regard/inspection/record/classify.py:record_classification",
