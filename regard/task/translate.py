@@ -39,7 +39,7 @@ from regard.types import BEGIN, END, Better, Hypothesis, Memory, Validation, con
 from regard.word_alignment import average, links, word_matrix
 
 if TYPE_CHECKING:
-    from regard.inspection.trace.translation import Look
+    from regard.inspection.trace.translation import TranslationTrace
 
 __all__ = ["Translator", "Translation"]
 
@@ -277,17 +277,17 @@ class Translator(Task):
         n_best: int = 1,
         of: int = 0,
         prefix: Sequence[int] = (),
-    ) -> Look:
-        """What the model did to translate one sentence; `name` is what pictures of it call the model.
+    ) -> TranslationTrace:
+        """The trace of one translated sentence; `name` is the model's, for headings.
 
-        The search finds `n_best` translations, and number `of` of them is looked at, counted from 0. They begin with
-        `prefix`, tokens by their numbers; where the last of these is END, there is nothing left to search.
+        The search finds `n_best` translations, and the trace is of number `of`, from 0. `prefix` are token ids that the
+        translation is forced to begin with; where the last of them is END, nothing is searched.
         """
-        from regard.inspection.record.translation import look, one_sentence
+        from regard.inspection.record.translate import one_sentence, record_translation
 
         width = self.recipe.decoding.beam if beam is None else beam
         self._check(width, max(n_best, of + 1), length_penalty, max_length, None)
-        return look(
+        return record_translation(
             self,
             one_sentence(self, PlainText().accept(text)),
             name,

@@ -30,7 +30,7 @@ def test_mistakes_are_one_line(model, tmp_path) -> None:
     out = str(tmp_path / "x.svg")
     for arguments, said in [
         ((model, "oui", "-o", str(tmp_path / "x.gif")), b".html, .svg, .png, .json"),
-        ((model, "", "-o", out), b"nothing to look at"),
+        ((model, "", "-o", out), b"nothing to inspect"),
         ((model, "oui", "-o", out, "--view", "gates"), b"no gates"),
         ((model, "oui", "-o", out, "--view", "heads", "--head", "7"), b"heads 0 to 1"),
         ((str(tmp_path), "oui", "-o", out), b"no model"),
