@@ -13,7 +13,7 @@ import pytest
 
 from regard import __version__
 from regard.cli.doctor import doctor
-from regard.cli.terminal import as_json, harmless, one_line, shown
+from regard.cli.terminal import as_json, escape_control_characters, one_line, shown
 from regard.cli.train import recipe_and_overrides
 from regard.errors import UserError
 
@@ -136,7 +136,7 @@ def test_what_is_a_recipe_and_what_a_setting(tmp_path: Path, monkeypatch):
     "number", [*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200B, 0x2060, 0xFEFF, 0x9B, 0xE0041]
 )
 def test_characters_that_reorder_or_hide_text_are_spelled_out(number: int):
-    shown = harmless(f"a{chr(number)}b")
+    shown = escape_control_characters(f"a{chr(number)}b")
     assert shown.isascii() and shown.isprintable() and f"{number:x}" in shown
 
 
@@ -151,7 +151,7 @@ def test_characters_that_reorder_or_hide_text_are_spelled_out(number: int):
     ],
 )
 def test_text_of_every_script_stays_readable(text: str):
-    assert harmless(text) == text
+    assert escape_control_characters(text) == text
 
 
 def test_results_are_escaped_on_a_terminal_and_exact_in_a_pipe(monkeypatch):
@@ -163,8 +163,11 @@ def test_results_are_escaped_on_a_terminal_and_exact_in_a_pipe(monkeypatch):
 
 
 def test_text_cannot_steer_a_terminal_or_break_a_line():
-    assert harmless("a\x1b[31mb\x9b2Jc\x07\u200dé") == "a\\x1b[31mb\\x9b2Jc\\x07\u200dé"
-    assert harmless("a\u202eb\u2066c\U000e0041d\u2028e\udce9f") == "a\\u202eb\\u2066c\\U000e0041d\\u2028e\\udce9f"
+    assert escape_control_characters("a\x1b[31mb\x9b2Jc\x07\u200dé") == "a\\x1b[31mb\\x9b2Jc\\x07\u200dé"
+    assert (
+        escape_control_characters("a\u202eb\u2066c\U000e0041d\u2028e\udce9f")
+        == "a\\u202eb\\u2066c\\U000e0041d\\u2028e\\udce9f"
+    )
     assert one_line("a\tb\r\nc\u2028d\x85e") == "a b c d e"
     unsafe = "\u202e\u2069\u200b\U000e0041\x7f"
     assert as_json(unsafe).isascii() and json.loads(as_json(unsafe)) == unsafe

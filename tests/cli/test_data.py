@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from regard.config import shipped_recipes
-from regard.data.known import DataSet, File
+from regard.data.datasets import DataSet, File
 
 from .conftest import command, environment, imported, regard
 
@@ -34,7 +34,7 @@ TINY = DataSet(
 def run_data(monkeypatch, run_regard, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("REGARD_DATA", raising=False)
-    monkeypatch.setattr("regard.data.known.known", lambda: {"multi30k": TINY})
+    monkeypatch.setattr("regard.data.datasets.data_sets", lambda: {"multi30k": TINY})
     (tmp_path / "from").mkdir()
     (tmp_path / "from/a.txt").write_bytes(CONTENT)
 

@@ -1,4 +1,4 @@
-"""`regard recipes`: every recipe listed with what was measured, and the README's table made of the same numbers."""
+"""`regard recipes`: every recipe listed with what was measured, and the table in docs/measured.md made of the same numbers."""
 
 from __future__ import annotations
 

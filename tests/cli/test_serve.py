@@ -232,7 +232,7 @@ def test_S14_listening_for_all_without_a_key_is_warned_of(monkeypatch):
         Settings(port=0, host="0.0.0.0"),
     ):
         assert not told and server.serve(settings, told.append) == 0
-    assert len(told) == 1 and told[0].startswith("whoever can reach 0.0.0.0")
+    assert len(told) == 1 and told[0].startswith("anyone who can reach 0.0.0.0")
     assert Settings().host == "127.0.0.1"
 
 

@@ -103,7 +103,7 @@ def test_without_a_mask_every_position_is_read(kind, backwards):
     cell = cell_of(kind)
     x, _ = padded()
     everywhere = torch.ones(x.shape[:2], dtype=torch.bool)
-    state = cell.empty(LENGTH)
+    state = cell.initial(LENGTH)
     outputs, final = cell.spelled_out(x, None, state, backwards)
     for mask in (None, everywhere):
         for again in (cell(x, mask, backwards=backwards), cell.spelled_out(x, mask, state, backwards)):
@@ -245,17 +245,17 @@ def test_norm_is_of_both_products_over_all_gates(kind):
         gain.fill_(1.0)
     for normalised in (
         cell.project(torch.randn(2, 6, INPUTS).double() * 50) - bias,
-        cell.remembered(torch.randn(9, WIDTH).double() * 50),
+        cell.recur(torch.randn(9, WIDTH).double() * 50),
     ):
         close(normalised.mean(-1), torch.zeros(normalised.shape[:-1]).double())
         torch.testing.assert_close(
             normalised.var(-1, correction=0), torch.ones(normalised.shape[:-1]).double(), atol=1e-3, rtol=0
         )
-    before = cell.project(torch.ones(1, INPUTS).double()), cell.remembered(torch.ones(1, WIDTH).double())
+    before = cell.project(torch.ones(1, INPUTS).double()), cell.recur(torch.ones(1, WIDTH).double())
     cell.norm_inward.weight.fill_(3.0)
     cell.norm_recurrent.weight.fill_(4.0)
     close(cell.project(torch.ones(1, INPUTS).double()) - bias, 3 * (before[0] - bias))
-    close(cell.remembered(torch.ones(1, WIDTH).double()), 4 * before[1])
+    close(cell.recur(torch.ones(1, WIDTH).double()), 4 * before[1])
 
 
 @torch.no_grad()

@@ -18,7 +18,7 @@ def log_probs(translator, written: list[int]) -> torch.Tensor:
     ids, mask = pad([[*translator.encode(LINES[2]), END]])
     decoder = translator.model.decoder
     with torch.inference_mode():
-        state = decoder.start(translator.model.encode(ids, mask), rows=1, capacity=len(written) + 1)
+        state = decoder.start(translator.model.encode(ids, mask), beams=1, capacity=len(written) + 1)
         for token in (BEGIN, *written):
             logits, state = decoder.step(torch.tensor([[token]]), state)
     return logits[0, -1].log_softmax(-1)

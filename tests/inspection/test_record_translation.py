@@ -123,7 +123,7 @@ def test_seen_equals_an_independent_pass_step_by_step(looked) -> None:
     fed = [BEGIN, *ids_of(translator, look)][: len(look.target.tokens)]
     model = translator.model
     with torch.inference_mode(), capture(model) as seen:
-        state = model.decoder.start(model.encode(ids, mask), rows=1, capacity=len(fed))
+        state = model.decoder.start(model.encode(ids, mask), beams=1, capacity=len(fed))
         for token in fed:
             _, state = model.decoder.step(torch.tensor([[token], [token]]), state)
     for kind in (CROSS, READING):
@@ -252,7 +252,7 @@ def test_looking_changes_nothing_and_leaves_nothing() -> None:
     before = [t.score for t in translator.translate(LINES)]
     translator.inspect(LINES[1])
     assert [t.score for t in translator.translate(LINES)] == before
-    assert all(getattr(module, "watcher", None) is None for module in translator.model.modules())
+    assert all(getattr(module, "observer", None) is None for module in translator.model.modules())
 
 
 def test_what_cannot_be_looked_at_is_refused() -> None:
