@@ -55,8 +55,8 @@ from regard.data import tokenizer as tokenizers
 from regard.data.corpus.pair_languages import with_languages
 from regard.data.corpus.preparing import forget_held_out
 from regard.data.corpus.reading import split_column
+from regard.data.datasets import data_sets
 from regard.data.fingerprints import fingerprints, read_fingerprints, refuse_changes, write_fingerprints
-from regard.data.known import known as known_sets
 from regard.device import mixed_precision
 from regard.errors import UserError, suggestion
 from regard.evaluation.scores import SCORES
@@ -433,7 +433,7 @@ def _trainer(recipe: Recipe, prepared: Prepared, place: Path, report: Listener, 
     )
     if _compiles(settings, trainer.device, report):
         compile_layers(model)
-        if getattr(model, "recordable", False):
+        if getattr(model, "cuda_graphable", False):
             trainer.record()
     if resume:
         trainer.resume()
@@ -536,7 +536,7 @@ def _refuse_missing_sets(data: Data) -> None:
     paths = [path for name in PATHS for path in getattr(data, name) if not Path(path).is_absolute()]
     lacking = [path.rpartition("#")[0] or path for path in paths]
     lacking = [path for path in lacking if not Path(_found(path, data.root)).exists()]
-    if wanted := [name for name in dict.fromkeys(path.split("/")[0] for path in lacking) if name in known_sets()]:
+    if wanted := [name for name in dict.fromkeys(path.split("/")[0] for path in lacking) if name in data_sets()]:
         into = "" if data.root == data_root() else f" --data {data.root}"
         commands = "; ".join(f"regard data get {name}{into}" for name in wanted)
         raise UserError(f"{_found(lacking[0], data.root)} does not exist; get the data with: {commands}")

@@ -10,12 +10,12 @@ import typer
 from regard.cli.options import JsonValue
 from regard.cli.progress import parts_bar
 from regard.cli.recipes import users_of
-from regard.cli.terminal import Format, aligned, as_json, harmless, say
+from regard.cli.terminal import Format, aligned, as_json, escape_control_characters, say
 from regard.errors import UserError
 
 if TYPE_CHECKING:
+    from regard.data.datasets import DataSet
     from regard.data.fetching import Got
-    from regard.data.known import DataSet
 
 
 def _actions() -> list[str]:
@@ -23,9 +23,9 @@ def _actions() -> list[str]:
 
 
 def _names() -> list[str]:
-    from regard.data.known import known
+    from regard.data.datasets import data_sets
 
-    return list(known())
+    return list(data_sets())
 
 
 def data(
@@ -68,8 +68,8 @@ def data(
     if name is None:
         raise UserError("name the data set to get; `regard data` lists them")
 
+    from regard.data.datasets import data_set
     from regard.data.fetching import get
-    from regard.data.known import data_set
 
     wanted = data_set(name)
     try:
@@ -88,10 +88,10 @@ def data(
 
 
 def _list(root: Path, format: Format) -> None:
+    from regard.data.datasets import data_sets
     from regard.data.fetching import present
-    from regard.data.known import known
 
-    found = [(one, len(present(one, root))) for one in known().values()]
+    found = [(one, len(present(one, root))) for one in data_sets().values()]
     if format is Format.json:
         entries = [
             {"name": one.name, "title": one.title, "use": one.use, "licence": one.licence, "origin": one.origin}
@@ -104,7 +104,7 @@ def _list(root: Path, format: Format) -> None:
     for one, there in found:
         whole = "yes" if there == len(one.files) else f"{there} of {len(one.files)}" if there else "no"
         rows.append((one.name, _size(one.size), whole, one.use, one.licence))
-    typer.echo("\n".join(map(harmless, aligned(rows))))
+    typer.echo("\n".join(map(escape_control_characters, aligned(rows))))
 
 
 def _tell(wanted: DataSet, got: list[Got], root: Path, format: Format) -> None:
@@ -131,7 +131,7 @@ def _tell(wanted: DataSet, got: list[Got], root: Path, format: Format) -> None:
     told += [f"licence: {wanted.licence}"]
     root_key = "" if root == Path("data") else f" --data {root}"
     told += [f"try: regard train {recipe}{root_key}" for recipe in recipes]
-    typer.echo("\n".join(map(harmless, told)))
+    typer.echo("\n".join(map(escape_control_characters, told)))
 
 
 def _size(count: int) -> str:

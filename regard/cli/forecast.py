@@ -59,7 +59,7 @@ def forecast(
         raise UserError(f"{output}: drawings are .svg or .png; give it such a name")
     import regard
     from regard.data.input.series import read_table
-    from regard.data.times import carried_on
+    from regard.data.timestamps import next_timestamps
 
     note = (lambda text: None) if quiet else say
     task = regard.load(model, device=device, task="forecast")
@@ -68,7 +68,7 @@ def forecast(
         raise UserError(f"{series}: {len(past)} rows are too few; the model looks at the last {task.model.window}")
     found = task.forecast(past, horizon, note)
     times = read_table(series).times
-    after = carried_on(times[-max(3, task.model.window) :], len(found.values))
+    after = next_timestamps(times[-max(3, task.model.window) :], len(found.values))
     if times and after is None:
         note(f"{series}: its times are not of one step or form, so steps are counted")
     if output is not None:

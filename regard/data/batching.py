@@ -20,8 +20,8 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from regard.data.corpus.pack import Pack, Part
-from regard.data.flat import Sentences
-from regard.data.share import ELSEWHERE, Share
+from regard.data.ragged import Sentences
+from regard.data.rank_share import OTHER_RANKS_BATCH, RankShare
 from regard.data.shuffling import mixed, permuted
 from regard.errors import UserError
 from regard.types import BEGIN, END, PAD, Batch
@@ -66,7 +66,7 @@ class Batches:
         self._workers = workers
         self._sample = sample or (None, None)
         self._pin = pin
-        self._share = Share()
+        self._share = RankShare()
         self._next = {"epoch": 0, "window": 0, "batch": 0}
 
     def cursor(self) -> dict[str, int]:
@@ -83,7 +83,7 @@ class Batches:
 
     def share(self, rank: int, of: int, together: int) -> None:
         """From the next iteration on, batches that are other ranks' come without rows; the cursor counts them all."""
-        self._share = Share(rank, of, together)
+        self._share = RankShare(rank, of, together)
 
     def __iter__(self) -> Iterator[Batch]:
         self._pack.grow()
@@ -95,7 +95,7 @@ class Batches:
     def _one_by_one(self) -> Iterator[Batch]:
         places = self._places(lambda *place: partial(self._plan, *place))
         for turn, (window, rows, following) in enumerate(places):
-            batch = self._build(window, rows) if self._share.has(turn) else ELSEWHERE
+            batch = self._build(window, rows) if self._share.has(turn) else OTHER_RANKS_BATCH
             self._next = following
             yield batch
 
@@ -109,7 +109,7 @@ class Batches:
                 waiting.append((building, following))
                 if len(waiting) > _AHEAD * self._workers * self._share.of:
                     future, after = waiting.popleft()
-                    batch = future.result() if future else ELSEWHERE
+                    batch = future.result() if future else OTHER_RANKS_BATCH
                     self._next = after
                     yield batch
         finally:

@@ -1,4 +1,4 @@
-"""What goes between raw examples and a model's numbers, both ways. It is saved with the model."""
+"""The codec between raw examples and a model's numbers. It is saved with the model."""
 
 from __future__ import annotations
 
@@ -17,13 +17,21 @@ from regard.data.target._base import Target
 
 @runtime_checkable
 class Codec(Protocol):
-    """All that saving a model and building it need to know."""
+    """What saving and building a model need to know."""
 
     def files(self) -> dict[str, bytes]: ...
 
     def sizes(self) -> dict[str, int]:
-        """What the parts of a model are told of the data: vocabulary, channels, labels, ..."""
+        """Sizes that the parts of a model take from the data: vocabulary, channels, labels, ..."""
         ...
+
+
+def input_class(kind: str) -> type[Input]:
+    return cast(type[Input], registry.factory("data/input", kind))
+
+
+def target_class(kind: str) -> type[Target]:
+    return cast(type[Target], registry.factory("data/target", kind))
 
 
 @dataclass
@@ -44,21 +52,14 @@ class Pair:
         input_options: Mapping[str, Any],
         target_options: Mapping[str, Any],
     ) -> Pair:
-        """Learns both from training examples; an input that another model brings along is kept."""
-        reader = input
-        if isinstance(reader, str):
-            reader = registry.factory("data/input", reader).fit(  # type: ignore[attr-defined]
-                [example.input for example in examples], seed=seed, **input_options
-            )
-        made = registry.factory("data/target", target).fit(examples, seed=seed, **target_options)  # type: ignore[attr-defined]
-        return cls(cast(Input, reader), made)
+        """Learns both from training examples. An `input` that is already fitted, another model's, is kept."""
+        if isinstance(input, str):
+            input = input_class(input).fit([example.input for example in examples], seed=seed, **input_options)
+        return cls(input, target_class(target).fit(examples, seed=seed, **target_options))
 
     @classmethod
     def from_files(cls, files: Mapping[str, bytes], input: str, target: str) -> Pair:
-        return cls(
-            registry.factory("data/input", input).from_files(files),  # type: ignore[attr-defined]
-            registry.factory("data/target", target).from_files(files),  # type: ignore[attr-defined]
-        )
+        return cls(input_class(input).from_files(files), target_class(target).from_files(files))
 
     def files(self) -> dict[str, bytes]:
         return {**self.input.files(), **self.target.files()}
@@ -70,8 +71,8 @@ class Pair:
         return next(self.encode_all([example]))
 
     def encode_all(self, examples: Sequence[Example]) -> Iterator[Coded]:
-        """The input that several examples share, a picture with five captions, is encoded once and is one array."""
-        sources: dict[int, np.ndarray] = {}  # by identity, which is theirs as long as the examples are there
+        """An input shared by several examples, such as a picture with five captions, is encoded once."""
+        sources: dict[int, np.ndarray] = {}  # by identity, which is unique while the examples exist
         for example in examples:
             key = id(example.input)
             if key not in sources:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.share import ELSEWHERE, Share
+from regard.data.rank_share import OTHER_RANKS_BATCH, RankShare
 from regard.errors import UserError
 from regard.types import Batch
 
@@ -25,8 +25,8 @@ class Coded(NamedTuple):
     """(S, ...), or a shape that all examples share."""
     target: np.ndarray
     """(T, ...)."""
-    wanted: np.ndarray
-    """(T,), boolean: where the loss looks."""
+    target_mask: np.ndarray
+    """(T,), boolean: positions that count in the loss."""
 
 
 Epochs = Callable[[int], Sequence[Coded]]
@@ -46,7 +46,7 @@ class ExampleBatches:
             raise UserError("training.batch_tokens must be at least 1, batch_examples and seed at least 0")
         self._epochs, self._varying, self._seed = epochs, varying, seed
         self._tokens, self._examples = batch_tokens, batch_examples
-        self._share = Share()
+        self._share = RankShare()
         self._next = {"epoch": 0, "batch": 0}
 
     def batches_per_epoch(self) -> int:
@@ -54,7 +54,7 @@ class ExampleBatches:
 
     def share(self, rank: int, of: int, together: int) -> None:
         """From the next iteration on, batches that are other ranks' come without rows; the cursor counts them all."""
-        self._share = Share(rank, of, together)
+        self._share = RankShare(rank, of, together)
 
     def cursor(self) -> dict[str, int]:
         return dict(self._next)
@@ -70,7 +70,7 @@ class ExampleBatches:
             plan = self._plan(examples, epoch)
             for number in range(first, len(plan)):
                 mine = self._share.has(turn)
-                batch = collate([examples[i] for i in plan[number]], self._varying) if mine else ELSEWHERE
+                batch = collate([examples[i] for i in plan[number]], self._varying) if mine else OTHER_RANKS_BATCH
                 turn += 1
                 last = number + 1 == len(plan)
                 self._next = {"epoch": epoch + last, "batch": 0 if last else number + 1}
@@ -110,7 +110,7 @@ def collate(examples: Sequence[Coded], varying: bool) -> Batch:
     """Padded on the right where lengths differ."""
     source, source_mask = pad_arrays([e.source for e in examples], varying)
     target, _ = pad_arrays([e.target for e in examples], True)
-    wanted, _ = pad_arrays([e.wanted for e in examples], True)
+    wanted, _ = pad_arrays([e.target_mask for e in examples], True)
     return Batch(source, source_mask, target, wanted, int(wanted.sum()))
 
 

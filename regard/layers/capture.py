@@ -11,30 +11,30 @@ from contextlib import contextmanager
 
 from torch import Tensor, nn
 
-from regard.layers.watch import Watched
+from regard.layers.observable import Observable
 
 Seen = dict[str, list[Tensor]]
 """`encoder.layers.0.attention.weights` -> one tensor a call, in the order of the calls."""
 
-Watcher = Callable[[str, Tensor], None]
+Observer = Callable[[str, Tensor], None]
 
 
 @contextmanager
 def capture(model: nn.Module) -> Iterator[Seen]:
     """`with capture(model) as seen:` fills `seen` while the block runs; captures may be nested, and all of them see."""
     seen: Seen = {}
-    watched = {name: module for name, module in model.named_modules() if isinstance(module, Watched)}
-    before = {name: module.watcher for name, module in watched.items()}
+    watched = {name: module for name, module in model.named_modules() if isinstance(module, Observable)}
+    before = {name: module.observer for name, module in watched.items()}
     try:
         for name, module in watched.items():
-            module.watcher = _recorder(seen, name, before[name])
+            module.observer = _recorder(seen, name, before[name])
         yield seen
     finally:
         for name, module in watched.items():
-            module.watcher = before[name]
+            module.observer = before[name]
 
 
-def _recorder(seen: Seen, module: str, outer: Watcher | None) -> Watcher:
+def _recorder(seen: Seen, module: str, outer: Observer | None) -> Observer:
     def record(what: str, value: Tensor) -> None:
         # A copy: the layer may go on to write into its own tensor.
         seen.setdefault(f"{module}.{what}".lstrip("."), []).append(value.detach().clone())

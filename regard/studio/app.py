@@ -15,36 +15,36 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from regard.serving.catalogue import Catalogue
-from regard.serving.http.app import behind_doors
-from regard.serving.http.headers import NOTHING
-from regard.serving.http.problem import Problem
+from regard.serving.http.app import app_with_middleware
+from regard.serving.http.http_error import HttpError
 from regard.serving.http.request_fields import fields_of
-from regard.serving.http.routes.tasks import checked
+from regard.serving.http.response_headers import CSP_NOTHING
+from regard.serving.http.routes.tasks import validated
 from regard.serving.settings import Settings
 from regard.studio.models import Exhibits, described
 from regard.studio.questions import module_of, question_names
 from regard.studio.run_routes import router as runs_router
 
 if TYPE_CHECKING:
-    from regard.serving.workers.worker_pool import Engine
+    from regard.serving.workers.worker_pool import WorkerPool
 
 PACKAGE = Path(__file__).parents[1]
 PAGE = Path(__file__).with_name("page")
-POLICY = f"{NOTHING}; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'"
+POLICY = f"{CSP_NOTHING}; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'"
 """The page runs our own scripts and shows pictures that it makes itself; nothing inline, nothing from elsewhere."""
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
-def make_studio(exhibits: Exhibits, runs: Path) -> Callable[[Settings, Catalogue, Engine, bool], FastAPI]:
-    """What makes the application when the server has its engine (server.listen)."""
+def make_studio(exhibits: Exhibits, runs: Path) -> Callable[[Settings, Catalogue, WorkerPool, bool], FastAPI]:
+    """What makes the application when the server has its pool (server.listen)."""
 
-    def make(settings: Settings, catalogue: Catalogue, engine: Engine, logged: bool) -> FastAPI:
-        return behind_doors(settings, catalogue, engine, [router(exhibits, engine, runs)], logged)
+    def make(settings: Settings, catalogue: Catalogue, pool: WorkerPool, logged: bool) -> FastAPI:
+        return app_with_middleware(settings, catalogue, pool, [router(exhibits, pool, runs)], logged)
 
     return make
 
 
-def router(exhibits: Exhibits, engine: Engine, runs: Path) -> APIRouter:
+def router(exhibits: Exhibits, pool: WorkerPool, runs: Path) -> APIRouter:
     routes = APIRouter()
     shown = [described(model) for model in exhibits.catalogue.models.values()]
 
@@ -56,15 +56,15 @@ def router(exhibits: Exhibits, engine: Engine, runs: Path) -> APIRouter:
     @routes.get("/health")
     async def health() -> JSONResponse:
         """The page is there before its models are; only workers that hang make it useless."""
-        return JSONResponse({"status": "stalled"}, 503) if engine.stalled else JSONResponse({"status": "ok"})
+        return JSONResponse({"status": "stalled"}, 503) if pool.stalled else JSONResponse({"status": "ok"})
 
     @routes.get("/studio/models")
     async def models() -> JSONResponse:
-        failed = {**exhibits.left_out, **exhibits.without_folders(engine.failed)}
+        failed = {**exhibits.left_out, **exhibits.without_folders(pool.failed)}
         return JSONResponse(
             {
-                "ready": engine.ready,
-                "loading": engine.loading,
+                "ready": pool.ready,
+                "loading": pool.loading,
                 "models": [model for model in shown if model["name"] not in failed],
                 "failed": [{"name": name, "why": why} for name, why in failed.items()],
                 "views": [
@@ -77,23 +77,23 @@ def router(exhibits: Exhibits, engine: Engine, runs: Path) -> APIRouter:
     @routes.post("/studio/ask/{question}")
     async def ask(request: Request, question: str) -> JSONResponse:
         if question not in question_names():
-            raise Problem(404, "The studio knows no such question")
-        asked = checked(module_of(question).Request, await fields_of(request))
+            raise HttpError(404, "The studio knows no such question")
+        asked = validated(module_of(question).Request, await fields_of(request))
         name = str(asked.model)
-        if name not in exhibits.catalogue.models or name in engine.failed:
-            raise Problem(404, "The studio has no model of this name")
-        answer = await engine.ask(name, question, asked.model_dump(exclude_none=True), family="questions")
+        if name not in exhibits.catalogue.models or name in pool.failed:
+            raise HttpError(404, "The studio has no model of this name")
+        answer = await pool.run_task(name, question, asked.model_dump(exclude_none=True), family="questions")
         try:
             return JSONResponse(answer)
         except ValueError:  # JSON has no infinity
-            raise Problem(
+            raise HttpError(
                 400, "the model's answer is not finite: the input is too far from what it has learnt"
             ) from None
 
     @routes.get("/studio/code/{name:path}")
     async def code(name: str) -> HTMLResponse:
         if name not in (known := sources()):
-            raise Problem(404, "Not found")
+            raise HttpError(404, "Not found")
         return HTMLResponse(code_page(name, known[name].read_text(encoding="utf-8")))
 
     routes.include_router(runs_router(runs))
@@ -101,7 +101,7 @@ def router(exhibits: Exhibits, engine: Engine, runs: Path) -> APIRouter:
     @routes.get("/studio/{name:path}")
     async def page(name: str) -> Response:
         if (name := name or "index.html") not in (known := page_files()):
-            raise Problem(404, "Not found")
+            raise HttpError(404, "Not found")
         content, kind = known[name].read_bytes(), TYPES[known[name].suffix]
         return Response(content, media_type=kind, headers={"Content-Security-Policy": POLICY})
 

@@ -12,7 +12,7 @@ from typing import Any
 from regard.config import read_recipe
 from regard.errors import UserError
 from regard.pretrained import shipped_models
-from regard.serving.catalogue import Catalogue, Served, read_models
+from regard.serving.catalogue import Catalogue, ServedModel, read_models
 
 TITLES = {
     "recurrent": "recurrent",
@@ -54,7 +54,7 @@ def collect(named: Iterable[str] = (), shipped: bool = True) -> Exhibits:
     return Exhibits(Catalogue(found.values()), left_out)
 
 
-def described(model: Served) -> dict[str, Any]:
+def described(model: ServedModel) -> dict[str, Any]:
     """What the page's menus and views need to know."""
     recipe = read_recipe(model.folder)
     parts = {part: _part(recipe.model.get(part)) for part in ("stem", "encoder", "decoder")}

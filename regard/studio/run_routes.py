@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 
-from regard.serving.http.problem import Problem
+from regard.serving.http.http_error import HttpError
 from regard.studio.runs import Runs
 
 
@@ -32,7 +32,7 @@ def router(folder: Path) -> APIRouter:
     ) -> JSONResponse:
         found = runs.read(name, since, mark, every)
         if found is None:
-            raise Problem(404, "There is no such run")
+            raise HttpError(404, "There is no such run")
         run, part = found
         return JSONResponse({"run": run, **asdict(part)})
 

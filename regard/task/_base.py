@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from regard import registry
 from regard.config import Recipe
-from regard.data.codec import Codec, Pair
+from regard.data.codec import Codec, Pair, input_class
 from regard.data.examples import Coded, ExampleBatches, collate, pad_arrays
 from regard.data.format._base import Example
 from regard.data.input._base import Raw
@@ -144,7 +144,7 @@ class ExampleTask(Task):
         text = settled_tokenizer(recipe.tokenizer)
         return Pair.fit(
             parts.train,
-            registry.factory("data/input", kind).from_files(known) if known else kind,  # type: ignore[attr-defined]
+            input_class(kind).from_files(known) if known else kind,
             cls.target,
             seed=recipe.seed,
             input_options=text if kind == "text" else recipe.input,
@@ -169,7 +169,7 @@ class ExampleTask(Task):
         if pair.input.kind == "text":
             coded = coded._replace(source=coded.source[:longest])
         if pair.target.kind == "text":
-            coded = coded._replace(target=coded.target[: longest + 1], wanted=coded.wanted[: longest + 1])
+            coded = coded._replace(target=coded.target[: longest + 1], target_mask=coded.target_mask[: longest + 1])
         return coded
 
     def batches(

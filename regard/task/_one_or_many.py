@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from regard.data.input._given import is_frame, refused
+from regard.data.input._accepted import Readable, is_frame, refused
 from regard.errors import UserError
 
 Result = TypeVar("Result")
@@ -34,7 +34,7 @@ def one_or_many(given: Any, kind: Accepts, use: Callable[[list[Any]], list[Resul
         (result,) = use([kind.accept(given)])
         return result
     # Iterating over a table or a dict gives the names in it, and over an open file pieces of it: never what was meant.
-    if not isinstance(given, Iterable) or isinstance(given, Mapping) or is_frame(given) or hasattr(given, "read"):
+    if not isinstance(given, Iterable) or isinstance(given, Mapping) or is_frame(given) or isinstance(given, Readable):
         raise refused(given, f"{kind.takes}, or a list of such")
     accepted = []
     for number, one in enumerate(given, 1):

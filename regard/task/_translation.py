@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from torch import Tensor
 
-from regard.decoding.abandoning import Gone
+from regard.decoding.cancellation import Cancelled
 
 
 @dataclass
@@ -62,5 +62,5 @@ class TranslationOptions(TypedDict, total=False):
     """Called with a line for each text that was too long and was split."""
     progress: Callable[[int], None] | None
     """Called with the number of texts (or parts of long ones) finished since the last call."""
-    gone: Gone | None
+    cancelled: Cancelled | None
     """Called between steps; returns the numbers of the texts that nobody waits for any more."""

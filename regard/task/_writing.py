@@ -24,17 +24,17 @@ from regard.layers.cross_entropy import token_loss
 from regard.layers.embedding import TokenEmbedding
 from regard.task._base import ExampleTask, Progress
 from regard.task._one_or_many import one_or_many
-from regard.types import BEGIN, END, Hypothesis, Memory, Steps
+from regard.types import BEGIN, END, Hypothesis, Memory, StepwiseDecoder
 from regard.word_alignment import average
 
 if TYPE_CHECKING:
-    from regard.data.input._given import InputLike
+    from regard.data.input._accepted import InputLike
     from regard.inspection.trace.image import CaptionLook
 
 
 @torch.inference_mode()
 def search(
-    decoder: Steps,
+    decoder: StepwiseDecoder,
     memory: Memory,
     limits: Int[Tensor, "B"],
     loops: Int[Tensor, "B"],
@@ -178,7 +178,7 @@ class Writer(ExampleTask):
         wanted = torch.tensor([ids + [END] * (longest - len(ids)) for ids in texts], device=self.device)
         fed = torch.cat([torch.full_like(wanted[:, :1], BEGIN), wanted[:, :-1]], 1)
         decoder = self.model.decoder
-        hidden, _ = decoder.advance(fed, decoder.start(memory, rows=1, capacity=0))
+        hidden, _ = decoder.advance(fed, decoder.start(memory, beams=1, capacity=0))
         # Of one position at a time: the logits of all would be the largest thing that using a model makes.
         columns = [
             decoder.project(state[:, None])[:, 0].float().softmax(-1).gather(1, ids[:, None])[:, 0]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Unpack, overload
 
 from regard.data.format._base import Example
-from regard.data.input._given import PictureLike
+from regard.data.input._accepted import PictureLike
 from regard.data.target.text import references
 from regard.evaluation.writing import bleu4
 from regard.task._writing import Writer, WritingOptions, Written

@@ -10,8 +10,8 @@ import torch
 
 from regard.data.codec import Pair
 from regard.data.format._base import Example
+from regard.data.input._accepted import InputLike
 from regard.data.input._base import Raw
-from regard.data.input._given import InputLike
 from regard.data.input.text import PlainText
 from regard.data.target.label import Label
 from regard.errors import UserError

@@ -15,7 +15,7 @@ from regard.data.codec import Pair
 from regard.data.examples import Coded
 from regard.data.format._base import Example
 from regard.data.input.text import PlainText, Text
-from regard.data.target.hidden import Hidden
+from regard.data.target.masked import Masked
 from regard.data.tokenizer._base import Tokenizer
 from regard.errors import UserError
 from regard.task._base import ExampleTask
@@ -56,7 +56,7 @@ class Filler(ExampleTask):
     """A masked language model with its tokenizer. A blank is one token wide: a word, where there is a token for it."""
 
     usual: ClassVar[dict[str, Any]] = {"kind": "masked_language_model"}
-    target: ClassVar[str] = "hidden"
+    target: ClassVar[str] = "masked"
     unit: ClassVar[str] = "hidden tokens"
     usage: ClassVar[str] = "fill {model} 'one _ two'"
     public: ClassVar[tuple[str, ...]] = ("tokenizer",)
@@ -179,7 +179,7 @@ class Filler(ExampleTask):
 
 def _hidden(pair: Pair, ids: np.ndarray) -> Coded:
     target = pair.target
-    assert isinstance(target, Hidden)
+    assert isinstance(target, Masked)
     return Coded(ids, *target.of(ids))
 
 

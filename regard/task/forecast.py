@@ -13,7 +13,7 @@ from regard.config import Recipe
 from regard.data.codec import Pair
 from regard.data.examples import Coded, collate
 from regard.data.format._base import Example
-from regard.data.input._given import SeriesLike
+from regard.data.input._accepted import SeriesLike
 from regard.data.input.series import Series
 from regard.data.splitting import read_parts
 from regard.data.target.future import Future, Windows

@@ -36,7 +36,7 @@ from regard.task._base import Note, Prepared, Task
 from regard.task._generated import Generated, Next, Piece, SamplingOptions, Score, perplexity
 from regard.task._one_or_many import one_or_many
 from regard.task._writing import longest_text
-from regard.types import BEGIN, END, PAD, UNKNOWN, Validation, nothing
+from regard.types import BEGIN, END, PAD, UNKNOWN, Validation, empty_memory
 
 if TYPE_CHECKING:
     from regard.inspection.trace.text import LanguageLook
@@ -172,8 +172,8 @@ class Generator(Task):
 
     @cached_property
     def forgets(self) -> bool:
-        """Whether the model keeps its past in slots, which are full at some time, or carries a state for ever."""
-        return bool(self.model.decoder.start(nothing(1, self.device), 1, 1).slots)
+        """Whether the decoder has a KV cache, which has a limited window, or carries a recurrent state."""
+        return bool(self.model.decoder.start(empty_memory(1, self.device), 1, 1).cache)
 
     def _samples(self, documents: Sequence[np.ndarray]) -> list[tuple[str, str, str]]:
         """How a few documents, or places in one, go on by the model, and how they do."""

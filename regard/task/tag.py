@@ -14,7 +14,7 @@ from regard.data.examples import Coded
 from regard.data.format._base import Example
 from regard.data.input.text import PlainText, Text
 from regard.data.target.tags import Tags
-from regard.data.words import words_of
+from regard.data.word_spans import word_spans
 from regard.evaluation.entities import entities, entity_scores
 from regard.evaluation.labels import accuracy
 from regard.task._base import ExampleTask, Progress
@@ -136,7 +136,7 @@ class Tagger(ExampleTask):
                 pieces.append(words[part])
         found: dict[int, Found] = {}
         for indexes, source, mask in self.batches(pieces, progress):
-            places = [reader.places(pieces[i]) for i in indexes]
+            places = [reader.word_positions(pieces[i]) for i in indexes]
             wanted = torch.zeros_like(mask, device="cpu")
             for row, where in enumerate(places):
                 wanted[row, where] = True
@@ -157,7 +157,7 @@ class Tagger(ExampleTask):
         between = reader.tokenizer.between
         if isinstance(raw, str):
             if between:
-                places = words_of(raw)
+                places = word_spans(raw)
             else:
                 reader.tokenizer.encode(raw)  # a letter that is not allowed is refused with its place in the whole
                 places = [(i, i + 1) for i, letter in enumerate(raw) if not letter.isspace()]

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from regard.data.format._base import Example
+from regard.data.input._accepted import ClipLike
 from regard.data.input._base import Raw
-from regard.data.input._given import ClipLike
 from regard.task._base import ExampleTask, Progress
 from regard.task._one_or_many import one_or_many
 from regard.types import Validation
@@ -32,7 +32,7 @@ class Tracker(ExampleTask):
     """A model that follows one object through a clip, also where something hides it."""
 
     usual: ClassVar[dict[str, Any]] = {"kind": "tracker"}
-    target: ClassVar[str] = "places"
+    target: ClassVar[str] = "coordinates"
     unit: ClassVar[str] = "frames"
     usage: ClassVar[str] = "track {model} clip.gif"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Unpack, overload
 
 from regard.data.format._base import Example
-from regard.data.input._given import SoundLike
+from regard.data.input._accepted import SoundLike
 from regard.evaluation.writing import word_error_rate
 from regard.task._writing import Writer, WritingOptions, Written
 from regard.types import Validation

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from regard.data.batching import Batches, _cut, pad, sorted_batches
 from regard.data.corpus.filters import Filters
 from regard.data.corpus.pack import Pack, pack_pairs
-from regard.data.flat import Sentences
+from regard.data.ragged import Sentences
 from regard.data.shuffling import permuted
 from regard.data.tokenizer.subword import Subword
 from regard.errors import UserError

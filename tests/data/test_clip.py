@@ -72,7 +72,7 @@ def test_a_large_gif_is_shrunk_and_an_oblong_one_is_noted(tmp_path: Path) -> Non
     path = gif(tmp_path, frames)
     read = plain(8).read(str(path), notes.append)
     assert read.shape[1:3] == (8, 12)
-    assert notes == [f"{path}: is 60 x 40 pixels; only the square in the middle is looked at"]
+    assert notes == [f"{path}: is 60 x 40 pixels; only the square in the middle is used"]
     encoded = plain(8).encode(read)
     np.testing.assert_allclose(encoded.mean((1, 2, 3)) * 255, [0, 50, 100], atol=2)
 

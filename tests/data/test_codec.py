@@ -51,7 +51,7 @@ def test_text_is_cut_at_both_ends_of_a_model(examples):
     recipe = apply_overrides(Recipe(), ["data.max_length=2"])
     pair = fitted(examples)
     for one in Captioner.epochs(recipe, pair, examples)(0):
-        assert one.source.shape == (3, 8, 8) and len(one.target) == len(one.wanted) == 3 and not one.wanted[0]
+        assert one.source.shape == (3, 8, 8) and len(one.target) == len(one.target_mask) == 3 and not one.target_mask[0]
     texts = [Example(" ".join(["word"] * length), label) for length, label in ((1, "a"), (9, "b"))]
     read = Pair.fit(texts, "text", "label", seed=1, input_options={"kind": "word"}, target_options={})
     assert [len(one.source) for one in Classifier.epochs(recipe, read, texts)(0)] == [1, 2]

@@ -1,4 +1,4 @@
-"""Getting data sets from a server that misbehaves and from folders that were changed; and the register that ships."""
+"""Downloads of data sets (S19): servers that misbehave, folders that were changed, and the register that ships."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ from pathlib import Path
 
 import pytest
 
-from regard.data import fetching
-from regard.data.fetching import get, present
-from regard.data.http_opener import Redirects
-from regard.data.known import DataSet, File, check_address, data_set, known
+from regard.data.datasets import DataSet, File, check_address, data_set, data_sets
+from regard.data.fetching import get, partial_file, present, transfer
+from regard.data.fetching.http_opener import Redirects
 from regard.errors import UserError
 
 ROOT = Path(__file__).parents[2]
@@ -205,7 +204,7 @@ def test_a_cut_line_goes_on_where_it_stopped(server, tmp_path):
 @pytest.mark.parametrize(("headers", "first"), [(False, 0), (False, 70_000), (True, 0)])
 def test_a_server_that_drips_is_given_up(headers, first, server, tmp_path, monkeypatch):
     """Every byte comes well within the timeout, so that no timeout ends it."""
-    monkeypatch.setattr(fetching, "SLOWEST", 10_000_000)
+    monkeypatch.setattr(transfer, "MIN_BYTES_PER_SECOND", 10_000_000)
     server.faults = [server.trickle(headers, first) for _ in range(9)]
     began = time.monotonic()
     message = refused(tiny(plain(server.url)), tmp_path, timeout=0.3, tries=2)
@@ -401,9 +400,7 @@ def test_a_mirror_must_be_safe(tmp_path):
 
 def test_killed_and_resumed(server, tmp_path):
     server.faults = [server.drip]
-    code = (
-        "import sys; from pathlib import Path; from regard.data.fetching import get; from regard.data.known import *\n"
-    )
+    code = "import sys; from pathlib import Path; from regard.data.fetching import get; from regard.data.datasets import *\n"
     code += f"get(DataSet('tiny', '', '', '', '', (File('a.txt', {len(TEXT)}, {sha(TEXT)!r}, url={server.url!r}),)), Path(sys.argv[1]))"
     working = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env={**os.environ, "PYTHONPATH": str(ROOT)})
     part = tmp_path / "tiny/.a.txt.part"
@@ -436,7 +433,7 @@ def test_a_full_disk_is_one_line_and_the_old_file_stays(server, tmp_path, monkey
     (tmp_path / "tiny").mkdir()
     (tmp_path / "tiny/a.txt").write_bytes(b"old")
     with monkeypatch.context() as full:
-        full.setattr(fetching.io, "FileIO", Full)
+        full.setattr(partial_file.io, "FileIO", Full)
         message = refused(tiny(plain(server.url)), tmp_path)
     assert f"cannot write {tmp_path}/tiny/a.txt: No space left on device" in message
     assert (tmp_path / "tiny/a.txt").read_bytes() == b"old"
@@ -611,7 +608,7 @@ def test_only_plain_names(name, tmp_path):
         f'title = ""\nuse = ""\nlicence = ""\norigin = ""\n[[files]]\nname = {name!r}\nsize = 1\nsha256 = "{sha(b"")}"\n'
     )
     with pytest.raises(UserError):
-        known(tmp_path)
+        data_sets(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -630,10 +627,10 @@ def test_what_cannot_be_true_of_a_file(wrong):
 def test_a_broken_entry_is_one_line(tmp_path, text):
     (tmp_path / "a.toml").write_text(text)
     with pytest.raises(UserError, match="does not describe a data set"):
-        known(tmp_path)
+        data_sets(tmp_path)
 
 
-SHIPPED = known()
+SHIPPED = data_sets()
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -186,7 +186,7 @@ def test_pixels_are_those_of_the_file(tmp_path: Path) -> None:
         path.write_bytes(encoded(Pillow.fromarray(pixels.squeeze())))
         said: list[str] = []
         assert np.array_equal(plain().read(str(path), said.append), pixels)
-        assert said == [f"{path}: is 7 x 5 pixels; only the square in the middle is looked at"]
+        assert said == [f"{path}: is 7 x 5 pixels; only the square in the middle is used"]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.data.format.made_algorithm import JUDGED, LONGEST, MadeAlgorithm
+from regard.data.format.made_algorithm import MOST_VALID, LONGEST, MadeAlgorithm
 from regard.errors import UserError
 
 
@@ -40,12 +40,12 @@ def test_numbers_are_written_as_people_write_them():
 
 
 def test_seeds_and_parts_differ_and_come_again():
-    made = MadeAlgorithm("copy", JUDGED + 10, longest=20)
+    made = MadeAlgorithm("copy", MOST_VALID + 10, longest=20)
     parts = {part: made.read([], part) for part in ("train", "valid", "test")}
-    assert parts["train"] == MadeAlgorithm("copy", JUDGED + 10, longest=20).read([], "train")
-    assert [len(examples) for examples in parts.values()] == [JUDGED + 10, JUDGED, JUDGED]
+    assert parts["train"] == MadeAlgorithm("copy", MOST_VALID + 10, longest=20).read([], "train")
+    assert [len(examples) for examples in parts.values()] == [MOST_VALID + 10, MOST_VALID, MOST_VALID]
     assert parts["train"][:5] != parts["valid"][:5] != parts["test"][:5]
-    assert parts["train"] != MadeAlgorithm("copy", JUDGED + 10, seed=2, longest=20).read([], "train")
+    assert parts["train"] != MadeAlgorithm("copy", MOST_VALID + 10, seed=2, longest=20).read([], "train")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from regard.data.format.table import Table
 from regard.data.input.series import Series
 from regard.data.splitting import make_format
 from regard.data.target.future import Future, Windows
-from regard.data.times import carried_on
+from regard.data.timestamps import next_timestamps
 from regard.errors import UserError
 
 
@@ -134,7 +134,7 @@ def test_every_place_is_a_window_once():
         ([1, 2, 3], [4, 5]),
         ([2, 3, 4], [5, 6]),
     ]
-    assert windows[0].wanted.tolist() == [True, True]
+    assert windows[0].target_mask.tolist() == [True, True]
 
 
 def test_the_first_forecast_begins_at_the_border():
@@ -225,9 +225,9 @@ def test_nothing_to_forecast():
 )
 def test_times_go_on(times, after):
     known = [time for time in after if time]
-    assert carried_on(times, len(known)) == known
+    assert next_timestamps(times, len(known)) == known
     if None in after:  # there is no 31st of September
-        assert carried_on(times, 2) is None
+        assert next_timestamps(times, 2) is None
 
 
 @pytest.mark.parametrize(
@@ -236,4 +236,4 @@ def test_times_go_on(times, after):
      ["2020-01-03", "2020-01-02", "2020-01-01"], ["2020-01-01"] * 3, ["9997", "9998", "9999"]],
 )  # fmt: skip
 def test_times_that_do_not_go_on(times):
-    assert carried_on(times, 2) is None
+    assert next_timestamps(times, 2) is None

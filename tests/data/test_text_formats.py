@@ -141,7 +141,7 @@ def test_junctions_lie_anywhere(write):
 @pytest.mark.parametrize(
     ("text", "options", "line"),
     [
-        ("EI, a, ACGT\nEI, b, ACXT\n", {}, "line 2: 'X' at place 3 of the sequence is no letter of DNA"),
+        ("EI, a, ACGT\nEI, b, ACXT\n", {}, "line 2: 'X' at position 3 of the sequence is no letter of DNA"),
         ("EI, ACGT\n", {}, "line 1: wants 'CLASS, name, sequence', has 2"),
         ("EI, a,\n", {}, "line 1: wants"),
         ("EI, a, ACGT\nEI, b, AAGT\nN, c, AAAA\n", {"mark": True}, "2 junctions need as many sequences of class 'N'"),

@@ -6,7 +6,7 @@ import pytest
 from regard.data.format._base import Example
 from regard.data.input.series import Series
 from regard.data.input.text import Text
-from regard.data.target.hidden import Hidden
+from regard.data.target.masked import Masked
 from regard.data.target.tags import Tags
 from regard.data.tokenizer.character import Character
 from regard.data.tokenizer.word import Word
@@ -45,11 +45,11 @@ def test_tags_that_are_wrong():
 
 
 def test_fifteen_of_a_hundred_are_hidden_and_at_least_one():
-    target = Hidden.fit([], seed=0)
+    target = Masked.fit([], seed=0)
     for tokens, hidden in ((100, 15), (40, 6), (10, 2), (3, 1), (1, 1), (0, 0)):
         values, wanted = target.of(np.full(tokens, 7))
         assert len(values) == len(wanted) == hidden and wanted.all()
     assert len(target.of(np.array([1, 1, 1, 2, 3, 0]))[0]) == 0  # of what is unknown or special, nothing can be guessed
     reader = Text(Word.train(["a b c"], seed=0))
     assert len(target.encode(Example("a b c a b c a b c a b c a", None), reader)[0]) == 2
-    assert Hidden.from_files(Hidden(0.4).files()).share == 0.4 and target.sizes() == {}
+    assert Masked.from_files(Masked(0.4).files()).share == 0.4 and target.sizes() == {}

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from regard.data.flat import Sentences
 from regard.data.normalise import normalise
+from regard.data.ragged import Sentences
 from regard.data.tokenizer._base import SPECIALS, Tokenizer, spell
 from regard.data.tokenizer.character import Character
 from regard.data.tokenizer.letters import Letters

@@ -217,7 +217,7 @@ def test_it_leaves_the_model_as_it_was() -> None:
     before = forward()
     calculation(model, forward, "decoder.cross_attention", 0, 0)
     assert torch.equal(forward(), before)
-    assert not {"recall", "remember", "advance"} & (
+    assert not {"attend", "project_memory", "advance"} & (
         vars(model.decoder).keys() | vars(model.decoder.cross_attention).keys()
     )
     assert not any(module._forward_hooks for module in model.modules())
@@ -230,10 +230,10 @@ class Uniform(Attention):
         super().__init__()
         self.context = 4
 
-    def remember(self, memory: Any) -> Any:
+    def project_memory(self, memory: Any) -> Any:
         return {"value": memory}
 
-    def recall(self, query: Any, kept: Any, mask: Any = None, places: Any = None) -> Any:
+    def attend(self, query: Any, kept: Any, mask: Any = None, places: Any = None) -> Any:
         return kept["value"].mean(1, keepdim=True).expand_as(query)
 
 

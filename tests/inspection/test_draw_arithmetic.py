@@ -93,13 +93,15 @@ def test_of_long_vectors_of_tokens_the_first_numbers_are_drawn() -> None:
 def test_below_zero_is_rust() -> None:
     calculation = made()
     root = ElementTree.fromstring(worked_stage(calculation, 0).svg())
-    values = calculation.stages[0].rows[0].values
+    values, drawn = calculation.stages[0].rows[0].values, 0
     for group in root.iter(f"{SVG}g"):
         for one in group.iter(f"{SVG}rect"):
             if at := re.fullmatch(r"1 0 (\d+)", one.get("data-at", "")):
                 assert group.get("class") == ("rust" if values[int(at[1])] < 0 else "ink")
                 share = abs(values[int(at[1])]) / np.abs(values).max()
                 assert float(one.get("fill-opacity", "")) == pytest.approx(share, abs=1e-3)
+                drawn += 1
+    assert drawn == len(values) and min(values) < 0 < max(values)
 
 
 def test_V3_a_row_for_every_step() -> None:

@@ -161,7 +161,7 @@ def test_every_string_gives_valid_xml(word: str, title: str) -> None:
 
 
 def test_everything_lies_within_the_picture() -> None:
-    words = ["a", "considerably", "anticonstitutionnellement"]
+    words, slanted = ["a", "considerably", "anticonstitutionnellement"], 0
     for tokens, title in ((words, "title"), (["a"], ""), (["a"], "x" * 90), (["a"] * 9 + words, "")):
         root = ElementTree.fromstring(gates_svg({"candidate": torch.randn(len(tokens), 30)}, tokens, title))
         width, height = float(root.get("width", 0)), float(root.get("height", 0))
@@ -173,9 +173,11 @@ def test_everything_lies_within_the_picture() -> None:
             size = float(text.get("font-size", 14))
             across = 0.45 * size * len("".join(text.itertext())) if text.get("text-anchor") is None else 0.0
             if "rotate" in text.get("transform", ""):
+                slanted += 1
                 across *= 0.71
                 assert float(text.get("y", 0)) - across > 0
             assert float(text.get("x", 0)) + across < width
+    assert slanted >= len(words)
 
 
 def test_odd_values_are_drawn_as_nothing_and_told() -> None:

@@ -1,4 +1,4 @@
-"""The drawing is read back: an XML parser must find every word, every weight, and nothing that was not drawn."""
+"""The alignment matrix (V1) is read back: an XML parser finds every word, every weight, and nothing else."""
 
 from __future__ import annotations
 
@@ -106,10 +106,11 @@ def test_everything_lies_within_the_picture() -> None:
     for element in [*root.iter(f"{SVG}rect"), *root.iter(f"{SVG}text")]:
         x, y = float(element.get("x", 0)), float(element.get("y", 0))
         assert 0 <= x + float(element.get("width", 0)) <= width and 0 <= y + float(element.get("height", 0)) <= height
-    for text in root.iter(f"{SVG}text"):
-        if "rotate" in text.get("transform", ""):
-            reach = 0.45 * 14 * len(text.text or "") * 0.71  # a narrow guess: about half the font's size a letter
-            assert float(text.get("x", 0)) + reach < width and float(text.get("y", 0)) - reach > 0
+    slanted = [text for text in root.iter(f"{SVG}text") if "rotate" in text.get("transform", "")]
+    assert len(slanted) == len(words)
+    for text in slanted:
+        reach = 0.45 * 14 * len(text.text or "") * 0.71  # a narrow guess: about half the font's size a letter
+        assert float(text.get("x", 0)) + reach < width and float(text.get("y", 0)) - reach > 0
 
 
 def test_short_labels_stand_upright_and_long_ones_lean() -> None:

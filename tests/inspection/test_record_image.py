@@ -96,7 +96,7 @@ def test_R20_looks_are_those_of_the_steps_that_wrote():
     _, source, mask = next(task.batches([pixels]))
     with torch.inference_mode():
         memory = task.model.encode(source, mask)
-        state = task.model.decoder.start(memory, rows=1, capacity=20)
+        state = task.model.decoder.start(memory, beams=1, capacity=20)
         rows = []
         fed = [BEGIN, *task.tokenizer.encode(seen.target.text)]
         for token in fed[: len(seen.target.tokens)]:

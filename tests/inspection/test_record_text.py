@@ -400,7 +400,7 @@ def test_looking_back_leaves_no_trace():
     before = task.generate(TEXT, length=5, seed=1)
     look.gradients_of()
     cell = task.model.decoder.recurrence.cells[0]
-    assert cell.watcher is None and "step" not in vars(cell)
+    assert cell.observer is None and "step" not in vars(cell)
     assert all(weight.grad is None for weight in task.model.parameters())
     assert task.generate(TEXT, length=5, seed=1) == before
 

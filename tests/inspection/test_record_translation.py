@@ -123,7 +123,7 @@ def test_seen_equals_an_independent_pass_step_by_step(looked) -> None:
     fed = [BEGIN, *ids_of(translator, look)][: len(look.target.tokens)]
     model = translator.model
     with torch.inference_mode(), capture(model) as seen:
-        state = model.decoder.start(model.encode(ids, mask), rows=1, capacity=len(fed))
+        state = model.decoder.start(model.encode(ids, mask), beams=1, capacity=len(fed))
         for token in fed:
             _, state = model.decoder.step(torch.tensor([[token], [token]]), state)
     for kind in (CROSS, READING):
@@ -181,9 +181,7 @@ def test_the_search_that_is_told_is_the_search(looked) -> None:
         ways[: len(look.target.tokens) - look.finished] == look.target.tokens[: len(look.target.tokens) - look.finished]
     )
     ends = [branch for step in look.search for branch in step.ended if branch.chosen]
-    assert len(ends) == look.finished
-    if ends:
-        assert ends[0].score == pytest.approx(look.score)
+    assert [branch.score for branch in ends] == pytest.approx([look.score] * look.finished)
 
 
 def test_greedy_is_a_tree_of_one_way() -> None:
@@ -254,7 +252,7 @@ def test_looking_changes_nothing_and_leaves_nothing() -> None:
     before = [t.score for t in translator.translate(LINES)]
     translator.inspect(LINES[1])
     assert [t.score for t in translator.translate(LINES)] == before
-    assert all(getattr(module, "watcher", None) is None for module in translator.model.modules())
+    assert all(getattr(module, "observer", None) is None for module in translator.model.modules())
 
 
 def test_what_cannot_be_looked_at_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""Pictures of pictures are read back: each value stands at its place (R20), and names stay names (S9)."""
+"""Drawings of attention over images (V8) are read back: every value at its place (R20), names escaped (S9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drawings of what may come next, of a text as it was read, and of gradients: the values in them are the values."""
+"""Drawings of the next-token distribution (V7), of a text as it was read, and of gradients (V9) show the exact values."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from regard import registry
-from regard.data.known import known
+from regard.data.datasets import data_sets
 from regard.errors import UserError
 from regard.lab._experiment import Experiment, Setting, Verdict
 from regard.lab._listing import entries, shown
@@ -80,7 +80,7 @@ def test_a_small_run_takes_two_minutes_at_most_and_says_what_it_should(kind, tmp
 
 def test_the_full_size_wants_its_data_before_anything_else_and_says_where_from(kind, tmp_path):
     experiment = experiment_of(kind)
-    assert set(experiment.data) <= set(known()), "`regard data get` knows them"
+    assert set(experiment.data) <= set(data_sets()), "`regard data get` knows them"
     for wanted in experiment.data:
         for other in set(experiment.data) - {wanted}:
             (tmp_path / f"without {wanted}" / other).mkdir(parents=True)

@@ -7,17 +7,17 @@ import torch
 from torch import Tensor, nn
 
 from regard.layers.capture import capture
-from regard.layers.watch import Watched
+from regard.layers.observable import Observable
 
 
-class Doubling(Watched):
+class Doubling(Observable):
     """Tells its input and its output, and writes into its own tensor afterwards."""
 
     def forward(self, x: Tensor) -> Tensor:
         out = 2 * x
-        if self.watcher is not None:
-            self.watcher("given", x)
-            self.watcher("result", out)
+        if self.observer is not None:
+            self.observer("given", x)
+            self.observer("result", out)
         return out.add_(1)
 
 
@@ -51,14 +51,14 @@ def test_nothing_is_seen_outside_and_no_graph_is_kept() -> None:
         net(torch.ones(1, requires_grad=True))
     net(torch.ones(1))
     assert all(len(calls) == 1 and not calls[0].requires_grad for calls in seen.values())
-    assert all(module.watcher is None for module in net.modules() if isinstance(module, Watched))
+    assert all(module.observer is None for module in net.modules() if isinstance(module, Observable))
 
 
 def test_an_exception_takes_the_watchers_along() -> None:
     net = model()
     with pytest.raises(RuntimeError, match="inside"), capture(net):
         raise RuntimeError("inside")
-    assert all(module.watcher is None for module in net.modules() if isinstance(module, Watched))
+    assert all(module.observer is None for module in net.modules() if isinstance(module, Observable))
 
 
 def test_nested_captures_both_see_and_the_outer_goes_on() -> None:

@@ -58,7 +58,7 @@ def passed(translator: Translator, of: int) -> tuple[np.ndarray, list[float], li
     ids, mask = pad([source, source + source])
     model, sure = translator.model, []
     with torch.inference_mode(), capture(model) as seen:
-        state = model.decoder.start(model.encode(ids, mask), rows=1, capacity=len(written))
+        state = model.decoder.start(model.encode(ids, mask), beams=1, capacity=len(written))
         for token, following in zip([BEGIN, *written[:-1]], written, strict=True):
             logits, state = model.decoder.step(torch.tensor([[token], [token]]), state)
             sure.append(float(logits[0, -1].softmax(-1)[following]))

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 from serving.calling import call
-from serving.fakes import FakeEngine, catalogue
+from serving.fakes import FakePool, catalogue
 
 from regard.locking import hold, is_held
-from regard.serving.http.app import behind_doors
+from regard.serving.http.app import app_with_middleware
 from regard.serving.settings import Settings
 from regard.studio import runs as watching
 from regard.studio.metric_lines import AT_ONCE, MOST_BYTES, MOST_LINES, checked, read_on
@@ -47,7 +47,7 @@ def a_run(folder: Path, name: str = "fr-en", steps: int = 3) -> Path:
 
 
 def asked(folder: Path, path: str, query: str = "") -> tuple[int, Any]:
-    app = behind_doors(Settings(), catalogue(), FakeEngine(), [router(folder)], logged=False)
+    app = app_with_middleware(Settings(), catalogue(), FakePool(), [router(folder)], log_requests=False)
     reply = call(app, "GET", f"/studio/runs{path}", query=query)
     return reply.status, reply.json()
 
@@ -208,7 +208,7 @@ def test_answers_are_bounded_whatever_the_file_is(tmp_path: Path) -> None:
     layers = {f"encoder.layers.{layer}": 0.5 for layer in range(12)}
     append(tmp_path / "run", *(log(step, layers=layers) for step in range(1, 10_001)))
     append(tmp_path / "run", *(validation(step, note="x" * 5000) for step in range(1, 1001)))
-    app = behind_doors(Settings(), catalogue(), FakeEngine(), [router(tmp_path)], logged=False)
+    app = app_with_middleware(Settings(), catalogue(), FakePool(), [router(tmp_path)], log_requests=False)
     reply = call(app, "GET", "/studio/runs/run")
     told = reply.json()
     assert len(reply.body) < 2 * MOST_BYTES < 2**21 < (tmp_path / "run" / "metrics.jsonl").stat().st_size

@@ -64,7 +64,7 @@ def independently(folder: Path, of: int = 0) -> tuple[np.ndarray, list[float], l
     ids, mask = pad([[*source, END]])
     found = []
     with torch.inference_mode(), capture(model) as seen:
-        state = model.decoder.start(model.encode(ids, mask), rows=1, capacity=len(written))
+        state = model.decoder.start(model.encode(ids, mask), beams=1, capacity=len(written))
         for token in [BEGIN, *best.ids]:
             logits, state = model.decoder.step(torch.tensor([[token]]), state)
             found.append(logits[0, -1].softmax(-1))

@@ -79,7 +79,7 @@ def test_the_limit_of_length_is_the_decoders(tmp_path):
     assert max(len(one.ids) for one in task.caption(pictures, max_length=50, beam=1)) <= 8
     example = Example(pictures[0], "there is a red circle on the left")
     coded = task.coded(task.recipe, task.pair, example)
-    assert len(coded.target) == len(coded.wanted) == 5 and task.loss([example]) > 0
+    assert len(coded.target) == len(coded.target_mask) == 5 and task.loss([example]) > 0
 
 
 def test_what_has_no_attention_says_so(tmp_path):

@@ -105,7 +105,7 @@ def test_long_sentences_are_learnt_and_judged_whole(task):
     )
     for example in pieces:
         coded = task.coded(task.recipe, task.pair, example)
-        assert len(coded.source) <= task.recipe.data.max_length and coded.wanted.sum() == len(example.target)
+        assert len(coded.source) <= task.recipe.data.max_length and coded.target_mask.sum() == len(example.target)
     assert task.judge([whole]).scores["f1"] > 80
     (sample,) = task.judge([whole]).samples
     assert sample[0] == " ".join(words) and "[person" in sample[1] and "[location" in sample[2]
@@ -116,7 +116,7 @@ def test_one_word_of_more_tokens_than_allowed_keeps_its_tag(task):
     (found,) = task.tag([["I", "asked", endless, "to", "call"]])
     assert len(found.tags) == 5 and found.tags[-1] == "O"
     coded = task.coded(task.recipe, task.pair, Example([endless], ["O"]))
-    assert len(coded.source) == task.recipe.data.max_length and coded.wanted.tolist() == [True]
+    assert len(coded.source) == task.recipe.data.max_length and coded.target_mask.tolist() == [True]
 
 
 def test_nothing_to_tag(task):

@@ -119,7 +119,7 @@ def test_the_loss_by_hand():
             places, spreads = model(
                 torch.from_numpy(one.source)[None], torch.ones(1, len(one.source), dtype=torch.bool)
             )
-            for place, spread, target, wanted in zip(places[0], spreads[0], one.target, one.wanted):
+            for place, spread, target, wanted in zip(places[0], spreads[0], one.target, one.target_mask):
                 if wanted:
                     off = float(np.hypot(*(place.numpy() - target)))
                     by_hand += 2 * off / float(spread) + 2 * np.log(float(spread))

@@ -95,6 +95,10 @@ def test_an_iteration_begins_a_step_wherever_it_is_sought(pack: Pack, tmp_path: 
 
 
 def test_placeholders_have_no_rows() -> None:
-    from regard.data.share import ELSEWHERE
+    from regard.data.rank_share import OTHER_RANKS_BATCH
 
-    assert len(ELSEWHERE) == 0 and ELSEWHERE.units == 0 and len(ELSEWHERE.to(torch.device("cpu"))) == 0
+    assert (
+        len(OTHER_RANKS_BATCH) == 0
+        and OTHER_RANKS_BATCH.units == 0
+        and len(OTHER_RANKS_BATCH.to(torch.device("cpu"))) == 0
+    )

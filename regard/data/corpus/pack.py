@@ -24,7 +24,7 @@ import numpy as np
 from regard.data.corpus.filters import Filters
 from regard.data.corpus.hold_out import HeldOut
 from regard.data.corpus.reading import Pair, split_column
-from regard.data.flat import Sentences
+from regard.data.ragged import Sentences
 from regard.errors import UserError
 
 Encode = Callable[[Sequence[str]], list[list[int]]]

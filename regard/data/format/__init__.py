@@ -1,1 +1,1 @@
-"""Formats: files as others publish them, or examples made on the spot, to raw examples."""
+"""Formats: read published data files, or generate synthetic examples (made_...), as raw examples."""

@@ -1,4 +1,4 @@
-"""What formats of text files share: their lines, bounded, each with its number for the message that blames it."""
+"""Numbered lines of text files, with limits on size; the numbers are for error messages."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ BYTES = 200_000_000
 
 
 def numbered_lines(file: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a file, plain or compressed, counted from 1; one ends with `\\n`, or with `\\r\\n`."""
+    """The lines of a plain or compressed file, numbered from 1. Line ends are `\\n` or `\\r\\n`."""
     check_size(file, BYTES)
     return enumerate(text_lines(file, MOST_IN_MEMORY, LINE_OVERHEAD), 1)

@@ -1,4 +1,4 @@
-"""What formats that make their own examples share: a count, and for each part a generator of its own."""
+"""Shared by formats that generate examples: the check of count and seed, and a random generator per part."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def check_made(count: int, seed: int) -> None:
 
 
 def random_for(seed: int, part: str) -> np.random.Generator:
-    """Parts never share what they draw."""
+    """A generator for one part; train, valid and test draw independently."""
     return np.random.default_rng([seed, PARTS.index(part)])

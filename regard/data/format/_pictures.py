@@ -1,4 +1,4 @@
-"""Pictures out of an archive, as many as memory holds: what the formats of pictures share."""
+"""Decodes pictures from an archive, up to a limit of memory. Shared by the picture formats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MOST_BYTES = 8_000_000_000
 
 
 class Pictures:
-    """Decodes them one by one; the short side of none is longer than `shrink`, unless that is 0."""
+    """Decodes pictures one by one and shrinks them so that the short side is at most `shrink` pixels (0: no limit)."""
 
     def __init__(self, shrink: int) -> None:
         if not isinstance(shrink, int) or shrink < 0:

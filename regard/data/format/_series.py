@@ -1,4 +1,4 @@
-"""What formats of series tell beside the numbers. A series is cut by time and never dealt out."""
+"""The target of time series: which rows to forecast. Series are split by time, never shuffled."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """The `target` of a series: which of its rows are to be forecast, and what its columns are called."""
+    """The `target` of a series: the rows to forecast, and the names of the columns."""
 
     begin: int
-    """The first row that may be wanted; those before it are only looked at."""
+    """The first row that may be forecast; earlier rows are only context."""
     columns: tuple[str, ...]

@@ -1,7 +1,7 @@
-"""Chorales as `{"train": [piece, ...], "valid": ..., "test": ...}`: a piece is a list of steps, a step one of pitches.
+"""Chorales as JSON: `{"train": [piece, ...], "valid": ..., "test": ...}`, a piece being a list of steps of pitches.
 
-That is how the JSB Chorales are published (JSON, packed with gzip or not). Published likelihoods are of the file in
-steps of a quarter, whose pieces have all been brought to C. A piece becomes one line of text, see data/music.py.
+The JSB Chorales are published this way (.json or .json.gz). Published likelihoods use the file in steps of a quarter
+note with all pieces transposed to C. Each piece becomes one line of text, see data/music.py.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.bounded import read_text
-from regard.data.format._base import Example, Format
+from regard.data.format._base import Example, Format, Sample
 from regard.data.music import PITCHES, write_steps
 from regard.errors import UserError
 
@@ -26,15 +26,16 @@ Piece = list[list[int]]
 
 
 class Chorales(Format):
-    """One document a piece. With `transpose` the pieces to train on come in every key that is so near, too.
-
-    Then each of them is there 2 * `transpose` + 1 times, shifted by as many semitones down and up.
-    """
+    """One document per piece. Training pieces are repeated in every key up to `transpose` semitones down and up."""
 
     def __init__(self, transpose: int = 0) -> None:
         if not 0 <= transpose <= FARTHEST:
             raise UserError(f"data.format.transpose: wants 0 to {FARTHEST} semitones, not {transpose}")
         self.transpose = transpose
+
+    @classmethod
+    def sample(cls) -> Sample:
+        return Sample({"chorales.json": b'{"train": [[[60, 64, 67], [62]]]}'}, [Example("", "60 64 67 | 62 |")])
 
     def read(self, files: Sequence[Path], part: str) -> list[Example]:
         farthest = self.transpose if part == "train" else 0
@@ -58,7 +59,7 @@ def _pieces(file: Path, part: str) -> list[Piece]:
 
 
 def _piece(given: Any, where: str) -> Piece:
-    """Silence is written as -1 where every voice has its column."""
+    """Drops -1, which stands for silence in files with one column per voice."""
     if not isinstance(given, list) or not given or not all(isinstance(step, list) for step in given):
         raise UserError(f"{where}: is no list of steps, each a list of pitches")
     for step in given:

@@ -1,11 +1,11 @@
-"""Tagged sentences as the CoNLL tasks write them: a word a line with its tag, and between sentences an empty line."""
+"""Tagged sentences in CoNLL format: one word and its tag per line, an empty line between sentences."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from regard.data.format._base import Example, Format
+from regard.data.format._base import Example, Format, Sample
 from regard.data.format._lines import numbered_lines
 from regard.errors import UserError
 
@@ -13,15 +13,20 @@ __all__ = ["Conll"]
 
 
 class Conll(Format):
-    """Example(words, tags). Columns are separated by tabs, or where a line has none by spaces, and counted from 1.
+    """Example(words, tags). Columns are separated by tabs, or by spaces in lines without a tab, and counted from 1.
 
-    A line with nothing to see on it, be it a tab, ends a sentence.
+    Any line of white space alone ends a sentence.
     """
 
     def __init__(self, word: int = 1, tag: int = 2) -> None:
         if min(word, tag) < 1 or word == tag:
             raise UserError(f"data.format: word = {word} and tag = {tag} are not two columns, counted from 1")
         self.word, self.tag = word, tag
+
+    @classmethod
+    def sample(cls) -> Sample:
+        text = b"Ada\tB-person\nruns\tO\n\nNobody\tO\n"
+        return Sample({"train.conll": text}, [Example(["Ada", "runs"], ["B-person", "O"]), Example(["Nobody"], ["O"])])
 
     def read(self, files: Sequence[Path], part: str) -> list[Example]:
         return [example for file in files for example in self._sentences(file)]

@@ -1,4 +1,4 @@
-"""DNA as the UCI repository writes it, `CLASS, name, sequence` a line: to be classified, or with junctions marked."""
+"""DNA in the UCI format, `CLASS, name, sequence` per line: to classify, or with the splice junctions tagged."""
 
 from __future__ import annotations
 
@@ -7,30 +7,35 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.format._base import Example, Format
+from regard.data.format._base import Example, Format, Sample
 from regard.data.format._lines import numbered_lines
 from regard.errors import UserError
 
 __all__ = ["Dna"]
 
 IUPAC = "ACGTRYSWKMBDHVN"
-"""The four bases, and the letters for a base that is one of several."""
+"""The four bases and the IUPAC codes for ambiguous ones."""
 OUTSIDE = "O"
 
 
 class Dna(Format):
-    """Example(sequence, class). Of sequences that are there twice the first is kept: folds must not share any.
+    """Example(sequence, class). Of duplicate sequences only the first is kept, so that no two folds share one.
 
-    With `mark`, Example(letters, tags): the windows around a junction lie in its middle, so each is put into a window
-    of class `none`, which is cut in two at a random place for it; the base after the junction is tagged with the class,
-    all others `O`. No window is used twice. Windows of class `none` that are left over stay without a junction, joined
-    in twos.
+    With `mark`, Example(letters, tags). In the data every junction is at the centre of its window; so that its position
+    must be found, each window is inserted at a random point of a window of class `none`. The base after the junction is
+    tagged with the class, all others `O`. No window is used twice. The remaining windows of class `none` are joined in
+    pairs and have no junction.
     """
 
     def __init__(self, mark: bool = False, none: str = "N", seed: int = 1) -> None:
         if seed < 0:
             raise UserError(f"data.format.seed: wants 0 or more, not {seed}")
         self.mark, self.none, self.seed = mark, none, seed
+
+    @classmethod
+    def sample(cls) -> Sample:
+        text = b"EI, one, ACGT\nN, two, ttga\n"
+        return Sample({"splice.data": text}, [Example("ACGT", "EI"), Example("TTGA", "N")])
 
     def read(self, files: Sequence[Path], part: str) -> list[Example]:
         classes: dict[str, str] = {}
@@ -70,10 +75,10 @@ def _read(file: Path) -> Iterator[tuple[str, str]]:
         if len(cells) != 3 or not cells[0] or not cells[2]:
             raise UserError(f"{file}, line {number}: wants 'CLASS, name, sequence', has {len(cells)} part(s)")
         sequence = cells[2].upper()
-        for place, letter in enumerate(sequence, 1):
+        for position, letter in enumerate(sequence, 1):
             if letter not in IUPAC:
                 raise UserError(
-                    f"{file}, line {number}: '{letter}' at place {place} of the sequence is no letter of DNA; allowed "
-                    f"are {', '.join(IUPAC)}"
+                    f"{file}, line {number}: '{letter}' at position {position} of the sequence is no letter of DNA; "
+                    f"allowed are {', '.join(IUPAC)}"
                 )
         yield sequence, cells[0]

@@ -1,4 +1,4 @@
-"""The IDX files of MNIST and its kin: one with images, one with their labels, packed with gzip or not."""
+"""IDX files as MNIST and similar data sets publish them: one file of images, one of labels, optionally gzipped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.data.bounded import check_size
 from regard.data.compressed import DAMAGED, most_in_memory, open_expanded
-from regard.data.format._base import Example, Format
+from regard.data.format._base import Example, Format, Sample
 from regard.errors import UserError
 
 __all__ = ["Idx"]
@@ -19,13 +19,22 @@ MOST_BYTES = 4_000_000_000
 
 
 class Idx(Format):
-    """Grey images with the names of their labels."""
+    """Grey images and the names of their labels."""
 
     def __init__(self, names: Sequence[str] = ()) -> None:
-        """`names` says what label 0, 1, ... is called; without, it is called by its number."""
+        """`names` are the names of labels 0, 1, ...; without them the numbers are the names."""
         if isinstance(names, str) or len(set(names)) < len(names):
             raise UserError("data.format.names: wants a list of different names, one for each label")
         self.names = [str(name) for name in names]
+
+    @classmethod
+    def sample(cls) -> Sample:
+        images = np.arange(8, dtype=np.uint8).reshape(2, 2, 2)
+        sizes = np.array(images.shape, ">u4").tobytes()
+        return Sample(
+            {"images": b"\0\0\x08\x03" + sizes + images.tobytes(), "labels": b"\0\0\x08\x01\0\0\0\x02\x07\x03"},
+            [Example(images[0, ..., None], "7"), Example(images[1, ..., None], "3")],
+        )
 
     def read(self, files: Sequence[Path], part: str) -> list[Example]:
         arrays = {array.ndim: array for array in map(_read, files)}
@@ -42,10 +51,10 @@ class Idx(Format):
 
 
 def _read(file: Path) -> np.ndarray:
-    """The array in an IDX file of bytes: two zeros, the type, the number of axes, the length of each, the values."""
+    """The array in an IDX file: two zero bytes, the type, the number of axes, the length of each axis, the values."""
     check_size(file, MOST_BYTES)
     packed = file.suffix == ".gz"
-    most = file.stat().st_size * (1032 if packed else 1)  # no deflated file unpacks to more
+    most = file.stat().st_size * (1032 if packed else 1)  # the limit of deflate
     try:
         with open_expanded(file, ".gz" if packed else "") as stream:
             magic = stream.read(4)

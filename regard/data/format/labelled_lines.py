@@ -1,11 +1,11 @@
-"""One file a class, one text a line."""
+"""One text file per class, one text per line."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from regard.data.format._base import Example, Format
+from regard.data.format._base import Example, Format, Sample
 from regard.data.format._lines import numbered_lines
 from regard.errors import UserError
 
@@ -15,15 +15,22 @@ ENDINGS = (".gz", ".txt")
 
 
 class LabelledLines(Format):
-    """Every line with the class of its file: the `labels` in the order of the files, or else the files' names.
+    """Every line with the class of its file: `labels` in the order of the files, or the files' names.
 
-    Empty lines are passed over.
+    Empty lines are skipped.
     """
 
     def __init__(self, labels: Sequence[str] = ()) -> None:
         if isinstance(labels, str) or not all(isinstance(label, str) for label in labels):
             raise UserError('data.format.labels: wants a list of names, for example ["positive", "negative"]')
         self.labels = list(labels)
+
+    @classmethod
+    def sample(cls) -> Sample:
+        return Sample(
+            {"good.txt": b"a fine film\n", "bad.txt": b"a bore\nall noise\n"},
+            [Example("a fine film", "good"), Example("a bore", "bad"), Example("all noise", "bad")],
+        )
 
     def read(self, files: Sequence[Path], part: str) -> list[Example]:
         if self.labels and len(self.labels) != len(files):

@@ -1,11 +1,11 @@
-"""A text and its class a line, in columns that tabs separate (.tsv)."""
+"""A text and its class per line, in tab-separated columns (.tsv)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from regard.data.format._base import Example, Format
+from regard.data.format._base import Example, Format, Sample
 from regard.data.format._lines import numbered_lines
 from regard.errors import UserError, suggestion
 
@@ -13,7 +13,7 @@ __all__ = ["LabelledTable"]
 
 
 class LabelledTable(Format):
-    """Column `text` with the class in column `label`, counted from 1; `names` says what classes that are codes mean."""
+    """Texts from column `text`, classes from column `label`, counted from 1; `names` maps codes to class names."""
 
     def __init__(self, text: int = 1, label: int = 2, names: Mapping[str, str] | None = None, header: bool = False):
         if min(text, label) < 1 or text == label:
@@ -22,6 +22,11 @@ class LabelledTable(Format):
             raise UserError('data.format.names: wants a table, such as {0 = "negative", 1 = "positive"}')
         self.text, self.label, self.header = text, label, header
         self.names = dict(names or {})
+
+    @classmethod
+    def sample(cls) -> Sample:
+        text = b"a fine film\tgood\na bore\tbad\n"
+        return Sample({"train.tsv": text}, [Example("a fine film", "good"), Example("a bore", "bad")])
 
     def read(self, files: Sequence[Path], part: str) -> list[Example]:
         return [example for file in files for example in self._read(file)]

@@ -1,5 +1,5 @@
-"""Made here: strings of digits and what an algorithm makes of them, as the Universal Transformer was tried on
-(Dehghani et al. 2019, 3.3). Digits stand apart, so that each is a word."""
+"""Synthetic: digit strings to copy, reverse or add, the algorithmic tasks of the Universal Transformer (Dehghani et al.
+2019, 3.3). Digits are separated by spaces, so that each is a word."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["MadeAlgorithm", "algorithm_pairs"]
 
 Digits = Sequence[str]
 LONGEST = 4000
-"""Digits of a number: Python itself reads none that is much longer."""
+"""Digits of a number; Python refuses to parse much longer ones."""
 MOST_DIGITS = 100_000_000
-JUDGED = 1000
-"""Examples for validation and test, where there are as many for training."""
+MOST_VALID = 1000
+"""Most examples for validation and test."""
 
 
 def _digits(random: np.random.Generator, length: int) -> Digits:
@@ -37,7 +37,7 @@ def _reverse(random: np.random.Generator, length: int) -> tuple[Digits, Digits]:
 
 
 def _addition(random: np.random.Generator, length: int) -> tuple[Digits, Digits]:
-    """Two numbers as people write them, the longer one with that many digits."""
+    """Two numbers without leading zeros; the longer one has `length` digits."""
     lengths = random.permutation([length, int(random.integers(1, length + 1))])
     one, other = (int("".join([str(random.integers(1, 10)), *_digits(random, size - 1)])) for size in lengths.tolist())
     return [*str(one), "+", *str(other)], str(one + other)
@@ -53,16 +53,16 @@ TASKS: dict[str, Callable[[np.random.Generator, int], tuple[Digits, Digits]]] = 
 def algorithm_pairs(
     task: str, count: int, random: np.random.Generator, shortest: int, longest: int
 ) -> Iterator[tuple[str, str]]:
-    """So many pairs such as ("3 1 4", "4 1 3"); every length from shortest to longest is as likely as every other."""
+    """`count` pairs such as ("3 1 4", "4 1 3"), with lengths uniform from `shortest` to `longest`."""
     for _ in range(count):
-        given, wanted = TASKS[task](random, int(random.integers(shortest, longest + 1)))
-        yield " ".join(given), " ".join(wanted)
+        source, target = TASKS[task](random, int(random.integers(shortest, longest + 1)))
+        yield " ".join(source), " ".join(target)
 
 
 class MadeAlgorithm(Format):
     """copy: "3 1 4" -> "3 1 4"; reverse: "3 1 4" -> "4 1 3"; addition: "1 9 + 5" -> "2 4".
 
-    Every part is drawn by a seed of its own; of short strings there are so few that they come up in several parts.
+    Each part has its own random generator, but there are so few short strings that parts overlap.
     """
 
     def __init__(
@@ -79,5 +79,5 @@ class MadeAlgorithm(Format):
 
     def read(self, files: Sequence[Path], part: str) -> list[Example]:
         random = random_for(self.seed, part)
-        count = self.count if part == "train" else min(self.count, JUDGED)
+        count = self.count if part == "train" else min(self.count, MOST_VALID)
         return [Example(*pair) for pair in algorithm_pairs(self.task, count, random, self.shortest, self.longest)]

@@ -1,4 +1,4 @@
-"""Made here: hymns of four parts in a few keys, on the chords that every songbook has. The smallest music there is."""
+"""Synthetic: four-part hymns in a few keys on the chords I, IV, V and vi."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ FOLLOWS = {"I": ("I", "IV", "V", "vi"), "IV": ("I", "V"), "V": ("I", "vi"), "vi"
 
 
 class MadeChorales(Format):
-    """`count` pieces of 4 to 12 chords that each sound for one or two steps; they begin and end on I.
+    """`count` pieces of 4 to 12 chords that each last one or two steps; they begin and end on I.
 
-    Which chord may follow is fixed, which one does and for how long is chance. Parts are drawn by seeds of their own.
+    The possible successors of a chord are fixed; which one follows, and for how long, is random. Each part has its own
+    random generator.
     """
 
     def __init__(self, count: int = 200, seed: int = 1) -> None:

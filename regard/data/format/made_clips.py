@@ -1,4 +1,4 @@
-"""Made here: clips of a disc that moves over noise, with what it does, or with where it is at every moment."""
+"""Synthetic: clips of a disc that moves over noise, labelled with its activity or with its position in every frame."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = ["MadeClips"]
 TARGETS = ("activity", "track")
 MOST_BYTES = 4_000_000_000
 RADIUS = 0.1
-"""Of the disc, as a part of the picture's width; what is said of places is said in such parts too."""
+"""Of the disc, in widths of the picture, like all coordinates here."""
 _NEAR, _FAR = 0.15, 0.85
-"""Where the middle of the disc may be."""
+"""Range of the centre of the disc."""
 
 BAR = 0.4
-"""How wide the bar is that hides the disc: for a few frames it is wholly behind it."""
+"""Width of the bar that hides the disc: wide enough to hide all of it for a few frames."""
 
 Path2 = np.ndarray
-"""(T, 2): x and y of the disc's middle, 0 to 1, y downwards."""
+"""(T, 2): x and y of the centre of the disc, 0 to 1, y downwards."""
 
 
 def _across(random: np.random.Generator, frames: int, direction: int) -> Path2:
@@ -63,7 +63,7 @@ ACTIVITIES: dict[str, Callable[[np.random.Generator, int], Path2]] = {
 
 
 def _flies(random: np.random.Generator, frames: int) -> Path2:
-    """From one side to the other and back, slanting, at an even pace: it is turned back at the walls."""
+    """Diagonally from side to side at constant speed, bouncing off the walls."""
     side, slope = random.choice([-1, 1]), random.uniform(-0.7, 0.7)
     pace = random.uniform(0.05, 0.08) * np.array([-side, slope])
     start = np.array([0.5 + side * random.uniform(0.3, 0.35), random.uniform(_NEAR, _FAR)])
@@ -72,10 +72,10 @@ def _flies(random: np.random.Generator, frames: int) -> Path2:
 
 
 class MadeClips(Format):
-    """Frames uint8 (T, size, size, 1) and, as `target` says, "moves left" and the like, or the track: float32 (T, 2).
+    """Frames uint8 (T, size, size, 1) with, by `target`, an activity such as "moves left" or the track: float32 (T, 2).
 
-    To be tracked the disc flies about, and a bar as bright as itself hides it wherever it passes behind: who only
-    repeats where it was seen last is wrong there. Each part has `count` clips, drawn by a seed of its own.
+    For tracking, the disc passes behind a bar of its own brightness, where repeating its last visible position is
+    wrong. Each part has `count` clips and its own random generator.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class MadeClips(Format):
         middles = (np.arange(self.size) + 0.5) / self.size
         x, y = places[:, 0, None, None], places[:, 1, None, None]
         distance = np.hypot(middles[None, None, :] - x, middles[None, :, None] - y)
-        light = np.clip((RADIUS - distance) * self.size + 0.5, 0, 1)  # its rim is smooth: places lie between pixels
+        light = np.clip((RADIUS - distance) * self.size + 0.5, 0, 1)  # a smooth rim, as centres lie between pixels
         if bar is not None:
             light[:, :, np.abs(middles - bar) < BAR / 2] = 1.0
         light = 0.1 + 0.8 * light + self.noise * random.standard_normal(light.shape)

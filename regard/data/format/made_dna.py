@@ -1,4 +1,4 @@
-"""DNA made by the package: random bases, and in some of them a motif."""
+"""Synthetic: random DNA sequences, half of them with a motif."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BASES = np.array(list("ACGT"))
 
 
 class MadeDna(Format):
-    """Example(sequence, "+" or "-"): half of them hold the motif, at a random place, the others nowhere.
+    """Example(sequence, "+" or "-"): about half hold the motif once, at a random position, the others never.
 
     With `mark`, Example(letters, tags): the first base of the motif is tagged `site`, all others `O`.
     """
@@ -28,7 +28,7 @@ class MadeDna(Format):
         check_made(count, seed)
         if not motif or set(motif) - set(BASES):
             raise UserError(f"data.format.motif: wants letters of A, C, G, T, not '{motif}'")
-        longest = min(10_000, 2 * 4 ** len(motif))  # in more, so short a motif would be everywhere by chance
+        longest = min(10_000, 2 * 4 ** len(motif))  # longer ones would hold a short motif by chance
         if not len(motif) <= length <= longest:
             raise UserError(f"data.format.length: wants {len(motif)} to {longest:,} bases, not {length}")
         self.count, self.seed, self.length, self.motif, self.mark = count, seed, length, motif, mark
@@ -38,13 +38,13 @@ class MadeDna(Format):
         return [self._one(random) for _ in range(self.count if part == "train" else max(20, self.count // 5))]
 
     def _one(self, random: np.random.Generator) -> Example:
-        has, place = random.random() < 0.5, int(random.integers(self.length - len(self.motif) + 1))
+        has, start = random.random() < 0.5, int(random.integers(self.length - len(self.motif) + 1))
         while True:
             sequence = "".join(random.choice(BASES, self.length))
             if has:
-                sequence = sequence[:place] + self.motif + sequence[place + len(self.motif) :]
-            if [i for i in range(self.length) if sequence.startswith(self.motif, i)] == [place] * has:
+                sequence = sequence[:start] + self.motif + sequence[start + len(self.motif) :]
+            if [i for i in range(self.length) if sequence.startswith(self.motif, i)] == [start] * has:
                 break
         if not self.mark:
             return Example(sequence, "+" if has else "-")
-        return Example(list(sequence), ["site" if has and i == place else "O" for i in range(self.length)])
+        return Example(list(sequence), ["site" if has and i == start else "O" for i in range(self.length)])

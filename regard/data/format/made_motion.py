@@ -1,4 +1,4 @@
-"""Made here: how three sensors swing, jerk, climb or rest, under noise. A series and the name of its motion."""
+"""Synthetic: noisy readings of a few sensors that swing, jerk, climb or rest, and the name of the motion."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ MOTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "climbs": lambda turns: 2 * (turns % 1) - 1,
     "rests": np.zeros_like,
 }
-"""What a sensor shows after so many turns: a sine, a square wave, a ramp, nothing."""
+"""A sensor's reading by the number of periods: a sine, a square wave, a ramp, zero."""
 
 
 class MadeMotion(Format):
-    """Each sensor has its own strength and sets in at its own time; all have the same pace, as parts of one body do.
+    """Sensors differ in amplitude and phase and share one frequency, like parts of one body.
 
-    Each part has `count` examples, drawn by a seed of its own.
+    Each part has `count` examples and its own random generator.
     """
 
     def __init__(

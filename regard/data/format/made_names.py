@@ -1,4 +1,4 @@
-"""Sentences with names in them, made by the package: who is a person and what is a place, the words around tell."""
+"""Synthetic: sentences with names of people and places, which only the context tells apart."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PATTERNS = [
 
 
 class MadeNames(Format):
-    """Example(words, tags) with B-person, I-person, B-location, I-location and O. Some words are names of both."""
+    """Example(words, tags) with B-person, I-person, B-location, I-location and O. Some words are both kinds."""
 
     def __init__(self, count: int = 600, seed: int = 1) -> None:
         check_made(count, seed)

@@ -1,4 +1,4 @@
-"""Reviews made by the package: a few words of praise or blame among others, one sentence each."""
+"""Synthetic: one-sentence reviews with words of praise and blame among neutral ones."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.data.format._base import Example, Format
+from regard.data.format._made import check_made
 
 __all__ = ["MadeReviews"]
 
@@ -16,9 +17,10 @@ OTHER = ["the", "film", "a", "story", "with", "actors", "and", "music", "is", "s
 
 
 class MadeReviews(Format):
-    """ "positive" has one more word of praise than of blame, "negative" the other way round; the rest says nothing."""
+    """A "positive" review has one more word of praise than of blame, a "negative" one the reverse."""
 
     def __init__(self, count: int = 1000, seed: int = 1):
+        check_made(count, seed)
         self.count, self.seed = count, seed
 
     def read(self, files: Sequence[Path], part: str) -> list[Example]:

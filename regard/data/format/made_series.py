@@ -1,4 +1,4 @@
-"""Made here: sines upon a trend, under noise. A part of the next values can be known, and the noise cannot."""
+"""Synthetic: sines on a trend with noise, so that part of the next values is predictable."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from regard.errors import UserError
 __all__ = ["MadeSeries"]
 
 PERIODS = (12, 30)
-"""In steps. Every column has both, each with its own strength and phase."""
+"""In steps. Every column has both, with random amplitudes and phases."""
 
 
 class MadeSeries(Format):
-    """Each part has `count` series of `steps` rows, drawn by a seed of its own."""
+    """Each part has `count` series of `steps` rows and its own random generator."""
 
     def __init__(
         self, count: int = 4, seed: int = 1, steps: int = 400, columns: int = 2, trend: float = 0.01, noise: float = 0.2

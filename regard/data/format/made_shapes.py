@@ -1,4 +1,4 @@
-"""Made here: small pictures of circles, squares, triangles and crosses, anywhere and in any colour, on noise."""
+"""Synthetic: small pictures of circles, squares, triangles and crosses on noise."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_BYTES = 4_000_000_000
 
 Across = np.ndarray
 Inside = Callable[[Across, Across], np.ndarray]
-"""Where a shape is, at (x, y) from its middle in units of its size, y downwards: each fills most of -1 to 1."""
+"""Whether (x, y), relative to the centre in units of the radius, y downwards, is inside the shape."""
 
 SHAPES: dict[str, Inside] = {
     "circle": lambda x, y: x**2 + y**2 <= 1,
@@ -44,15 +44,15 @@ RELATIONS = {
     "above": ("below", (0, -1)),
     "below": ("above", (0, 1)),
 }
-"""How the first of two shapes lies to the second, how the second then lies to the first, and where the first is."""
+"""The relation of the first shape to the second: the inverse relation, and the direction of the first."""
 
 
 class MadeShapes(Format):
     """A picture and the name of its shape, or sentences such as "a red circle on the left".
 
-    With `shapes` = 2 there are two in every picture, and sentences such as "a red circle left of a blue square". Each
-    part has `count` pictures, drawn by a seed of its own. Of sentences there are two ways to say it: to train on, one
-    of them; else both.
+    With `shapes` = 2 every picture has two, and sentences such as "a red circle left of a blue square". Each part has
+    `count` pictures and its own random generator. Every picture can be described in two ways: training uses one of
+    them at random, validation and test have both as references.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class MadeShapes(Format):
     def _example(self, random: np.random.Generator, training: bool) -> Example:
         shape, colour, place = (one_of(random, names) for names in (SHAPES, COLOURS, PLACES))
         radius = self.size * random.uniform(0.16, 0.26)
-        # Off the middle by about a quarter of the picture.
+        # About a quarter of the picture off the centre.
         offset = 0.25 * np.array(PLACES[place]) + random.uniform(-0.06, 0.06, 2)
         pixels = self._picture(random, [(SHAPES[shape], COLOURS[colour], radius, offset)])
         if not self.captions:
@@ -94,14 +94,14 @@ class MadeShapes(Format):
         return self._said(random, pixels, [words, f"there is {words}"], training)
 
     def _pair(self, random: np.random.Generator, training: bool) -> Example:
-        """Two shapes that differ in form or colour and do not touch, one beside or above the other."""
+        """Two shapes of different form or colour, side by side or one above the other, that do not touch."""
         relation = one_of(random, RELATIONS)
         back, side = RELATIONS[relation]
         while True:
             first, second = [(one_of(random, SHAPES), one_of(random, COLOURS)) for _ in range(2)]
             if first != second if self.colour else first[0] != second[0]:
                 break
-        # Their middles are at least 0.42 of the picture apart on one axis, and at most 0.12 on the other.
+        # The centres are at least 0.42 of the picture apart on one axis, and at most 0.12 on the other.
         along, across = random.uniform(-0.04, 0.04, (2, 2)), random.uniform(-0.06, 0.06, (2, 2))
         jitter = np.where(np.array(side) != 0, along, across)
         offsets = 0.25 * np.array([side, np.negative(side)]) + jitter
@@ -120,14 +120,14 @@ class MadeShapes(Format):
     def _picture(
         self, random: np.random.Generator, drawn: Sequence[tuple[Inside, Sequence[int], float, np.ndarray]]
     ) -> np.ndarray:
-        """Each shape with its colour, its radius in pixels, and its way from the middle in parts of the picture."""
+        """Draws shapes, each with a colour, a radius in pixels and an offset from the centre in picture widths."""
         size = self.size
         across = np.arange(size)
         lights = [np.array(colour if self.colour else [random.integers(160, 256)]) for _, colour, _, _ in drawn]
         pixels = random.integers(0, 110, (size, size, len(lights[0])))
         for (inside, _, radius, offset), light in zip(drawn, lights):
             middle = size * (0.5 + offset) - 0.5
-            x, y = middle.clip(radius - 0.5, size - 0.5 - radius)  # never out of the picture
+            x, y = middle.clip(radius - 0.5, size - 0.5 - radius)  # inside the picture
             where = inside((across[None, :] - x) / radius, (across[:, None] - y) / radius)
             pixels[where] = light + random.integers(-20, 21, pixels[where].shape)
         return pixels.clip(0, 255).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""Made here: running text of small sentences, in which verbs and pronouns agree with who was named before."""
+"""Synthetic: running text of short sentences in which verbs and pronouns agree with the subject."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ ADJECTIVES = ("old", "small", "sad", "young")
 
 
 class MadeText(Format):
-    """One document a part, of `count` lines: a name in capitals, then what is said, as in a play.
+    """One document of `count` lines per part: a speaker in capitals, then a sentence, as in a play.
 
-    What a letter depends on lies one letter back, or a word, or a line: a model that counts letters alone knows little.
+    Letters depend on the previous letter, word and line, so that counting letters alone predicts little.
     """
 
     def __init__(self, count: int = 2000, seed: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""Made here: pure tones one after another, and their names: "low high mid". The smallest speech there is."""
+"""Synthetic: sequences of pure tones and their names, such as "low high mid", in place of speech."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from regard.errors import UserError
 __all__ = ["MadeTones"]
 
 TONES = {"low": 300.0, "mid": 600.0, "high": 1200.0}
-"""Hertz; each is sung up to a tenth too low or too high."""
+"""In hertz; every tone is off by up to a tenth."""
 
 
 class MadeTones(Format):
-    """One to `longest` tones, each its own length and loudness, with short rests between them and noise over all.
+    """One to `longest` tones of random length and loudness, with short rests between them and noise.
 
-    Each part has `count` examples, drawn by a seed of its own.
+    Each part has `count` examples and its own random generator.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class MadeTones(Format):
 
     def _tone(self, random: np.random.Generator, pitch: float) -> np.ndarray:
         time = np.arange(int(self.rate * random.uniform(0.08, 0.2))) / self.rate
-        swell = np.minimum(1, np.minimum(time, time[::-1]) / 0.01)  # no clicks where it begins and ends
+        swell = np.minimum(1, np.minimum(time, time[::-1]) / 0.01)  # fades in and out, without clicks
         return random.uniform(0.2, 0.8) * swell * np.sin(2 * np.pi * (pitch * time + random.uniform()))
 
     def _rest(self, random: np.random.Generator) -> np.ndarray:

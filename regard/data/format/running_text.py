@@ -1,4 +1,4 @@
-"""Running text: plain files, packed with gzip or not. Each is one document, to be learnt from as it stands."""
+"""Running text for language models: each plain or compressed file is one document, kept as it is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.data.bounded import read_text
-from regard.data.format._base import Example, Format
+from regard.data.format._base import Example, Format, Sample
 from regard.errors import UserError
 
 __all__ = ["RunningText"]
@@ -16,15 +16,19 @@ UNPACKED = 2_000_000_000
 
 
 class RunningText(Format):
-    """The first `share` of every file is there to train on, the rest to validate and test on.
+    """The first `share` of every file is for training, the rest for validation and test.
 
-    So a file is named in `train`, `valid` and `test` alike. With a `share` of 1 it is read whole, whatever the part.
+    So name the same files in `train`, `valid` and `test`. With a `share` of 1 every part reads whole files.
     """
 
     def __init__(self, share: float = 0.9) -> None:
         if not 0 < share <= 1:
             raise UserError(f"data.format.share: wants a part of the text above 0 and up to 1, not {share}")
         self.share = share
+
+    @classmethod
+    def sample(cls) -> Sample:
+        return Sample({"play.txt": b"KING: who is there?\n"}, [Example("", "KING: who is there")])
 
     def read(self, files: Sequence[Path], part: str) -> list[Example]:
         return [Example("", self._part(file, part)) for file in files]

@@ -1,5 +1,5 @@
-"""The skeletons of MSR Action3D (Li et al. 2010) as one table: action, subject, episode, frame, then 20 joints of
-x, y, depth and confidence. An example is one performance: (frames, 60 numbers) and the name of the action."""
+"""The skeletons of MSR Action3D (Li et al. 2010) as one table: action, subject, episode, frame, then x, y, depth and
+confidence of 20 joints. One example per performance: (frames, 60) numbers and the name of the action."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from regard.data.bounded import check_size
 from regard.data.corpus.reading import text_lines
-from regard.data.format._base import Example, Format
+from regard.data.format._base import Example, Format, Sample
 from regard.errors import UserError
 
 __all__ = ["Skeleton"]
@@ -39,18 +39,18 @@ ACTIONS = (
     "pick up and throw",
 )
 JOINTS, NECK, HIP = 20, 2, 6
-"""How many, and which of them, counted from 0, are the neck and the middle of the hip."""
+"""The number of joints, and the indices of the neck and the centre of the hip."""
 FAR = 1e6
-"""A coordinate beyond this overflowed."""
+"""Larger coordinates are overflows of the sensor."""
 BYTES = 100_000_000
 UNPACKED = 500_000_000
 
 
 class Skeleton(Format):
-    """Judged on people never seen: a part is a list of subjects. The usual protocol trains on 1, 3, 5, 7, 9.
+    """Split by subject, so that a model is tested on unseen people. The usual protocol trains on 1, 3, 5, 7, 9.
 
-    Here 9 is kept to choose by; `train = [1, 3, 5, 7, 9]` trains on all five. Frames with an overflow or without
-    any joint are dropped, and so is a performance of which nothing is left.
+    Here subject 9 is for validation; `train = [1, 3, 5, 7, 9]` trains on all five. Frames with an overflow or without
+    any joint are dropped, and so are performances with no frame left.
     """
 
     def __init__(
@@ -64,6 +64,15 @@ class Skeleton(Format):
             both = sorted(self.subjects[one] & self.subjects[other])
             if both:
                 raise UserError(f"data.format: subject {both[0]} is in {one} and in {other}; take it out of one")
+
+    @classmethod
+    def sample(cls) -> Sample:
+        """One frame in which only the neck is off the origin, by the length of the trunk."""
+        joints, found = np.zeros((JOINTS, 4), int), np.zeros((1, JOINTS, 3), np.float32)
+        joints[NECK, 1], found[0, NECK, 1] = 50, 1
+        row = f"13\t1\t1\t0\t{' '.join(map(str, joints.ravel()))}"
+        table = f"action\tsubject\tepisode\tframe\tjoints\n{row}\n"
+        return Sample({"skeletons.tsv": table.encode()}, [Example(found.reshape(1, -1), "bend")])
 
     def read(self, files: Sequence[Path], part: str) -> list[Example]:
         wanted = self.subjects[part]
@@ -82,9 +91,9 @@ class Skeleton(Format):
 
 
 def normalised(joints: np.ndarray) -> np.ndarray:
-    """Joints (T, 20, 3) seen from the hip, the trunk as unit of length: (T, 60). The hip keeps its way from the start.
+    """Joints (T, 20, 3) relative to the hip, in units of the trunk: (T, 60). The hip itself is relative to its start.
 
-    So neither where somebody stands nor how tall he is matters.
+    So neither position nor body height matters.
     """
     trunk = np.linalg.norm(joints[:, NECK, :2] - joints[:, HIP, :2], axis=1)
     hip = joints[:, HIP : HIP + 1].copy()
@@ -94,7 +103,7 @@ def normalised(joints: np.ndarray) -> np.ndarray:
 
 
 def _rows(file: Path) -> list[tuple[tuple[int, ...], list[float]]]:
-    """((action, subject, episode, frame), 80 numbers) a row, in this order."""
+    """((action, subject, episode, frame), 80 numbers) per row, sorted."""
     rows = []
     check_size(file, BYTES)
     for number, line in enumerate(text_lines(file, UNPACKED), 1):

@@ -1,6 +1,6 @@
-"""Spoken digits: recordings called DIGIT_SPEAKER_INDEX.wav, as in the Free Spoken Digit Dataset, in a folder or a tar.
+"""Spoken digits: recordings named DIGIT_SPEAKER_INDEX.wav as in the Free Spoken Digit Dataset, in a folder or tar file.
 
-Indices 0 to 4 are the test, as that data set has it; of the rest, 5 to 9 are for validation and the others to train on.
+Indices 0 to 4 are the data set's own test part; here 5 to 9 are for validation and the rest for training.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import numpy as np
 
 from regard.data.bounded import check_size, megabytes, read_bytes
 from regard.data.compressed import DAMAGED, most_in_memory, open_expanded
-from regard.data.format._base import Example, Format
+from regard.data.format._base import Example, Format, Sample
 from regard.data.format._made import check_made, random_for
+from regard.data.format._sample_files import tarred, wav
 from regard.data.input.sound import Sound, read_sound
 from regard.errors import UserError, suggestion
 
@@ -30,8 +31,8 @@ ALL_RECORDINGS = 2_000_000_000
 ENTRIES = 200_000
 _NAME = re.compile(r"([0-9])_([^_/]+)_([0-9]{1,6})\.wav")
 _MAGIC = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\0": ".xz", b"\x28\xb5\x2f\xfd": ".zst"}
-_REST = (0.02, 0.25)
-"""Seconds of near silence around joined recordings, at least and at most."""
+_PAUSE = (0.02, 0.25)
+"""Shortest and longest pause around joined recordings, in seconds."""
 
 
 class Recording(NamedTuple):
@@ -44,8 +45,8 @@ class Recording(NamedTuple):
 class Spoken(Format):
     """Example(Sound, "seven"). With `join` above 1, `count` strings of one to `join` digits: "seven zero two".
 
-    `unseen` is a speaker all of whose recordings are the test, and nobody else's are. A string is spoken by one
-    speaker, of recordings of its own part only, with rests of random length between them.
+    With `unseen`, the test part is all recordings of that speaker and no others. A string joins recordings of one
+    speaker and one part, with pauses of random length between them.
     """
 
     def __init__(self, unseen: str = "", join: int = 1, count: int = 5000, seed: int = 1) -> None:
@@ -53,6 +54,12 @@ class Spoken(Format):
         if not 1 <= join <= 20:
             raise UserError(f"data.format.join: wants 1 to 20 digits, not {join}")
         self.unseen, self.join, self.count, self.seed = unseen, join, count, seed
+
+    @classmethod
+    def sample(cls) -> Sample:
+        samples = np.array([0.0, 0.25, -0.25, 0.5], np.float32)
+        archive = tarred({"recordings/7_anna_10.wav": wav(samples, 8000)})
+        return Sample({"recordings.tar": archive}, [Example(Sound(samples, 8000), "seven")])
 
     def read(self, files: Sequence[Path], part: str) -> list[Example]:
         names = [str(file) for file in files]
@@ -90,18 +97,18 @@ class Spoken(Format):
         examples = []
         for _ in range(self.count):
             own = by_speaker[speakers[random.integers(len(speakers))]]
-            said = [own[i] for i in random.integers(len(own), size=random.integers(1, self.join, endpoint=True))]
-            pieces = [_rest(random, rates[0])]
-            for recording in said:
-                pieces += [recording.sound.samples, _rest(random, rates[0])]
-            words = " ".join(DIGITS[recording.digit] for recording in said)
+            chosen = [own[i] for i in random.integers(len(own), size=random.integers(1, self.join, endpoint=True))]
+            pieces = [_pause(random, rates[0])]
+            for recording in chosen:
+                pieces += [recording.sound.samples, _pause(random, rates[0])]
+            words = " ".join(DIGITS[recording.digit] for recording in chosen)
             examples.append(Example(Sound(np.concatenate(pieces), rates[0]), words))
         return examples
 
 
-def _rest(random: np.random.Generator, rate: int) -> np.ndarray:
-    """Hardly anything, but not nothing: a microphone is never quite still."""
-    return (1e-3 * random.standard_normal(int(rate * random.uniform(*_REST)))).astype(np.float32)
+def _pause(random: np.random.Generator, rate: int) -> np.ndarray:
+    """A pause with faint noise, since a microphone is never silent."""
+    return (1e-3 * random.standard_normal(int(rate * random.uniform(*_PAUSE)))).astype(np.float32)
 
 
 def _recordings(file: Path) -> Iterator[Recording]:
@@ -119,7 +126,7 @@ def _folder(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 class _Bounded(io.RawIOBase):
-    """What is in an archive, packed or not, up to a limit: tarfile reads headers whole, however long they are."""
+    """The bytes of a plain or compressed archive up to a limit, because tarfile reads headers of any length."""
 
     def __init__(self, file: Path) -> None:
         self._path, self._read = file, 0
@@ -145,7 +152,7 @@ class _Bounded(io.RawIOBase):
 
 
 def _tar(file: Path) -> Iterator[tuple[str, bytes]]:
-    """Read from front to back, in memory: nothing is written, so names in it can lead nowhere."""
+    """Streams the recordings of an archive through memory. Nothing is extracted, so member names are harmless."""
     check_size(file, PACKED)
     total = 0
     try:

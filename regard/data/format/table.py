@@ -1,4 +1,4 @@
-"""Series in CSV files (or .csv.gz): a line of names, then a row a step; a column of times may come first."""
+"""Time series in CSV files (or .csv.gz): a header, then one row per step; the first column may hold timestamps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.format._base import Example, Format
+from regard.data.format._base import Example, Format, Sample
 from regard.data.format._made import PARTS
 from regard.data.format._series import Span
 from regard.data.input.series import read_table
@@ -20,11 +20,11 @@ SHARES = (0.7, 0.1, 0.2)
 
 
 class Table(Format):
-    """Example(float32 (rows, columns), Span), one for each file.
+    """Example(float32 (rows, columns), Span), one per file.
 
-    `borders` says how each file is cut by time into train, valid and test: in rows (rows after the last border are left
-    out) or in shares of all rows; empty, a file belongs whole to the part it is named for. A part has all rows before
-    its own too, so that its first forecast begins exactly at the border. `columns` names those to read, in this order.
+    `borders` splits each file by time into train, valid and test: in rows (later rows are dropped) or in shares of all
+    rows; when empty, a file belongs to the part that names it. Each part also holds all earlier rows as context, so
+    that its first forecast begins exactly at the border. `columns` selects and orders the columns.
     """
 
     def __init__(self, columns: Sequence[str] = (), borders: Sequence[Any] = SHARES) -> None:
@@ -37,6 +37,12 @@ class Table(Format):
         if self.shares and sum(borders) > 1 + 1e-9:
             raise UserError(f"data.format.borders: the shares make {sum(borders):g}; they can make 1 at most")
         self.columns, self.borders = list(columns), list(borders)
+
+    @classmethod
+    def sample(cls) -> Sample:
+        rows = "".join(f"2024-01-{day:02},{day / 4}\n" for day in range(1, 11))
+        first = np.arange(1, 8, dtype=np.float32)[:, None] / 4  # 70 % of ten rows
+        return Sample({"load.csv": f"date,load\n{rows}".encode()}, [Example(first, Span(0, ("load",)))])
 
     def read(self, files: Sequence[Path], part: str) -> list[Example]:
         examples = [self._read(file, PARTS.index(part)) for file in files]

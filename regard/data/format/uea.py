@@ -1,4 +1,4 @@
-"""The .ts files of the UEA archive: an example a line, channels split by `:`, their values by `,`, the class last."""
+"""The .ts files of the UEA archive: one example per line, channels separated by `:`, values by `,`, the class last."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from regard.data.bounded import check_size
 from regard.data.corpus.reading import text_lines
-from regard.data.format._base import Example, Format
+from regard.data.format._base import Example, Format, Sample
 from regard.errors import UserError, suggestion
 
 __all__ = ["Uea"]
@@ -19,7 +19,13 @@ UNPACKED = 1_000_000_000
 
 
 class Uea(Format):
-    """Example(float32 (steps, channels), class name). Train and test come as files of their own."""
+    """Example(float32 (steps, channels), class name). Training and test data are separate files."""
+
+    @classmethod
+    def sample(cls) -> Sample:
+        text = b"@timeStamps false\n@classLabel true walk run\n@data\n1,2,3:4,5,6:walk\n0,1:2,3:run\n"
+        walk, run = np.array([[1, 4], [2, 5], [3, 6]], np.float32), np.array([[0, 2], [1, 3]], np.float32)
+        return Sample({"train.ts": text}, [Example(walk, "walk"), Example(run, "run")])
 
     def read(self, files: Sequence[Path], part: str) -> list[Example]:
         return [example for file in files for example in _read(file)]

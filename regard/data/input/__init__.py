@@ -1,1 +1,1 @@
-"""Inputs: raw examples of one kind (text, image, sound, clip, series) to the arrays a stem reads."""
+"""Inputs: raw text, images, sound, clips or series to the arrays that a stem reads."""

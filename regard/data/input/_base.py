@@ -1,4 +1,4 @@
-"""What a kind of input must offer. What it learns of the training examples is saved with the model."""
+"""The interface of inputs: one kind of raw example to arrays. What an input learns is saved with the model."""
 
 from __future__ import annotations
 
@@ -17,40 +17,48 @@ class Input(ABC):
 
     kind: ClassVar[str]
     varying: ClassVar[bool]
-    """Lengths differ: a batch is padded along the first axis and masked. Otherwise it is stacked."""
+    """Whether lengths differ: batches are then padded along the first axis and masked, otherwise stacked."""
 
     takes: ClassVar[str]
-    """One input as a caller in Python may give it, for error messages."""
+    """What a caller in Python may pass as one input, for error messages."""
+
+    @classmethod
+    @abstractmethod
+    def sample(cls) -> list[Raw]:
+        """A few small raw examples, of different lengths where `varying`. The contract tests encode them."""
 
     @classmethod
     @abstractmethod
     def fit(cls, raws: Sequence[Raw], *, seed: int) -> Input:
-        """Learns from training examples what it needs; each kind adds its own keywords, the keys of `[input]`."""
+        """Learns what it needs from training examples. Each kind adds its own keywords, the keys of `[input]`."""
 
     @classmethod
     @abstractmethod
-    def from_files(cls, files: Mapping[str, bytes]) -> Input: ...
+    def from_files(cls, files: Mapping[str, bytes]) -> Input:
+        """The input that `files()` saved; damaged files are a UserError."""
 
     @abstractmethod
     def files(self) -> dict[str, bytes]:
-        """What is saved in a model folder: every name begins with `input.`, every number comes back exactly."""
+        """What is saved in a model folder: names begin with `input.` or `tokenizer.`, numbers come back exactly."""
 
     @abstractmethod
     def sizes(self) -> dict[str, int]:
-        """What a stem is told: channels and size, rate, features or vocabulary."""
+        """What a stem's constructor needs: channels and size, rate, features or vocabulary."""
 
     @abstractmethod
     def read(self, argument: str, note: Callable[[str], None] = lambda text: None) -> Raw:
-        """What a user names on the command line, a path or the text itself. `note` is told what was changed in it."""
+        """Reads a command-line argument, a path or the text itself. `note` is called with what was changed in it."""
 
     @abstractmethod
     def is_one(self, given: Any) -> bool:
-        """Whether this is one input; else it can only be several."""
+        """Whether this is a single input; otherwise it is taken for several."""
 
     @abstractmethod
     def accept(self, given: Any) -> Raw:
-        """One input as a caller in Python has it (a path, bytes, an array, ...), checked, and no larger than the model
-        needs it. What is of another type, or cannot be read, is a UserError."""
+        """One input from Python (a path, bytes, an array, ...), checked and reduced to the size the model needs.
+
+        Other types, and what cannot be read, are a UserError.
+        """
 
     @abstractmethod
     def encode(self, raw: Raw) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Clips: images one after another. Each is treated as an image is; how many there are differs."""
+"""Clips: sequences of images of any length. Every frame is encoded as an image."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Float32, UInt8
 
 from regard.data.bounded import read_bytes
+from regard.data.input._accepted import CONTENT, FILES, as_array, is_array, read_named, refused
 from regard.data.input._base import Input
-from regard.data.input._given import CONTENT, FILES, as_array, is_array, read_named, refused
 from regard.data.input.image import Image
 from regard.data.picture import pixels_of
 from regard.errors import UserError
@@ -27,15 +27,15 @@ Frames = UInt8[np.ndarray, "T H W C"]
 BYTES = 20_000_000
 FRAMES = 500
 PIXELS = 4_000_000
-"""Of one frame; of all together, ALL_PIXELS."""
+"""Most pixels of one frame; ALL_PIXELS is the limit of all frames."""
 ALL_PIXELS = 200_000_000
 KEPT_PIXELS = 32_000_000
-"""Of all frames together at the size at which they are kept in memory."""
+"""Most pixels of all frames at the size kept in memory."""
 _BLOCK = re.compile(b"[,!;]")
 
 
 class Clip(Input):
-    """Frames (T, H, W, C) -> (T, C, size, size), with the mean and spread of the training clips' pixels."""
+    """Frames (T, H, W, C) -> (T, C, size, size), normalised by the mean and spread of the training clips."""
 
     kind: ClassVar[str] = "clip"
     varying: ClassVar[bool] = True
@@ -47,8 +47,13 @@ class Clip(Input):
         self.image = image
 
     @classmethod
+    def sample(cls) -> list[Frames]:
+        frames = np.random.default_rng(0).integers(0, 256, (6, 8, 8, 3), dtype=np.uint8)
+        return [frames[:2], frames[2:3], frames[3:]]
+
+    @classmethod
     def fit(cls, raws: Sequence[Any], *, seed: int, **options: Any) -> Clip:
-        """The keys of an image: `size` and `channels`; 0 takes those of the training clips."""
+        """Takes the keywords of an image, `size` and `channels`; 0 means those of the training clips."""
         for number, raw in enumerate(raws, 1):
             if not isinstance(raw, np.ndarray) or raw.ndim != 4 or not len(raw):
                 raise UserError(f"data.train: clip {number} is no array of frames (T, height, width, 1 or 3)")
@@ -65,11 +70,11 @@ class Clip(Input):
         return self.image.sizes()
 
     def read(self, argument: str, note: Callable[[str], None] = lambda text: None) -> Frames:
-        """An animated GIF; large frames are shrunk one by one, so that they are never all in memory."""
+        """An animated GIF. Large frames are shrunk one by one, so that they are never all in memory."""
         return _noted(*read_gif(Path(argument), self.image.size), argument, note)
 
     def decode(self, content: bytes, name: str, note: Callable[[str], None] = lambda text: None) -> Frames:
-        """The same of a file's bytes, as somebody sent them."""
+        """The frames in the bytes of an uploaded file."""
         return _noted(*decode_gif(content, name, self.image.size), name, note)
 
     def is_one(self, given: Any) -> bool:
@@ -94,17 +99,17 @@ class Clip(Input):
 
 def _noted(frames: Frames, size: tuple[int, int], name: str, note: Callable[[str], None]) -> Frames:
     if size[0] != size[1]:
-        note(f"{name}: is {size[0]} x {size[1]} pixels; only the square in the middle is looked at")
+        note(f"{name}: is {size[0]} x {size[1]} pixels; only the square in the middle is used")
     return frames
 
 
 def read_gif(path: Path, shortest: int = 0) -> tuple[Frames, tuple[int, int]]:
-    """The frames of a GIF and how wide and high it is; with `shortest`, a larger one is shrunk to that short side."""
+    """The frames of a GIF, and its width and height; with `shortest`, a larger one is shrunk to that short side."""
     return decode_gif(read_bytes(path, BYTES, BYTES), str(path), shortest)
 
 
 def decode_gif(content: bytes, where: str, shortest: int = 0) -> tuple[Frames, tuple[int, int]]:
-    """The same of a file's bytes."""
+    """Like `read_gif`, from the bytes of a file."""
     from PIL import Image as Pillow
 
     try:
@@ -130,12 +135,12 @@ def decode_gif(content: bytes, where: str, shortest: int = 0) -> tuple[Frames, t
         raise
     except Pillow.UnidentifiedImageError:
         raise UserError(f"{where}: is no GIF that can be read; save the clip as an animated GIF") from None
-    except Exception:  # a broken file raises whatever its decoder stumbles over
+    except Exception:  # decoders raise anything on broken files
         raise UserError(f"{where}: the GIF is damaged or cut off; save it again") from None
 
 
 def _count_frames(content: bytes) -> int:
-    """Frames of a GIF without decoding them, as Pillow finds them but ten times as fast."""
+    """Counts the frames of a GIF without decoding them, with Pillow's result in a tenth of its time."""
 
     def colours(flags: int) -> int:
         return 3 << (flags & 7) + 1 if flags & 0x80 else 0
@@ -146,11 +151,11 @@ def _count_frames(content: bytes) -> int:
             count, at = count + 1, at + 11 + colours(content[at + 9])
         elif content[at] == ord("!"):
             at += 2
-        else:  # no block begins here: Pillow goes on to where one does
+        else:  # no block begins here: skip to the next one, as Pillow does
             found = _BLOCK.search(content, at)
             at = found.start() if found else len(content)
             continue
-        while at < len(content) and content[at]:  # data in blocks, each after its length; one of length 0 ends them
+        while at < len(content) and content[at]:  # blocks of data, each preceded by its length, up to one of length 0
             at += content[at] + 1
         at += 1
     return count

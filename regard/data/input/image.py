@@ -1,4 +1,4 @@
-"""Images: the square in the middle, at one size, each channel with mean 0 and spread 1 over the training set."""
+"""Images: cropped to the central square, resized, each channel normalised over the training set."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float32, UInt8
 
+from regard.data.input._accepted import CONTENT, FILES, as_array, is_array, read_named, refused
 from regard.data.input._base import Input
-from regard.data.input._given import CONTENT, FILES, as_array, is_array, read_named, refused
 from regard.data.picture import Pixels, decode_picture, pixels_of_image, read_picture
 from regard.errors import UserError, suggestion
 
@@ -21,7 +21,7 @@ __all__ = ["Image"]
 
 FILE = "input.json"
 LARGEST = 1024
-_TOGETHER = 1024  # images counted at once
+_TOGETHER = 1024  # images per histogram
 
 
 class Image(Input):
@@ -37,12 +37,16 @@ class Image(Input):
         self.size, self.mean, self.spread = size, tuple(mean), tuple(spread)
         self.channels = len(self.mean)
         shades = np.arange(256) / 255
-        # A byte has 256 values: each is computed once, exactly, and looked up ever after.
+        # A lookup table of the 256 values of a byte.
         self._values = np.stack([(shades - m) / s for m, s in zip(self.mean, self.spread)]).astype(np.float32)
 
     @classmethod
+    def sample(cls) -> list[Pixels]:
+        return list(np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3), dtype=np.uint8))
+
+    @classmethod
     def fit(cls, raws: Sequence[Any], *, seed: int, size: int = 0, channels: int = 0, **unknown: Any) -> Image:
-        """With `size` or `channels` 0, those of the training images are taken; 1 channel is grey, 3 are colours."""
+        """`size` and `channels` of 0 mean those of the training images; 1 channel is grey, 3 are colours."""
         for name in unknown:
             raise UserError(f"input: no key '{name}'{suggestion(name, ['size', 'channels'])}")
         if not isinstance(size, int) or not 0 <= size <= LARGEST:
@@ -97,7 +101,7 @@ class Image(Input):
         return _noted(read_picture(Path(argument), note=note), argument, note)
 
     def decode(self, content: bytes, name: str, note: Callable[[str], None] = lambda text: None) -> Pixels:
-        """The same of a file's bytes, as somebody sent them; one that moves is refused."""
+        """The pixels in the bytes of an uploaded file; animations are refused."""
         return _noted(decode_picture(content, name, note=note, still=True), name, note)
 
     def is_one(self, given: Any) -> bool:
@@ -120,7 +124,7 @@ class Image(Input):
         return self.shaped(pixels[..., None] if pixels.ndim == 2 else pixels)
 
     def shaped(self, raw: Any) -> UInt8[np.ndarray, "S S C"]:
-        """What a model is given of it, before it becomes numbers."""
+        """The central square at the model's size and channels, before normalisation."""
         return _shaped(checked(raw), self.size, self.channels)
 
     def encode(self, raw: Any) -> Float32[np.ndarray, "C S S"]:
@@ -140,12 +144,12 @@ def _is_pillow(given: Any) -> bool:
 def _noted(pixels: Pixels, name: str, note: Callable[[str], None]) -> Pixels:
     height, width, _ = pixels.shape
     if height != width:
-        note(f"{name}: is {width} x {height} pixels; only the square in the middle is looked at")
+        note(f"{name}: is {width} x {height} pixels; only the square in the middle is used")
     return pixels
 
 
 def checked(raw: Any) -> np.ndarray:
-    """Refuses what is not a picture."""
+    """The picture itself, or a UserError where this is none."""
     fits = isinstance(raw, np.ndarray) and raw.dtype == np.uint8 and raw.ndim == 3 and raw.shape[2] in (1, 3)
     if not fits or raw.size == 0:
         found = f"{raw.dtype} {raw.shape}" if isinstance(raw, np.ndarray) else type(raw).__name__
@@ -154,7 +158,7 @@ def checked(raw: Any) -> np.ndarray:
 
 
 def _shaped(raw: Pixels, size: int, channels: int) -> UInt8[np.ndarray, "S S K"]:
-    """The square in the middle, at that size, grey or coloured."""
+    """The central square, resized, grey or in colour."""
     height, width, given = raw.shape
     side = min(height, width)
     top, left = (height - side) // 2, (width - side) // 2
@@ -175,12 +179,12 @@ def _with_pillow(square: Pixels, size: int, mode: str) -> UInt8[np.ndarray, "S S
 
 
 def _mean_and_spread(counts: np.ndarray) -> tuple[list[float], list[float]]:
-    """Of each channel, from how often it has each of its 256 values: sums of whole numbers, exact in any order."""
+    """Mean and spread per channel from its histogram: sums of integers, exact in any order."""
     shades = np.arange(256) / 255
     means, spreads = [], []
     for count in counts:
         mean = float(np.average(shades, weights=count))
         means.append(mean)
-        # A channel that never changes has no spread; one shade is as good as any other.
+        # A constant channel has no spread; one shade stands in for it.
         spreads.append(max(float(np.average((shades - mean) ** 2, weights=count)) ** 0.5, 1 / 255))
     return means, spreads

@@ -1,4 +1,4 @@
-"""Series: several numbers measured at every step of time. Learns each one's mean and spread, and can go back."""
+"""Time series: several numbers per step, normalised by the mean and spread of each column, and back."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import numpy as np
 
 from regard.data.bounded import check_size
 from regard.data.corpus.reading import text_lines
+from regard.data.input._accepted import FILES, as_array, is_array, is_frame, read_named, refused
 from regard.data.input._base import Input
-from regard.data.input._given import FILES, as_array, is_array, is_frame, read_named, refused
 from regard.errors import UserError, suggestion
 
 __all__ = ["Series", "Table", "read_table"]
@@ -32,17 +32,17 @@ _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}([-/.]\d{1,4})?([ T]\d{1,2}:\d\d.*)?|\d{
 
 
 class Table(NamedTuple):
-    """A CSV file: numbers under names, and the times of the rows where it tells them."""
+    """A CSV file: columns of numbers, and the timestamps of the rows if there are any."""
 
     columns: list[str]
     values: np.ndarray
     """float32 (rows, columns)."""
     times: list[str]
-    """One a row, as they stand there; empty where there is no such column."""
+    """One per row, as written in the file; empty where there is no such column."""
 
 
 class Series(Input):
-    """float32 (T, F), every feature with the mean 0 and the spread 1 that it has in the training examples."""
+    """float32 (T, F), every column normalised to mean 0 and spread 1 over the training examples."""
 
     kind: ClassVar[str] = "series"
     varying: ClassVar[bool] = True
@@ -53,8 +53,13 @@ class Series(Input):
         self.columns = list(columns)
 
     @classmethod
+    def sample(cls) -> list[np.ndarray]:
+        values = np.random.default_rng(0).normal([5, -40], [1, 9], (14, 2)).astype(np.float32)
+        return [values[:3], values[3:8], values[8:]]
+
+    @classmethod
     def fit(cls, raws: Sequence[np.ndarray], *, seed: int, columns: Sequence[str] = (), **unknown: Any) -> Series:
-        """`columns` names the features, for files that are read later; `seed` changes nothing."""
+        """`columns` are the names of the columns in files that are read later; `seed` has no effect."""
         for name in unknown:
             raise UserError(f"input: no key '{name}'{suggestion(name, ['columns'])}")
         if not raws or not sum(len(raw) for raw in raws):
@@ -67,7 +72,7 @@ class Series(Input):
             raise UserError(f"input.columns: {len(columns)} names for {features} features; name each or none")
         steps = np.concatenate([raw.astype(np.float64) for raw in raws])
         spread = steps.std(axis=0)
-        # What never changes is left at its distance from the mean: rounding alone gives it a spread.
+        # Constant columns are only centred: their spread is nothing but rounding errors.
         still = spread <= 1e-7 * np.abs(steps).max(axis=0)
         return cls(steps.mean(axis=0).tolist(), np.where(still, 1.0, spread).tolist(), columns)
 
@@ -102,7 +107,7 @@ class Series(Input):
         return {"features": len(self.mean)}
 
     def read(self, argument: str, note: Callable[[str], None] = lambda text: None) -> np.ndarray:
-        """A CSV file with the columns this input knows, in any order; where it knows no names, with as many."""
+        """A CSV file with this input's columns in any order; without names, with as many columns."""
         table = read_table(Path(argument))
         if not self.columns:
             if len(table.columns) != len(self.mean):
@@ -138,7 +143,7 @@ class Series(Input):
         return values
 
     def _columns_of(self, frame: Any) -> np.ndarray:
-        """The columns this input knows, by name; where it knows no names, all that hold numbers."""
+        """This input's columns by name; without names, all numeric columns."""
         names = {str(name): name for name in frame.columns}
         if self.columns:
             for name in self.columns:
@@ -160,12 +165,12 @@ class Series(Input):
         return ((raw - self.mean) / self.spread).astype(np.float32)
 
     def decode(self, values: np.ndarray) -> np.ndarray:
-        """Encoded values (..., F) in the units they came in."""
+        """Encoded values (..., F) in their original units."""
         return (values * self.spread + self.mean).astype(np.float32)
 
 
 def _is_rows(given: Any) -> bool:
-    """Plain lists: of numbers, or of rows of numbers."""
+    """A list of numbers, or a list of rows of numbers."""
     if not isinstance(given, (list, tuple)) or not given:
         return False
     first = given[0][0] if isinstance(given[0], (list, tuple)) and given[0] else given[0]
@@ -185,7 +190,7 @@ def _numbers(given: Any, where: str) -> np.ndarray:
 
 
 def read_table(file: Path) -> Table:
-    """A CSV file, or a compressed one: names in the first line, then numbers; a first column of times stands apart."""
+    """A plain or compressed CSV file: a header, then numbers. A first column of timestamps is kept separately."""
     check_size(file, BYTES)
     rows = csv.reader(f"{line}\n" for line in text_lines(file, UNPACKED))
     try:
@@ -239,7 +244,7 @@ def _table(rows: Any, file: Path) -> Table:
     values = np.array(cells, dtype=np.float32).reshape(count, -1)
     if not np.isfinite(values).all():
         row_, column = np.argwhere(~np.isfinite(values))[0]
-        raise UserError(f"{file}, row {row_ + 1}, column '{names[first + column]}': too large a number to reckon with")
+        raise UserError(f"{file}, row {row_ + 1}, column '{names[first + column]}': too large a number")
     return Table(names[first:], values, times)
 
 

@@ -1,4 +1,4 @@
-"""Sound: one channel of samples at one rate. What a spectrogram makes of them is the stem's business."""
+"""Sound: one channel of samples at one sampling rate. Spectrograms are the stem's job."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from regard.data.bounded import read_bytes
+from regard.data.input._accepted import CONTENT, FILES, as_array, is_array, read_named, refused
 from regard.data.input._base import Input
-from regard.data.input._given import CONTENT, FILES, as_array, is_array, read_named, refused
 from regard.errors import UserError, suggestion
 
 __all__ = ["SoundInput", "Sound", "read_sound", "resampled"]
@@ -24,20 +24,20 @@ BYTES = 50_000_000
 SECONDS = 60
 RATES = (4_000, 192_000)
 LOUDEST = 16.0
-"""Of floats that a caller gives: a little above 1 is a loud recording, far above it samples that were not scaled."""
+"""Limit for float samples: slightly above 1 is a loud recording, far above 1 was not scaled."""
 CHANNELS = 32
-"""More than that in the last axis of an array means that its axes are the other way round."""
+"""An array with more in its last axis has its axes swapped."""
 USUAL = (b"RIFF", b"RIFX", b"RF64", b"fLaC", b"OggS")
 """How WAV, FLAC and OGG files begin."""
 _BLOCK = 1 << 16
 _ZEROS = 16
 """Zero crossings of the resampling filter on either side."""
 _CUTOFF = 0.95
-"""Where it begins to cut, as a part of the highest frequency that the lower rate can hold."""
+"""Cutoff of the filter, as a fraction of the Nyquist frequency of the lower rate."""
 
 
 class Sound(NamedTuple):
-    """A recording: samples between -1 and 1, `rate` of them a second."""
+    """A recording: samples between -1 and 1 at `rate` samples per second."""
 
     samples: np.ndarray
     """float32 (N,)."""
@@ -45,7 +45,7 @@ class Sound(NamedTuple):
 
 
 class SoundInput(Input):
-    """Recordings at one rate; those that come at another are resampled."""
+    """Recordings at one rate; others are resampled."""
 
     kind: ClassVar[str] = "sound"
     varying: ClassVar[bool] = True
@@ -55,8 +55,13 @@ class SoundInput(Input):
         self.rate = rate
 
     @classmethod
+    def sample(cls) -> list[Sound]:
+        samples = np.random.default_rng(0).uniform(-0.5, 0.5, 9000).astype(np.float32)
+        return [Sound(samples[:1000], 8000), Sound(samples[1000:4000], 8000), Sound(samples[4000:], 16_000)]
+
+    @classmethod
     def fit(cls, raws: Sequence[Sound], *, seed: int, rate: int = 0, **unknown: Any) -> SoundInput:
-        """A `rate` of 0 is the one that most training recordings have, of equals the lowest; `seed` changes nothing."""
+        """A `rate` of 0 means the training recordings' most frequent one, the lowest of a tie; `seed` has no effect."""
         for name in unknown:
             raise UserError(f"input: no key '{name}'{suggestion(name, ['rate'])}")
         if not raws:
@@ -82,12 +87,12 @@ class SoundInput(Input):
         return {"rate": self.rate}
 
     def read(self, argument: str, note: Callable[[str], None] = lambda text: None) -> Sound:
-        """A sound file (WAV, FLAC, OGG, ...) at its own rate; `note` hears of channels mixed and rates changed."""
+        """A sound file (WAV, FLAC, OGG, ...) at its own rate; `note` is told about mixed channels and changed rates."""
         file = Path(argument)
         return self._noted(read_sound(read_bytes(file, BYTES, BYTES), str(file), note), str(file), note)
 
     def decode(self, content: bytes, name: str, note: Callable[[str], None] = lambda text: None) -> Sound:
-        """The same of a file's bytes, as somebody sent them; of the formats that can be read only the usual ones."""
+        """The recording in the bytes of an uploaded file, which must be WAV, FLAC or OGG."""
         if not content.startswith(USUAL):
             raise UserError(f"{name}: is no recording that can be read; give WAV, FLAC or OGG")
         return self._noted(read_sound(content, name, note), name, note)
@@ -118,14 +123,14 @@ class SoundInput(Input):
 
 
 def _is_sampled(given: Any) -> bool:
-    """(samples, rate), which a `Sound` is too."""
+    """Whether this is (samples, rate), as a `Sound` also is."""
     return (
         isinstance(given, tuple) and len(given) == 2 and is_array(given[0]) and isinstance(given[1], (int, np.integer))
     )
 
 
 def _sampled(samples: np.ndarray, rate: int) -> Sound:
-    """Samples as a caller has them: channels are mixed, integers scaled to between -1 and 1."""
+    """A `Sound` from a caller's array: channels are mixed, integers scaled to between -1 and 1."""
     if samples.ndim not in (1, 2) or samples.ndim == 2 and samples.shape[1] > CHANNELS:
         raise UserError(f"samples must be of shape (samples,) or (samples, channels), not {samples.shape}")
     if samples.dtype.kind not in "fiu":
@@ -148,7 +153,7 @@ def _sampled(samples: np.ndarray, rate: int) -> Sound:
 
 
 def read_sound(content: bytes, name: str, note: Callable[[str], None] = lambda text: None) -> Sound:
-    """The sound in a file's bytes, its channels mixed into one; what is too long is refused before it is decoded."""
+    """The sound in the bytes of a file, mixed to one channel; a too long one is refused before it is decoded."""
     import soundfile
 
     try:
@@ -156,7 +161,7 @@ def read_sound(content: bytes, name: str, note: Callable[[str], None] = lambda t
             rate, channels = file.samplerate, file.channels
             check_rate(rate, name)
             _check_length(file.frames, rate, name)
-            # Never more than the header says, and mixed as it comes: many channels take no more memory than one.
+            # Mixed block by block, so that many channels take no more memory than one.
             blocks = [
                 block.mean(axis=1) for block in file.blocks(max(1, _BLOCK // channels), dtype="float32", always_2d=True)
             ]
@@ -182,10 +187,10 @@ def check_rate(rate: Any, where: str) -> None:
 
 
 def resampled(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
-    """The same sound with `wanted` samples a second: sums of sinc functions under a Hann window.
+    """Resamples to `wanted` samples per second by windowed sinc interpolation (Hann window).
 
-    What the lower of the two rates cannot hold is filtered out first, so that it is not heard as something else.
-    Weights depend on where between two inputs an output lies: that comes again after wanted / gcd outputs.
+    The filter removes frequencies above the Nyquist frequency of the lower rate, which would alias. Its weights depend
+    on the position of an output between two inputs, which repeats every wanted / gcd outputs.
     """
     if rate == wanted:
         return samples.astype(np.float32, copy=False)
@@ -198,7 +203,7 @@ def resampled(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
     distances = taps - (np.arange(min(up, count)) * down % up)[:, None] / up
     window = np.cos(np.pi * distances / (reach + 1) / 2) ** 2
     weights = (band * np.sinc(band * distances) * window).astype(np.float32)
-    weights /= weights.sum(axis=1, keepdims=True)  # a constant stays one
+    weights /= weights.sum(axis=1, keepdims=True)  # a constant stays constant
     padded = np.pad(samples.astype(np.float32, copy=False), (reach, reach + 1))
     output = np.empty(count, dtype=np.float32)
     step = max(1, (1 << 20) // len(taps))
@@ -215,5 +220,8 @@ def _check_length(samples: int, rate: int, name: str) -> None:
 
 
 def _one_line(error: Exception) -> str:
-    """What the library says, without the object it was given."""
-    return " ".join(str(getattr(error, "error_string", error)).split()).rstrip(".")
+    """The library's message, without the representation of the file object."""
+    import soundfile
+
+    text = error.error_string if isinstance(error, soundfile.LibsndfileError) else str(error)
+    return " ".join(text.split()).rstrip(".")

@@ -1,4 +1,4 @@
-"""Text: token ids. A list of words is encoded word by word, so that it is known where each begins."""
+"""Text: token ids. A list of words is encoded word by word, so that the position of each word is known."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from regard.data.input._accepted import refused
 from regard.data.input._base import Input
-from regard.data.input._given import refused
 from regard.data.tokenizer import from_files as tokenizer_from_files
 from regard.data.tokenizer import train as train_tokenizer
 from regard.data.tokenizer._base import Tokenizer
@@ -22,7 +22,7 @@ LONGEST = 1_000_000
 
 
 class PlainText:
-    """Tells one text from many, for tasks that take nothing else."""
+    """Tells one text from many, for tasks that take only text."""
 
     takes: ClassVar[str] = "a text (str)"
 
@@ -36,7 +36,7 @@ class PlainText:
 
 
 class Text(Input):
-    """A tokenizer learnt from the training texts; what is longer than `max_length` tokens is cut there."""
+    """A tokenizer trained on the training texts. Tasks cut the ids at `data.max_length`."""
 
     kind: ClassVar[str] = "text"
     varying: ClassVar[bool] = True
@@ -44,6 +44,10 @@ class Text(Input):
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
+
+    @classmethod
+    def sample(cls) -> list[str]:
+        return ["the cat sleeps", "a bird", "the old dog follows a bird"]
 
     @classmethod
     def fit(cls, raws: Sequence[Any], *, seed: int, **options: Any) -> Text:
@@ -65,7 +69,7 @@ class Text(Input):
         if len(argument) > LONGEST:
             raise UserError(f"the text has {len(argument):,} characters; {LONGEST:,} are the most")
         if not argument.strip():
-            raise UserError("the text is empty; write something to look at")
+            raise UserError("the text is empty; write something")
         return argument
 
     def is_one(self, given: Any) -> bool:
@@ -79,7 +83,7 @@ class Text(Input):
         return given
 
     def words(self, raw: str | Sequence[str]) -> list[list[int]]:
-        """The ids of each word; of a text, which is not cut into words, as if it were one."""
+        """The ids of each word; a text that is not split into words counts as one."""
         if isinstance(raw, str):
             return [self.tokenizer.encode(raw) or [UNKNOWN]]
         return [self.tokenizer.encode(word) or [UNKNOWN] for word in raw]
@@ -87,7 +91,7 @@ class Text(Input):
     def encode(self, raw: str | Sequence[str]) -> np.ndarray:
         return np.fromiter(chain.from_iterable(self.words(raw)), np.int64)
 
-    def places(self, raw: Sequence[str]) -> np.ndarray:
-        """Where the first token of each word stands."""
+    def word_positions(self, raw: Sequence[str]) -> np.ndarray:
+        """The position of the first token of each word."""
         lengths = np.array([0, *(len(ids) for ids in self.words(raw))])
         return lengths.cumsum()[:-1]

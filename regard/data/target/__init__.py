@@ -1,1 +1,1 @@
-"""Targets: what is wanted of an input, as numbers and back. What is learnt of them is saved with the model."""
+"""Targets: labels, tags, texts, ... as numbers. What a target learns from the data is saved with the model."""

@@ -1,10 +1,10 @@
-"""What a kind of target must offer. It knows nothing of models."""
+"""The interface of targets: what a model should predict, as numbers. Targets know nothing of models."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -12,10 +12,22 @@ from regard.data.format._base import Example
 from regard.data.input._base import Input
 
 
+class TargetSample(NamedTuple):
+    """A few examples of a kind of target, and the kind of input they have."""
+
+    input: str
+    examples: list[Example]
+
+
 class Target(ABC):
-    """What is wanted of an example -> (values, where they are wanted), each with one entry a position."""
+    """The target of an example -> (values, mask), with one entry per position. The mask: which count in the loss."""
 
     kind: ClassVar[str]
+
+    @classmethod
+    @abstractmethod
+    def sample(cls) -> TargetSample:
+        """A few small examples, of different lengths where lengths vary. The contract tests encode them."""
 
     @classmethod
     @abstractmethod
@@ -24,7 +36,8 @@ class Target(ABC):
 
     @classmethod
     @abstractmethod
-    def from_files(cls, files: Mapping[str, bytes]) -> Target: ...
+    def from_files(cls, files: Mapping[str, bytes]) -> Target:
+        """The target that `files()` saved; damaged files are a UserError."""
 
     @abstractmethod
     def files(self) -> dict[str, bytes]:
@@ -32,8 +45,8 @@ class Target(ABC):
 
     @abstractmethod
     def sizes(self) -> dict[str, int]:
-        """What a head or decoder is told: labels, vocabulary."""
+        """What the constructor of a head or decoder needs: labels, vocabulary."""
 
     @abstractmethod
     def encode(self, example: Example, input: Input) -> tuple[np.ndarray, np.ndarray]:
-        """Values (T, ...) and where they are wanted (T,); some targets lie at places that only the input knows."""
+        """Values (T, ...) and mask (T,). `input` is for targets whose positions depend on how the input is encoded."""

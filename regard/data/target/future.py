@@ -1,4 +1,4 @@
-"""What comes next in a series: windows of what was, each followed by what is wanted of it."""
+"""The next values of a time series: windows of past rows, each with the rows that follow."""
 
 from __future__ import annotations
 
@@ -11,27 +11,33 @@ import numpy as np
 
 from regard.data.examples import Coded
 from regard.data.format._base import Example
+from regard.data.format._series import Span
 from regard.data.input._base import Input
-from regard.data.target._base import Target
+from regard.data.input.series import Series
+from regard.data.target._base import Target, TargetSample
 from regard.errors import UserError
 
 __all__ = ["Future", "Windows"]
 
 FILE = "target.json"
-SURE = 0.8
-"""How much of what happens is to lie within the band."""
+BAND_COVERAGE = 0.8
+"""Share of the actual values that the prediction band should contain."""
 
 
 class Future(Target):
-    """Knows how far the series goes in a step, and how wrong a finished model was on examples it was not trained on."""
+    """Holds the mean change per step, and the band learnt from a finished model's errors on validation examples."""
 
     kind: ClassVar[str] = "future"
 
     def __init__(self, steps: Sequence[float], band: np.ndarray | None = None) -> None:
         self.steps = np.array(steps, dtype=np.float64)
-        """(F,): how much a column changes from one row to the next, on average, in its own units."""
+        """(F,): mean absolute change of each column from row to row, in its own units."""
         self.band = band
-        """(H, F), scaled: how far to both sides of a forecast its band goes; None until a model is finished."""
+        """(H, F), scaled: half the width of the band around a forecast; None until a model is finished."""
+
+    @classmethod
+    def sample(cls) -> TargetSample:
+        return TargetSample("series", [Example(values, Span(1, ("a", "b"))) for values in Series.sample()])
 
     @classmethod
     def fit(cls, examples: Sequence[Example], *, seed: int, **options: Any) -> Future:
@@ -57,34 +63,34 @@ class Future(Target):
 
     def files(self) -> dict[str, bytes]:
         band = [] if self.band is None else self.band.tolist()
-        return {FILE: json.dumps({"steps": self.steps.tolist(), "sure": SURE, "band": band}).encode()}
+        return {FILE: json.dumps({"steps": self.steps.tolist(), "sure": BAND_COVERAGE, "band": band}).encode()}
 
     def sizes(self) -> dict[str, int]:
         return {}
 
     def encode(self, example: Example, input: Input) -> tuple[np.ndarray, np.ndarray]:
-        """The series itself, from its first row that may be wanted; `Windows` cuts it."""
+        """The whole series, masked up to the first row to forecast; `Windows` cuts it."""
         return input.encode(example.input), np.arange(len(example.input)) >= example.target.begin
 
     def learn(self, errors: np.ndarray) -> None:
-        """The band that would have held `SURE` of the errors (N, H, F) made, scaled, for each step and column.
+        """Sets the band that holds `BAND_COVERAGE` of the scaled errors (N, H, F), for each step and column.
 
-        Of n errors the k-th smallest stands at k / (n + 1): if the next is like these, it lies within just as often
-        (split conformal prediction: Papadopoulos et al. 2002).
+        The k-th smallest of n errors is taken as quantile k / (n + 1): an exchangeable next error is within it just as
+        often (split conformal prediction: Papadopoulos et al. 2002).
         """
-        self.band = np.quantile(np.abs(errors), SURE, axis=0, method="weibull").astype(np.float64)
+        self.band = np.quantile(np.abs(errors), BAND_COVERAGE, axis=0, method="weibull").astype(np.float64)
 
 
 class Windows(Sequence[Coded]):
-    """Every place in whole series where `horizon` wanted rows follow `window` rows, cut out when it is asked for."""
+    """Every window of `window` rows followed by `horizon` rows to forecast, as views made on access."""
 
     def __init__(self, series: Sequence[Coded], window: int, horizon: int) -> None:
         self.series, self.window, self.horizon = series, window, horizon
         self._begins = []
-        """For each series, the first row that is forecast."""
+        """The first row to forecast in each series."""
         counts = []
         for one in series:
-            begin = max(window, len(one.wanted) - int(one.wanted.sum()))
+            begin = max(window, len(one.target_mask) - int(one.target_mask.sum()))
             self._begins.append(begin)
             counts.append(max(0, len(one.target) - horizon - begin + 1))
         self._ends = np.cumsum(counts, dtype=np.int64)
@@ -100,4 +106,4 @@ class Windows(Sequence[Coded]):
         before = int(self._ends[number - 1]) if number else 0
         at = self._begins[number] + int(index) - before
         past, future = slice(at - self.window, at), slice(at, at + self.horizon)
-        return Coded(one.source[past], one.target[future], one.wanted[future])
+        return Coded(one.source[past], one.target[future], one.target_mask[future])

@@ -1,4 +1,4 @@
-"""One name out of a few: a class."""
+"""A class label."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from regard.data.format._base import Example
 from regard.data.input._base import Input
-from regard.data.target._base import Target
+from regard.data.input.text import Text
+from regard.data.target._base import Target, TargetSample
 from regard.errors import UserError, suggestion
 
 __all__ = ["Label"]
@@ -20,13 +21,17 @@ MOST = 100_000
 
 
 class Label(Target):
-    """The names are those of the training examples, in alphabetical order."""
+    """The labels of the training examples, in alphabetical order."""
 
     kind: ClassVar[str] = "label"
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = list(names)
         self._ids = {name: i for i, name in enumerate(self.names)}
+
+    @classmethod
+    def sample(cls) -> TargetSample:
+        return TargetSample("text", [Example(*pair) for pair in zip(Text.sample(), ("good", "bad", "good"))])
 
     @classmethod
     def fit(cls, examples: Sequence[Example], *, seed: int, **options: Any) -> Label:
@@ -37,7 +42,13 @@ class Label(Target):
 
     @classmethod
     def from_files(cls, files: Mapping[str, bytes]) -> Label:
-        return cls(json.loads(files[FILE])["names"])
+        try:
+            names = json.loads(files[FILE])["names"]
+        except (KeyError, TypeError, ValueError, RecursionError):
+            names = None
+        if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+            raise UserError(f"{FILE}: does not list labels; the model folder is damaged")
+        return cls(names)
 
     def files(self) -> dict[str, bytes]:
         return {FILE: json.dumps({"names": self.names}, ensure_ascii=False, indent=0).encode()}

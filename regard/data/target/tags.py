@@ -1,4 +1,4 @@
-"""A tag for every word, at the place of its first token."""
+"""One tag per word, at the position of its first token."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from regard.data.format._base import Example
 from regard.data.input._base import Input
 from regard.data.input.text import Text
-from regard.data.target._base import Target
+from regard.data.target._base import Target, TargetSample
 from regard.data.target.label import MOST, Label
 from regard.errors import UserError
 
@@ -18,12 +18,17 @@ __all__ = ["Tags"]
 
 
 class Tags(Target):
-    """The tags are those of the training examples, in alphabetical order. A word's other tokens get none."""
+    """The tags of the training examples, in alphabetical order. A word's further tokens have no tag."""
 
     kind: ClassVar[str] = "tags"
 
     def __init__(self, labels: Label) -> None:
         self.labels = labels
+
+    @classmethod
+    def sample(cls) -> TargetSample:
+        words = [text.split() for text in Text.sample()]
+        return TargetSample("text", [Example(some, ["O", *["B-x"] * (len(some) - 1)]) for some in words])
 
     @classmethod
     def fit(cls, examples: Sequence[Example], *, seed: int, **options: Any) -> Tags:
@@ -43,14 +48,14 @@ class Tags(Target):
         return self.labels.sizes()
 
     def encode(self, example: Example, input: Input) -> tuple[np.ndarray, np.ndarray]:
-        """As long as up to the first token of the last word."""
+        """Ends at the first token of the last word."""
         words, tags = example
         if not isinstance(input, Text):
             raise UserError(f"model.stem: tags are for words, but the stem reads {input.kind}; use tokens")
         if len(words) != len(tags):
             raise UserError(f"an example has {len(words)} words but {len(tags)} tags; give each word one")
-        places = input.places(words)
-        values = np.zeros(places[-1] + 1 if len(places) else 0, np.int64)
-        wanted = np.zeros(len(values), dtype=bool)
-        values[places], wanted[places] = [self.labels.id(tag) for tag in tags], True
-        return values, wanted
+        positions = input.word_positions(words)
+        values = np.zeros(positions[-1] + 1 if len(positions) else 0, np.int64)
+        mask = np.zeros(len(values), dtype=bool)
+        values[positions], mask[positions] = [self.labels.id(tag) for tag in tags], True
+        return values, mask

@@ -1,4 +1,4 @@
-"""Text that is written token by token: BEGIN, the tokens, END."""
+"""Text to generate token by token: BEGIN, the tokens, END."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 
 from regard.data.format._base import Example
 from regard.data.input._base import Input
-from regard.data.target._base import Target
+from regard.data.input.text import Text as TextInput
+from regard.data.target._base import Target, TargetSample
 from regard.data.tokenizer import from_files as tokenizer_from_files
 from regard.data.tokenizer import train as train_tokenizer
 from regard.data.tokenizer._base import Tokenizer
@@ -19,12 +20,17 @@ __all__ = ["Text"]
 
 
 class Text(Target):
-    """A tokenizer learnt from the training targets. Where several texts are right, the first one is encoded."""
+    """A tokenizer trained on the training targets. Of several references the first is encoded."""
 
     kind: ClassVar[str] = "text"
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
+
+    @classmethod
+    def sample(cls) -> TargetSample:
+        texts = TextInput.sample()
+        return TargetSample("text", [Example(source, target) for source, target in zip(texts, texts[::-1])])
 
     @classmethod
     def fit(cls, examples: Sequence[Example], *, seed: int, **options: Any) -> Text:
@@ -48,5 +54,5 @@ class Text(Target):
 
 
 def references(target: str | Sequence[str]) -> list[str]:
-    """Every text that is right: one, or a list of them."""
+    """All reference texts of a target, which is one text or a list."""
     return [target] if isinstance(target, str) else list(target)

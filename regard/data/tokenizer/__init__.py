@@ -42,7 +42,6 @@ def from_files(files: Mapping[str, bytes]) -> Tokenizer:
     if "tokenizer.json" not in files:
         return maker("subword").from_files(files)
     try:
-        kind = json.loads(files["tokenizer.json"])["kind"]
-    except (ValueError, KeyError, TypeError):
+        return maker(json.loads(files["tokenizer.json"])["kind"]).from_files(files)
+    except (AttributeError, ValueError, LookupError, TypeError, RecursionError):
         raise UserError("tokenizer.json is damaged; take another copy of the model") from None
-    return maker(kind).from_files(files)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from regard.data.flat import Sentences
+from regard.data.ragged import Sentences
 
 SPECIALS = ["<pad>", "<unk>", "<s>", "</s>"]
 """How the ids 0 to 3 (PAD, UNKNOWN, BEGIN, END) are shown."""

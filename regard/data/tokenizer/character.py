@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from regard.data.flat import Sentences
 from regard.data.normalise import as_written, normalise
+from regard.data.ragged import Sentences
 from regard.data.tokenizer._base import SPACE, SPECIALS, Tokenizer, byte_piece, spell
 from regard.errors import UserError
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from regard.data.flat import Sentences
+from regard.data.ragged import Sentences
 from regard.data.tokenizer._base import SPECIALS, Tokenizer
 from regard.errors import UserError
 from regard.types import END

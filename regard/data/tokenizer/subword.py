@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 import sentencepiece
 
-from regard.data.flat import Sentences
 from regard.data.normalise import normalise
+from regard.data.ragged import Sentences
 from regard.data.shuffling import mixed
 from regard.data.tokenizer._base import SPACE, SPECIALS, Tokenizer, spell
 from regard.errors import UserError

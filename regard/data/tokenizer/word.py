@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from regard.data.flat import Sentences
 from regard.data.normalise import normalise
+from regard.data.ragged import Sentences
 from regard.data.tokenizer._base import SPACE, SPECIALS, Tokenizer
 from regard.errors import UserError
 from regard.types import END, UNKNOWN

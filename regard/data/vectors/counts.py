@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.data.normalise import normalise
-from regard.data.words import words_of
+from regard.data.word_spans import word_spans
 from regard.errors import UserError
 
 Split = Callable[[str], list[str]]
@@ -61,7 +61,7 @@ class CoOccurrence:
 def words_and_marks(text: str) -> list[str]:
     """The words of a line, punctuation marks apart."""
     text = normalise(text)
-    return [text[begin:end] for begin, end in words_of(text)]
+    return [text[begin:end] for begin, end in word_spans(text)]
 
 
 def lower_words(text: str) -> list[str]:

@@ -36,8 +36,8 @@ def following(model: nn.Module) -> Iterator[Ways]:
                 hooks.append(module.register_forward_hook(_kept(ways, f"{path}.{VECTOR}")))
             elif isinstance(module, Cell):
                 module.step = _told(ways, path, module)  # type: ignore[method-assign]
-                if module.watcher is None:
-                    module.watcher = _nothing
+                if module.observer is None:
+                    module.observer = _nothing
                 watched.append(module)
         yield ways
     finally:
@@ -45,8 +45,8 @@ def following(model: nn.Module) -> Iterator[Ways]:
             hook.remove()
         for cell in watched:
             del cell.step
-            if cell.watcher is _nothing:
-                cell.watcher = None
+            if cell.observer is _nothing:
+                cell.observer = None
 
 
 def through_time(value: Float[Tensor, ""], ways: Ways) -> dict[str, Float[Tensor, "B T W"]]:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.decoding.watching import Step, watching
+from regard.decoding.step_callback import Step, on_step
 from regard.errors import UserError
 from regard.inspection.record import layers as told
 from regard.inspection.record.arithmetic.selection import follower
@@ -78,7 +78,7 @@ def look_while_writing(
     model, tokenizer = writer.model, writer.tokenizer
     modules = dict(model.named_modules())
     steps: list[Step] = []
-    with watching(steps.append):
+    with on_step(steps.append):
         (best,) = writer.written([raw], beam=beam, n_best=n_best, length_penalty=length_penalty, max_length=max_length)
     written = [*best.ids, END] if best.finished else best.ids
     fed = [BEGIN, *written[:-1]]
@@ -132,7 +132,7 @@ def _scene(task: ExampleTask, raw: Any, called: str, notes: list[str]) -> tuple[
     else:
         rows, columns = stem.grid
         names = [f"r{row} c{column}" for row in range(rows) for column in range(columns)]
-        before = int(getattr(stem, "class_token", None) is not None)
+        before = stem.prepended
         scene = Scene(called, task.pair.input.shaped(raw), rows, columns, names, before)  # type: ignore[attr-defined]
     if len(scene.places) > MOST_PLACES:
         raise UserError(f"{called}: has {len(scene.places)} places; {MOST_PLACES} are the most that can be looked at")

@@ -138,7 +138,7 @@ def look_at_tags(task: Tagger, text: str, name: str = "") -> TextLook:
     ids = _ids(task, words)
     reader = task.pair.input
     assert isinstance(reader, Text)
-    places = reader.places(words).tolist()
+    places = reader.word_positions(words).tolist()
     _, logits, seen = _watched(task, ids)
     chosen = [task.names.index(tag) for tag in answer.tags]
 

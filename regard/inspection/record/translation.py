@@ -14,7 +14,7 @@ import torch
 
 from regard.data.batching import pad
 from regard.data.tokenizer._base import Tokenizer
-from regard.decoding.watching import Step, watching
+from regard.decoding.step_callback import Step, on_step
 from regard.errors import UserError
 from regard.inspection.draw.gradients import Gradients
 from regard.inspection.record import layers as told
@@ -56,7 +56,7 @@ def look(
     if given and given[-1] == END:
         found = [Hypothesis(list(given[:-1]), 0.0, 0.0)]
     else:
-        with watching(steps.append):
+        with on_step(steps.append):
             (found,) = translator.search(
                 [source],
                 beam=width,

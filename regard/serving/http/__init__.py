@@ -1,1 +1,1 @@
-"""The HTTP side of the service: routes, access checks, limits, keys, metrics. It never imports torch."""
+"""The HTTP side of the server: app, routes, middleware, access control, limits and metrics. It never imports torch."""

@@ -1,4 +1,4 @@
-"""What a request passes before a route sees it, in this order; the first that says no ends it."""
+"""Access control: the checks that a request must pass, in this order, before it reaches a route."""
 
 from __future__ import annotations
 
@@ -7,26 +7,29 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.serving.http.body import Room, Sizes, has_body, is_text
-from regard.serving.http.client_address import Addresses
-from regard.serving.http.disconnect import while_wanted
-from regard.serving.http.hosts import Hosts, is_loopback
-from regard.serving.http.keys import Keys, key_in_fields, key_in_header
-from regard.serving.http.origins import PREFLIGHT, Origins, is_preflight
-from regard.serving.http.problem import Problem
-from regard.serving.http.rate_limit import FREE, Rates
+from regard.serving.http.allowed_hosts import AllowedHosts, is_loopback
+from regard.serving.http.api_keys import ApiKeys, key_in_fields, key_in_header
+from regard.serving.http.client_address import ClientAddresses
+from regard.serving.http.cors import PREFLIGHT, CorsPolicy, is_preflight
+from regard.serving.http.disconnect import run_until_disconnect
+from regard.serving.http.http_error import HttpError
+from regard.serving.http.rate_limit import UNLIMITED_PATHS, RateLimiter
+from regard.serving.http.request_body import BodyLimits, BodyUsage, has_body, is_text
 from regard.serving.http.request_fields import fields_of, query_fields
 from regard.serving.http.routing import is_below, path_of
 from regard.serving.settings import Settings
 
 
-class Doors:
-    """Told in a request's state: `owner`, which says whose key was used, empty without keys."""
+class AccessMiddleware:
+    """Checks path prefix, host, origin, API key, rate and body; sets `owner` (of the API key) in its state."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, origins: Origins, addresses: Addresses, sizes: Sizes):
-        self.app, self.settings, self.sizes = app, settings, sizes
-        self.origins, self.addresses = origins, addresses
-        self.hosts, self.keys, self.rates = Hosts(settings), Keys(settings), Rates(settings.req_limit)
+    def __init__(
+        self, app: ASGIApp, settings: Settings, cors: CorsPolicy, addresses: ClientAddresses, body_limits: BodyLimits
+    ):
+        self.app, self.settings, self.body_limits = app, settings, body_limits
+        self.cors, self.addresses = cors, addresses
+        self.hosts, self.keys = AllowedHosts(settings), ApiKeys(settings)
+        self.rate_limiter = RateLimiter(settings.req_limit)
         self.prefix = prefix_of(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -35,65 +38,67 @@ class Doors:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         else:
-            await self._pass(scope, receive, send)
+            await self._handle(scope, receive, send)
 
-    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers, state = Headers(scope=scope), scope["state"]
         state["owner"] = ""
         state["unread"] = has_body(headers)
         if not is_below(scope["path"], self.prefix):
-            raise Problem(404, "Not found")
+            raise HttpError(404, "Not found")
         scope["root_path"] = self.prefix
         host = self.hosts.check(headers)
-        state["by_origin"] = self.origins.matter
-        state["cors"] = self.origins.check(headers, host)
+        state["vary_origin"] = self.cors.vary
+        state["cors"] = self.cors.check(headers, host)
         if is_preflight(scope["method"], headers):
             await Response(status_code=204, headers=PREFLIGHT if state["cors"] else {})(scope, receive, send)
             return
         path = path_of(scope)
         if scope["app"].state.draining and path != "/health":
-            raise Problem(503, "The server is stopping", {"Retry-After": "5", "Connection": "close"})
-        with self.sizes.room() as room:
-            body = await self._admitted(scope, headers, receive, room)
-            await while_wanted(self.app, scope, body, receive, send, self.settings.timeout)
+            raise HttpError(503, "The server is stopping", {"Retry-After": "5", "Connection": "close"})
+        with self.body_limits.usage() as usage:
+            body = await self._authorised_body(scope, headers, receive, usage)
+            await run_until_disconnect(self.app, scope, body, receive, send, self.settings.timeout)
 
-    async def _admitted(self, scope: Scope, headers: Headers, receive: Receive, room: Room) -> bytes:
-        """The body, of one who may ask. It is read before that is known only where it may be what holds the key."""
+    async def _authorised_body(self, scope: Scope, headers: Headers, receive: Receive, usage: BodyUsage) -> bytes:
+        """The body of an authorised request. It is read before authorisation only if it may contain the API key."""
         path, query, state = path_of(scope), scope["query_string"], scope["state"]
-        given, problem = key_in_header(headers), None
+        key, error = key_in_header(headers), None
         body: bytes | None = None
         try:
-            self.sizes.check(headers, query)
-            if given is None and self.keys.wanted(path):
-                given = key_in_fields(query_fields(query))
-                if given is None and is_text(headers) and has_body(headers):
-                    body = await self._read(scope, headers, receive, room, keyless=True)
-                    given = key_in_fields(await fields_of(Request(scope, _body_only(body))))
-        except Problem as error:
-            problem = error  # it counts all the same
-        state["owner"] = self.keys.owner(given)
-        if path not in FREE:
-            self.rates.count(state["owner"] or self.addresses.of(scope.get("client"), headers))
-        if problem:
-            raise problem
-        self.keys.check(path, given, state["owner"])
-        self.sizes.know(room)
-        return body if body is not None else await self._read(scope, headers, receive, room)
+            self.body_limits.check(headers, query)
+            if key is None and self.keys.required(path):
+                key = key_in_fields(query_fields(query))
+                if key is None and is_text(headers) and has_body(headers):
+                    body = await self._read(scope, headers, receive, usage, unauthenticated=True)
+                    key = key_in_fields(await fields_of(Request(scope, _body_only(body))))
+        except HttpError as caught:
+            error = caught  # raised below, since the request still counts
+        state["owner"] = self.keys.owner(key)
+        if path not in UNLIMITED_PATHS:
+            self.rate_limiter.count(state["owner"] or self.addresses.of(scope.get("client"), headers))
+        if error:
+            raise error
+        self.keys.check(path, key, state["owner"])
+        self.body_limits.authenticated(usage)
+        return body if body is not None else await self._read(scope, headers, receive, usage)
 
-    async def _read(self, scope: Scope, headers: Headers, receive: Receive, room: Room, keyless: bool = False) -> bytes:
+    async def _read(
+        self, scope: Scope, headers: Headers, receive: Receive, usage: BodyUsage, unauthenticated: bool = False
+    ) -> bytes:
         try:
-            return await self.sizes.read(headers, receive, room, keyless)
+            return await self.body_limits.read(headers, receive, usage, unauthenticated)
         finally:
-            scope["state"]["unread"] = room.waited_for
+            scope["state"]["unread"] = usage.incomplete
 
 
 def warning(settings: Settings) -> str | None:
-    """What somebody who starts a server with these settings should be told."""
+    """The warning for a server that is reachable from the network without API keys."""
     if is_loopback(settings.host) or settings.api_keys:
         return None
     return (
-        f"whoever can reach {settings.host or 'any address of this machine'}, port {settings.port}, may use this "
-        "server: set API keys, or listen at 127.0.0.1"
+        f"anyone who can reach {settings.host or 'any address of this machine'}, port {settings.port}, can use this "
+        "server: set API keys, or listen on 127.0.0.1"
     )
 
 

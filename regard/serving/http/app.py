@@ -1,4 +1,4 @@
-"""The HTTP side as one application: the doors, and behind them the routes of every contract."""
+"""The FastAPI app: middleware, and the routers of every API."""
 
 from __future__ import annotations
 
@@ -12,73 +12,74 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from regard.serving.catalogue import Catalogue
-from regard.serving.http.access import Doors
-from regard.serving.http.body import Sizes
-from regard.serving.http.client_address import Addresses
-from regard.serving.http.error_responses import Refusals
-from regard.serving.http.headers import Headers
+from regard.serving.http.access import AccessMiddleware
+from regard.serving.http.client_address import ClientAddresses
+from regard.serving.http.cors import CorsPolicy
+from regard.serving.http.error_responses import ErrorMiddleware
 from regard.serving.http.metrics import Metrics
 from regard.serving.http.metrics import router as metrics_router
-from regard.serving.http.origins import Origins
-from regard.serving.http.routes import deepl, libretranslate, pages, tasks
-from regard.serving.log import Watched, log
+from regard.serving.http.request_body import BodyLimits
+from regard.serving.http.request_log import RequestLogMiddleware, log_request
+from regard.serving.http.response_headers import ResponseHeadersMiddleware
+from regard.serving.http.routes import deepl, docs, libretranslate, tasks
 from regard.serving.settings import Settings
-from regard.serving.text.translation import Translating
+from regard.serving.text.translator import TextTranslator
 
 if TYPE_CHECKING:
-    from regard.serving.workers.worker_pool import Engine
+    from regard.serving.workers.worker_pool import WorkerPool
 
 
-def make_app(settings: Settings, catalogue: Catalogue, engine: Engine, logged: bool = True) -> FastAPI:
-    """`app.state.draining` may be set to True: then only /health is answered, all else refused."""
-    app = behind_doors(settings, catalogue, engine, _routers(settings, catalogue, engine), logged)
-    app.openapi()  # made now and kept: it takes too long for a request
+def make_app(settings: Settings, catalogue: Catalogue, pool: WorkerPool, log_requests: bool = True) -> FastAPI:
+    """The app of `regard serve`. While `app.state.draining` is True, everything but /health is refused."""
+    app = app_with_middleware(settings, catalogue, pool, _routers(settings, catalogue, pool), log_requests)
+    app.openapi()  # built now and cached: it takes too long for a request
     return app
 
 
-def _routers(settings: Settings, catalogue: Catalogue, engine: Engine) -> list[APIRouter]:
-    translating = Translating(settings, catalogue, engine)
+def _routers(settings: Settings, catalogue: Catalogue, pool: WorkerPool) -> list[APIRouter]:
+    translator = TextTranslator(settings, catalogue, pool)
     return [
-        libretranslate.router(settings, catalogue, translating),
-        deepl.router(settings, catalogue, translating),
-        tasks.router(settings, catalogue, engine),
-        pages.router(),
+        libretranslate.router(settings, catalogue, translator),
+        deepl.router(settings, catalogue, translator),
+        tasks.router(settings, catalogue, pool),
+        docs.router(),
     ]
 
 
-def behind_doors(
+def app_with_middleware(
     settings: Settings,
     catalogue: Catalogue,
-    engine: Engine,
+    pool: WorkerPool,
     routers: Iterable[APIRouter] = (),
-    logged: bool = True,
-    sizes: Sizes | None = None,
+    log_requests: bool = True,
+    body_limits: BodyLimits | None = None,
 ) -> FastAPI:
-    origins, addresses = Origins(settings.allow_origins), Addresses(settings.trusted_proxies)
-    metrics = Metrics(engine) if settings.metrics else None
-    listeners = [*([log] if logged else []), *([metrics.saw] if metrics else [])]
+    """An app with these routers behind the middleware. `regard studio` uses it with its own routers."""
+    cors, addresses = CorsPolicy(settings.allow_origins), ClientAddresses(settings.trusted_proxies)
+    metrics = Metrics(pool) if settings.metrics else None
+    listeners = [*([log_request] if log_requests else []), *([metrics.observe] if metrics else [])]
     app = FastAPI(
         title="Regard",
         version="1",
-        docs_url=None,  # FastAPI's own pages load scripts from elsewhere
+        docs_url=None,  # FastAPI's own pages load external scripts
         redoc_url=None,
         openapi_url=None,
         redirect_slashes=False,
         middleware=[
-            Middleware(Watched, listeners),
-            Middleware(Headers),
-            Middleware(Refusals, list(catalogue.models.values())),
-            Middleware(Doors, settings, origins, addresses, sizes or Sizes(settings)),
+            Middleware(RequestLogMiddleware, listeners),
+            Middleware(ResponseHeadersMiddleware),
+            Middleware(ErrorMiddleware, list(catalogue.models.values())),
+            Middleware(AccessMiddleware, settings, cors, addresses, body_limits or BodyLimits(settings)),
         ],
-        exception_handlers={HTTPException: _pass_on, RequestValidationError: _pass_on},
+        exception_handlers={HTTPException: _reraise, RequestValidationError: _reraise},
     )
     app.state.draining = False
     app.state.parsing = asyncio.Lock()
     for router in (*routers, metrics_router(settings, metrics)):
-        app.router.routes.extend(router.routes)  # one flat list: what is routed can be seen and checked
+        app.router.routes.extend(router.routes)  # a flat list, so that tests can check every route
     return app
 
 
-async def _pass_on(request: Request, error: Exception) -> NoReturn:
-    """All errors are answered in one place, refusals.py."""
+async def _reraise(request: Request, error: Exception) -> NoReturn:
+    """Leaves all errors to ErrorMiddleware."""
     raise error

@@ -1,4 +1,4 @@
-"""Where a request comes from: the address of the connection or, where trusted proxies stand between, what they say."""
+"""The client's address: that of the connection or, behind trusted proxies, from X-Forwarded-For."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from regard.errors import UserError
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-class Addresses:
+class ClientAddresses:
     def __init__(self, trusted: Sequence[str]):
         try:
             self.trusted = [ipaddress.ip_network(proxy.strip(), strict=False) for proxy in trusted]
         except ValueError as error:
-            raise UserError(f"trusted proxies are named by address, such as 10.0.0.7 or 10.0.0.0/8: {error}") from None
+            raise UserError(f"trusted proxies are IP addresses, such as 10.0.0.7 or 10.0.0.0/8: {error}") from None
 
     def of(self, client: tuple[str, int] | None, headers: Headers) -> str:
-        """A name for the one who asks. An IPv6 address counts with its whole /64, which is what one customer gets."""
+        """The client's address as a string. IPv6 is reduced to the /64, which is what one customer gets."""
         host = client[0] if client else ""
         address = _address(host)
         if address is None:
             return host
         if self.trusted:
-            # Each proxy adds at the end whom it was asked by, so what stands before the last stranger may be made up.
+            # Each proxy appends the address it was called from, so those before the last untrusted one may be forged.
             claimed = [part for value in headers.getlist("x-forwarded-for") for part in value.split(",")]
             while self._is_trusted(address) and claimed:
                 before = _address(claimed.pop().strip())

@@ -1,4 +1,4 @@
-"""A request is worked on only while somebody waits for its answer, and not for longer than it may take."""
+"""Cancels a request when its client disconnects or its time is up."""
 
 from __future__ import annotations
 
@@ -6,29 +6,31 @@ import asyncio
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.serving.http.problem import Problem
+from regard.serving.http.http_error import HttpError
 
 
-class Gone(Exception):
-    """The client hung up: there is nobody left to tell."""
+class ClientDisconnected(Exception):
+    """The client closed the connection; there is nobody to respond to."""
 
 
-async def while_wanted(app: ASGIApp, scope: Scope, body: bytes, receive: Receive, send: Send, seconds: float) -> None:
-    """Runs the route with the body that was read. When the client goes away or the time is over, the route's task is
-    cancelled, and with it whatever it awaits: the engine takes back what nobody waits for."""
-    gone = asyncio.Event()
-    whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+async def run_until_disconnect(
+    app: ASGIApp, scope: Scope, body: bytes, receive: Receive, send: Send, seconds: float
+) -> None:
+    """Runs the app with a body that was already read. When the client disconnects or the time is up, the app's task is
+    cancelled, and with it the jobs that it awaits."""
+    disconnected = asyncio.Event()
+    unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
-        if whole:
-            return whole.pop()
-        await gone.wait()
+        if unread:
+            return unread.pop()
+        await disconnected.wait()
         return {"type": "http.disconnect"}
 
     async def watch() -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        gone.set()
+        disconnected.set()
 
     work = asyncio.ensure_future(app(scope, replay, send))
     watching = asyncio.ensure_future(watch())
@@ -41,6 +43,6 @@ async def while_wanted(app: ASGIApp, scope: Scope, body: bytes, receive: Receive
         for task in (work, watching):
             task.cancel()
         await asyncio.gather(work, watching, return_exceptions=True)
-    if gone.is_set():
-        raise Gone
-    raise Problem(504, f"The request took longer than {seconds:g} s and was ended (request {scope['state']['id']})")
+    if disconnected.is_set():
+        raise ClientDisconnected
+    raise HttpError(504, f"The request took longer than {seconds:g} s and was aborted (request {scope['state']['id']})")

@@ -1,4 +1,4 @@
-"""Whatever is raised becomes an answer in JSON that says what was wrong and nothing of how the server is made."""
+"""Turns exceptions into JSON error responses that reveal nothing about the server's internals."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.errors import UserError
-from regard.serving.catalogue import Served
-from regard.serving.http.disconnect import Gone
-from regard.serving.http.problem import Problem
+from regard.serving.catalogue import ServedModel
+from regard.serving.http.disconnect import ClientDisconnected
+from regard.serving.http.http_error import HttpError
 from regard.serving.http.routing import is_below, methods_of, path_of
 from regard.serving.log import log_error
-from regard.serving.text.translation import Unsupported
-from regard.serving.workers.worker_pool import Busy, Failed, Refused
+from regard.serving.text.translator import UnsupportedLanguage
+from regard.serving.workers.errors import JobFailed, JobRefused, ServerBusy
 
-LONGEST = 300
-"""Characters of a message: more would only be the client's own text sent back."""
-LINGER, MOST_UNREAD = 1.0, 32 * 1024 * 1024
-"""Seconds for which, and bytes of which, the rest of a refused body is read and thrown away. Without that its sender,
-still busy sending, would find a broken connection instead of the answer. Then the connection is closed."""
+MAX_MESSAGE_CHARACTERS = 300
+"""A longer message only echoes the client's own text."""
+LINGER_SECONDS, MAX_DISCARDED_BYTES = 1.0, 32 * 1024 * 1024
+"""How long, and how much of, a refused body is read and discarded before the connection is closed. Otherwise a client
+that is still sending would see a broken connection instead of the response."""
 _ABSOLUTE = re.compile(r"(?<![\w:/.])/(?:[^\s/'\"]+/)+[^\s'\",;:]*")
 
 
-class Refusals:
-    """The one place where errors are answered, whether a door or a route raised them."""
+class ErrorMiddleware:
+    """The one place that responds to errors, whether middleware or a route raised them."""
 
-    def __init__(self, app: ASGIApp, models: Iterable[Served] = ()):
+    def __init__(self, app: ASGIApp, models: Iterable[ServedModel] = ()):
         self.app = app
         self.folders = {str(model.folder): model.name for model in models}
 
@@ -40,81 +40,83 @@ class Refusals:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        begun = False
+        started = False
 
-        async def send_and_see(message: Message) -> None:
-            nonlocal begun
-            begun = True
+        async def send_and_note(message: Message) -> None:
+            nonlocal started
+            started = True
             await send(message)
 
         try:
-            await self.app(scope, receive, send_and_see)
-        except Gone:
+            await self.app(scope, receive, send_and_note)
+        except ClientDisconnected:
             return
         except Exception as error:
-            problem = self._problem(error, scope)
-            if problem is None:
+            response = self._http_error(error, scope)
+            if response is None:
                 log_error(scope["state"]["id"], error)
-                problem = Problem(500, f"Internal error; see the server's log under {scope['state']['id']}")
-            if not begun:  # else the connection breaks off, which tells the client that the answer is not whole
-                await _answer(problem, scope, receive, send)
+                response = HttpError(500, f"Internal error; see the server's log under {scope['state']['id']}")
+            if not started:  # else the connection is cut, which tells the client that the response is incomplete
+                await _respond(response, scope, receive, send)
 
-    def _problem(self, error: Exception, scope: Scope) -> Problem | None:
-        """What may be said of an error; None for a mistake of ours, of which nothing may."""
+    def _http_error(self, error: Exception, scope: Scope) -> HttpError | None:
+        """The response to an error; None for a bug, of which the client learns nothing."""
         match error:
-            case Problem():
+            case HttpError():
                 return error
-            case Busy():
-                return Problem(503, str(error), {"Retry-After": str(error.retry_after)})
-            case Failed():
-                return Problem(503, self._without_paths(str(error)), {"Retry-After": "1"})
-            case Refused() | UserError():
-                return Problem(400, self._without_paths(str(error)))
-            case Unsupported():
-                return Problem(400, str(error))
+            case ServerBusy():
+                return HttpError(503, str(error), {"Retry-After": str(error.retry_after)})
+            case JobFailed():
+                return HttpError(503, self._without_paths(str(error)), {"Retry-After": "1"})
+            case JobRefused() | UserError():
+                return HttpError(400, self._without_paths(str(error)))
+            case UnsupportedLanguage():
+                return HttpError(400, str(error))
             case RequestValidationError():
-                return Problem(400, _in_one_line(error))
+                return HttpError(400, _summary(error))
             case HTTPException(status_code=404):
-                return Problem(404, "Not found")
+                return HttpError(404, "Not found")
             case HTTPException(status_code=405):
-                return Problem(405, "Method not allowed", {"Allow": ", ".join(methods_of(scope))})
+                return HttpError(405, "Method not allowed", {"Allow": ", ".join(methods_of(scope))})
             case HTTPException():
-                return Problem(error.status_code, str(error.detail), error.headers)
+                return HttpError(error.status_code, str(error.detail), error.headers)
         return None
 
     def _without_paths(self, message: str) -> str:
-        """Users of the command line want to know which file; here it is nobody's business."""
+        """Replaces file paths, which are for users of the command line only."""
         for folder, name in self.folders.items():
             message = message.replace(folder, name)
         return _ABSOLUTE.sub("(a file)", message)
 
 
-def _in_one_line(error: RequestValidationError) -> str:
+def _summary(error: RequestValidationError) -> str:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"] if part not in ("body", "query"))
     return f"Invalid request: {where}: {first['msg']}" if where else f"Invalid request: {first['msg']}"
 
 
-async def _answer(problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
-    said = problem.message if len(problem.message) <= LONGEST else f"{problem.message[: LONGEST - 3]}..."
-    said = said.encode("utf-8", "replace").decode()
-    body = {"message": said} if is_below(path_of(scope), "/v2") else {"error": said}
-    headers = dict(problem.headers)
+async def _respond(error: HttpError, scope: Scope, receive: Receive, send: Send) -> None:
+    message = error.message
+    if len(message) > MAX_MESSAGE_CHARACTERS:
+        message = f"{message[: MAX_MESSAGE_CHARACTERS - 3]}..."
+    message = message.encode("utf-8", "replace").decode()
+    body = {"message": message} if is_below(path_of(scope), "/v2") else {"error": message}
+    headers = dict(error.headers)
     unread = scope["state"].get("unread", False)
     if unread:
         headers["Connection"] = "close"
-    response = JSONResponse(body, problem.status, headers)
+    response = JSONResponse(body, error.status, headers)
     if not unread:
         await response(scope, receive, send)
         return
     await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
     await send({"type": "http.response.body", "body": response.body, "more_body": True})
     with suppress(TimeoutError):
-        async with asyncio.timeout(LINGER):
-            thrown_away = 0
-            while (message := await receive())["type"] == "http.request" and message.get("more_body", False):
-                thrown_away += len(message.get("body", b""))
-                if thrown_away > MOST_UNREAD:
+        async with asyncio.timeout(LINGER_SECONDS):
+            discarded = 0
+            while (event := await receive())["type"] == "http.request" and event.get("more_body", False):
+                discarded += len(event.get("body", b""))
+                if discarded > MAX_DISCARDED_BYTES:
                     break
-                await asyncio.sleep(0)  # lets the clock and others run, also while there is always more
+                await asyncio.sleep(0)  # lets the timeout and other tasks run
     await send({"type": "http.response.body", "body": b""})

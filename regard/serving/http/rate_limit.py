@@ -1,4 +1,4 @@
-"""How often one may ask: so many requests a minute for each key or, without one, for each address."""
+"""The rate limit: requests per minute and API key or, without keys, client address."""
 
 from __future__ import annotations
 
@@ -7,38 +7,39 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from regard.serving.http.problem import Problem
+from regard.serving.http.http_error import HttpError
 
 MINUTE = 60.0
-FREE = frozenset({"/health", "/languages"})
-"""What may be asked at any time."""
+UNLIMITED_PATHS = frozenset({"/health", "/languages"})
+"""Paths that do not count."""
 
 
-class Rates:
-    """A caller's minute begins with its first request. At most `most` callers are remembered, the latest: somebody who
-    has more addresses than that is not held back by counting addresses."""
+class RateLimiter:
+    """Fixed windows of a minute that start with a client's first request. At most `max_clients` are tracked, the latest
+    ones: counting addresses does not stop anyone who has more of them."""
 
-    def __init__(self, limit: int, most: int = 65_536, clock: Callable[[], float] = time.monotonic):
-        self.limit, self.most, self.clock = limit, most, clock
-        self._callers: OrderedDict[str, tuple[float, int]] = OrderedDict()
-        """When the minute of each began, oldest first, and how often it asked since."""
+    def __init__(self, limit: int, max_clients: int = 65_536, clock: Callable[[], float] = time.monotonic):
+        self.limit, self.max_clients, self.clock = limit, max_clients, clock
+        self._clients: OrderedDict[str, tuple[float, int]] = OrderedDict()
+        """Start of the window, oldest first, and the requests in it."""
 
     def __len__(self) -> int:
-        return len(self._callers)
+        return len(self._clients)
 
-    def count(self, caller: str) -> None:
+    def count(self, client: str) -> None:
+        """Counts a request; raises 429 beyond the limit."""
         if self.limit < 0:
             return
         now = self.clock()
         self._forget(now - MINUTE)
-        began, asked = self._callers.get(caller, (now, 0))
-        if asked >= self.limit:
+        began, requests = self._clients.get(client, (now, 0))
+        if requests >= self.limit:
             wait = max(1, math.ceil(began + MINUTE - now))
-            raise Problem(429, f"Slowdown: {self.limit} per 1 minute", {"Retry-After": str(wait)})
-        self._callers[caller] = (began, asked + 1)
-        if len(self._callers) > self.most:
-            self._callers.popitem(last=False)
+            raise HttpError(429, f"Slowdown: {self.limit} per 1 minute", {"Retry-After": str(wait)})
+        self._clients[client] = (began, requests + 1)
+        if len(self._clients) > self.max_clients:
+            self._clients.popitem(last=False)
 
     def _forget(self, before: float) -> None:
-        while self._callers and self._callers[next(iter(self._callers))][0] <= before:
-            self._callers.popitem(last=False)
+        while self._clients and self._clients[next(iter(self._clients))][0] <= before:
+            self._clients.popitem(last=False)

@@ -1,4 +1,4 @@
-"""A request's fields, however they were sent: in the address, as a form, or as an object in JSON."""
+"""A request's fields, from the query string, a form or a JSON object."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 
-from regard.serving.http.body import is_json, media_type
-from regard.serving.http.problem import Problem
+from regard.serving.http.http_error import HttpError
+from regard.serving.http.request_body import is_json, media_type
 
-logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # else whoever sends a bad form writes to our log
+logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # else malformed forms fill our log
 
-MOST_FIELDS = 1000
-DEEPEST = 32
-"""Lists and objects inside each other; no contract of ours needs more than three."""
-LARGE = 64 * 1024
-"""Bytes of a body that takes more than a few milliseconds to parse."""
-MOST_VALUES, MOST_FIELDS_AND_LISTS = 120_000, 20_000
+MAX_FIELDS = 1000
+MAX_DEPTH = 32
+"""Nesting of JSON; none of our APIs needs more than three."""
+LARGE_BODY = 64 * 1024
+"""Bytes above which parsing takes more than a few milliseconds."""
+MAX_VALUES, MAX_CONTAINERS = 120_000, 20_000
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*(?:"|\Z)', re.DOTALL)
-_ODD = (re.compile(r"\\u[dD][89a-fA-F]"), re.compile(r"[eE]\+?[0-9]{3}"), re.compile("[0-9]{19}"))
-"""Surrogates, large exponents and long numbers. What has none of these needs no closer look, which takes time."""
+_SUSPICIOUS = (re.compile(r"\\u[dD][89a-fA-F]"), re.compile(r"[eE]\+?[0-9]{3}"), re.compile("[0-9]{19}"))
+"""Surrogates, large exponents and long numbers. A body without any needs no (slow) closer check."""
 
 
 async def fields_of(request: Request) -> dict[str, Any]:
-    """What the body says goes before what the address says. A field that a form or an address has several times is the
-    list of its values. Any other body than JSON or a form has no fields."""
-    known: dict[str, Any] | None = getattr(request.state, "fields", None)
-    if known is None:
-        known = request.state.fields = {**query_fields(request.scope["query_string"]), **await _body_fields(request)}
-    return known
+    """The fields of the body and the query string; the body takes precedence. A field that a form or query repeats is
+    the list of its values. A body that is neither JSON nor a form has no fields."""
+    state = request.scope["state"]
+    if "fields" not in state:
+        state["fields"] = {**query_fields(request.scope["query_string"]), **await _body_fields(request)}
+    return state["fields"]
 
 
 async def _body_fields(request: Request) -> dict[str, Any]:
@@ -54,8 +54,8 @@ async def _body_fields(request: Request) -> dict[str, Any]:
 
 
 async def _parsed(request: Request, body: bytes, parse: Callable[[bytes], dict[str, Any]]) -> dict[str, Any]:
-    """Large bodies one by one, with a pause after each that is as long as it took: parsing holds up the event loop."""
-    if len(body) <= LARGE:
+    """Parses large bodies one by one, each followed by an equally long pause, since parsing blocks the event loop."""
+    if len(body) <= LARGE_BODY:
         return parse(body)
     async with request.app.state.parsing:
         start = time.perf_counter()
@@ -69,63 +69,63 @@ def json_fields(body: bytes) -> dict[str, Any]:
     _check_values(body)
     try:
         text = body.decode("utf-8-sig")
-        odd = any(sign.search(text) for sign in _ODD)
-        with _no_collection():
-            fields = json.loads(text, parse_constant=_refuse, parse_int=_small if odd else None)
-        if odd:  # only what can be written again: no half of a surrogate pair, no number beyond what a float can hold
+        suspicious = any(pattern.search(text) for pattern in _SUSPICIOUS)
+        with _without_gc():
+            fields = json.loads(text, parse_constant=_reject_constant, parse_int=_bounded_int if suspicious else None)
+        if suspicious:  # must survive serialization: no lone surrogates, no number beyond a float's range
             json.dumps(fields, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError):
-        raise Problem(400, "The body is not valid JSON in UTF-8, or has numbers or nesting beyond bounds") from None
+        raise HttpError(400, "The body is not valid JSON in UTF-8, or has numbers or nesting beyond bounds") from None
     if not isinstance(fields, dict):
-        raise Problem(400, "Invalid JSON format")
-    if text.count("[") + text.count("{") > DEEPEST and _is_deep(fields):
-        raise Problem(400, f"The JSON of the body is nested more than {DEEPEST} deep")
+        raise HttpError(400, "Invalid JSON format")
+    if text.count("[") + text.count("{") > MAX_DEPTH and _is_too_deep(fields):
+        raise HttpError(400, f"The JSON of the body is nested more than {MAX_DEPTH} deep")
     return fields
 
 
 def _check_values(body: bytes) -> None:
-    """Before it is parsed: a megabyte of small values takes a hundred times as long as a megabyte of text."""
-    for signs, most in ((b",", MOST_VALUES), (b"[{:", MOST_FIELDS_AND_LISTS)):
-        if _count(body, signs) > most and _count(_STRING.sub(b"", body), signs) > most:
-            raise Problem(400, f"The JSON of the body has too many values, fields or lists (more than {most})")
+    """Counts values before parsing: a megabyte of small values takes a hundred times as long as a megabyte of text."""
+    for characters, limit in ((b",", MAX_VALUES), (b"[{:", MAX_CONTAINERS)):
+        if _count(body, characters) > limit and _count(_STRING.sub(b"", body), characters) > limit:
+            raise HttpError(400, f"The JSON of the body has too many values, fields or lists (more than {limit})")
 
 
-def _count(body: bytes, signs: bytes) -> int:
-    return sum(body.count(sign) for sign in signs)
+def _count(body: bytes, characters: bytes) -> int:
+    return sum(body.count(character) for character in characters)
 
 
-def query_fields(written: bytes) -> dict[str, Any]:
-    """Of `a=1&b=2`, as it stands in addresses and forms."""
+def query_fields(encoded: bytes) -> dict[str, Any]:
+    """The fields of `a=1&b=2`, the format of query strings and forms."""
     try:
-        pairs = parse_qsl(written.decode(), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+        pairs = parse_qsl(encoded.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
     except UnicodeDecodeError:
-        raise Problem(400, "A field is not valid UTF-8") from None
+        raise HttpError(400, "A field is not valid UTF-8") from None
     except ValueError:
-        raise Problem(400, f"More than {MOST_FIELDS} fields") from None
-    return _gathered(pairs)
+        raise HttpError(400, f"More than {MAX_FIELDS} fields") from None
+    return _grouped(pairs)
 
 
 async def _multipart_fields(request: Request, body: bytes) -> dict[str, Any]:
     try:
-        body.decode()  # the parser would take any other text for Latin-1
-        form = await request.form(max_files=0, max_fields=MOST_FIELDS, max_part_size=len(body))
+        body.decode()  # the parser would decode anything else as Latin-1
+        form = await request.form(max_files=0, max_fields=MAX_FIELDS, max_part_size=len(body))
     except UnicodeDecodeError:
-        raise Problem(400, "A field is not valid UTF-8") from None
+        raise HttpError(400, "A field is not valid UTF-8") from None
     except (HTTPException, MultiPartException):
-        raise Problem(400, f"The form is malformed, has a file, or more than {MOST_FIELDS} fields") from None
-    return _gathered([(name, str(value)) for name, value in form.multi_items()])
+        raise HttpError(400, f"The form is malformed, has a file, or more than {MAX_FIELDS} fields") from None
+    return _grouped([(name, str(value)) for name, value in form.multi_items()])
 
 
-def _gathered(pairs: list[tuple[str, str]]) -> dict[str, Any]:
+def _grouped(pairs: list[tuple[str, str]]) -> dict[str, Any]:
     found: dict[str, list[str]] = {}
     for name, value in pairs:
         found.setdefault(name, []).append(value)
     return {name: values if len(values) > 1 else values[0] for name, values in found.items()}
 
 
-def _is_deep(fields: dict[str, Any]) -> bool:
+def _is_too_deep(fields: dict[str, Any]) -> bool:
     level: list[Any] = [fields]
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         inside = (one.values() if type(one) is dict else one for one in level)
         level = [child for children in inside for child in children if type(child) in (dict, list)]
         if not level:
@@ -134,8 +134,8 @@ def _is_deep(fields: dict[str, Any]) -> bool:
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
-    """Looking for garbage among ever more new objects would take most of the time that a large body takes."""
+def _without_gc() -> Iterator[None]:
+    """Disables garbage collection, which would dominate the time to parse a large body."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -145,11 +145,11 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _small(digits: str) -> int:
+def _bounded_int(digits: str) -> int:
     if len(digits) > 19:
         raise ValueError("beyond 64 bits")
     return int(digits)
 
 
-def _refuse(constant: str) -> None:
+def _reject_constant(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")

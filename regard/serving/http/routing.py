@@ -1,4 +1,4 @@
-"""Where a request goes: its path below the server's prefix, and the route that answers it."""
+"""The path of a request below the server's URL prefix, and the routes that match it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from starlette.types import Scope
 
 
 def path_of(scope: Scope) -> str:
-    """The path below the prefix that the server lives at."""
+    """The path below the URL prefix."""
     return str(scope["path"]).removeprefix(scope.get("root_path", ""))
 
 
@@ -16,7 +16,7 @@ def is_below(path: str, folder: str) -> bool:
 
 
 def route_of(scope: Scope) -> str:
-    """The template of the route, also of a request that was refused before it got there; empty when there is none."""
+    """The template of the matching route, also if the request was refused before routing; empty if there is none."""
     if "route" in scope:
         return str(scope["route"].path)
     routes = _routes(scope)
@@ -24,7 +24,7 @@ def route_of(scope: Scope) -> str:
 
 
 def methods_of(scope: Scope) -> list[str]:
-    """What the path may be asked with."""
+    """The methods that the path allows."""
     return sorted({method for route in _routes(scope) for method in route.methods or ()})
 
 

@@ -1,1 +1,1 @@
-"""What happens to text on its way to a model and back: sentence splitting, markup, placeholders, tag placement."""
+"""Text before and after translation: sentence splitting, language detection, HTML, placeholders, tag placement."""

@@ -51,7 +51,7 @@ _LETTER = re.compile(r"</?[A-Za-z]")
 _WORDS = re.compile(r"[^\W\d_]")
 
 
-def items_of(html: str) -> Iterator[Item]:
+def scan_html(html: str) -> Iterator[Item]:
     """In order; together they are the document."""
     scanner = _Scanner(html)
     start = place = 0

@@ -4,8 +4,8 @@ Whatever is no sentence stays byte for byte: tags, attributes, comments, entitie
 (b, a, span ...) do not cut a sentence: they are placed around what their words became (placing.py). For what is kept
 within a sentence, such as code, there is one private character: a thing that comes through (verbatim.py).
 
-    found = sentences_of(html)
-    put_together(html, found, [... for sentence in found])
+    found = extract_sentences(html)
+    reassemble(html, found, [... for sentence in found])
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby
 from typing import NamedTuple
 
-from regard.serving.text.html_scanner import Item, items_of
-from regard.serving.text.sentences import pieces_of
+from regard.serving.text.alignment import AlignedText
+from regard.serving.text.html_scanner import Item, scan_html
+from regard.serving.text.sentences import split_text
 from regard.serving.text.tag_placement import Tag, placed
-from regard.serving.text.untranslatable import ATOMS, has_words
-from regard.serving.text.word_links import Said
+from regard.serving.text.untranslatable import PRIVATE_CHARACTERS, has_words
 
 MOST_TAGS = 100
 LONGEST = 5000
@@ -56,14 +56,14 @@ class Sentence(NamedTuple):
     """What is kept, by the character that stands for it."""
 
 
-def sentences_of(html: str, whole: bool = True) -> list[Sentence]:
+def extract_sentences(html: str, whole: bool = True) -> list[Sentence]:
     """In order. Without `whole`, as for a model that aligns nothing, each text between two tags is one of its own."""
     private = set(_PRIVATE.findall(html))
-    runs = (list(items) for block, items in groupby(items_of(html), lambda item: item.kind == "block") if not block)
+    runs = (list(items) for block, items in groupby(scan_html(html), lambda item: item.kind == "block") if not block)
     return [sentence for items in runs for sentence in _Run(html, items, private).sentences(whole)]
 
 
-def put_together(html: str, sentences: Sequence[Sentence], translations: Sequence[Said]) -> str:
+def reassemble(html: str, sentences: Sequence[Sentence], translations: Sequence[AlignedText]) -> str:
     """The document with each sentence's translation in its place. One that is as it was changes nothing."""
     parts, done = [], 0
     for sentence, said in zip(sentences, translations, strict=True):
@@ -74,7 +74,7 @@ def put_together(html: str, sentences: Sequence[Sentence], translations: Sequenc
     return "".join([*parts, html[done:]])
 
 
-def _shown(sentence: Sentence, said: Said) -> str:
+def _shown(sentence: Sentence, said: AlignedText) -> str:
     left = dict(sentence.atoms)
     lost = [
         Tag("void", left.pop(atom), sentence.written.index(atom)) for atom in sentence.atoms if atom not in said.text
@@ -109,7 +109,7 @@ class _Run:
         self.atoms: dict[str, str] = {}
         self._parts: list[_Part] = []
         self._starts: list[int] = []
-        unused = (chr(code) for code in ATOMS if chr(code) not in private)
+        unused = (chr(code) for code in PRIVATE_CHARACTERS if chr(code) not in private)
         length = 0
         for item in items:
             parts: Iterable[_Part] = ()
@@ -130,7 +130,7 @@ class _Run:
 
     def sentences(self, whole: bool) -> Iterator[Sentence]:
         start = 0
-        for piece in pieces_of(self.text, lines=False):
+        for piece in split_text(self.text, lines=False):
             end = start + len(piece.text)
             if piece.wanted:
                 yield from self._sentences(start, end, whole)

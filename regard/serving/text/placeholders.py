@@ -18,8 +18,15 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
-from regard.serving.text.untranslatable import Thing, has_numbers, has_words, keeps_numbers, numbers_in, things_in
-from regard.serving.text.word_links import Links, Said, Words, chained, moved
+from regard.serving.text.alignment import AlignedText, Links, Words, chained, moved
+from regard.serving.text.untranslatable import (
+    ProtectedSpan,
+    has_numbers,
+    has_words,
+    keeps_numbers,
+    numbers_in,
+    protected_spans,
+)
 
 CHOICES = 4
 """Translations among which one is sought that lost nothing."""
@@ -37,7 +44,7 @@ _SPACE = re.compile(r"\s*")
 class Attempt:
     """One way to ask for a sentence."""
 
-    def __init__(self, parts: Iterable[Asked | Between | str]):
+    def __init__(self, parts: Iterable[MaskedSentence | UnmaskedPart | str]):
         self._parts = [part for part in parts if part]
         asked = [part for part in self._parts if not isinstance(part, str)]
         self.asked = [part.given for part in asked]
@@ -45,14 +52,14 @@ class Attempt:
         self.choices = CHOICES if any(part.watched for part in asked) else 1
         """How many translations of each are worth having."""
 
-    def answers(self, found: Sequence[Sequence[Said]]) -> list[Said]:
+    def answers(self, found: Sequence[Sequence[AlignedText]]) -> list[AlignedText]:
         """Translations of the sentence, best first; none where each lost something."""
         if len(found) > MOST_PARTS:
             found = [one[:1] for one in found]
         made = (self._answer(iter(row)) for row in zip(*found)) if self.asked else [self._answer(iter(()))]
         return [answer for answer in made if answer is not None]
 
-    def _answer(self, found: Iterator[Said]) -> Said | None:
+    def _answer(self, found: Iterator[AlignedText]) -> AlignedText | None:
         parts: list[tuple[str, str, Links | None]] = []
         for part in self._parts:
             if isinstance(part, str):
@@ -61,12 +68,12 @@ class Attempt:
                 parts.append((part.sentence, *answer))
             else:
                 return None
-        return Said(*(chained(parts) if len(parts) > 1 else parts[0][1:]))
+        return AlignedText(*(chained(parts) if len(parts) > 1 else parts[0][1:]))
 
 
 def attempts(sentence: str) -> Iterator[Attempt]:
     """From the one that reads best to the one that loses nothing."""
-    things = things_in(sentence)
+    things = protected_spans(sentence)
     aside = _at_the_end(sentence, things)
     named = things[: len(things) - len(aside)]
     numbers = _numbers_between(sentence, things)
@@ -76,12 +83,12 @@ def attempts(sentence: str) -> Iterator[Attempt]:
         ways.append((sorted([*named, *numbers]), aside))
     if emoji and not aside:
         ways.append(([thing for thing in things if thing.kind != "emoji"], emoji))
-    yield from (Attempt([Asked(sentence, *way)]) for way in ways if len(way[0]) <= MOST_NAMES)
+    yield from (Attempt([MaskedSentence(sentence, *way)]) for way in ways if len(way[0]) <= MOST_NAMES)
     if things or numbers:
         yield Attempt(_around(sentence, sorted([*things, *numbers])))
 
 
-class Between:
+class UnmaskedPart:
     """Words between things, given to a model as they are."""
 
     __slots__ = ("sentence", "given")
@@ -90,16 +97,16 @@ class Between:
     def __init__(self, words: str):
         self.sentence = self.given = words
 
-    def restored(self, said: Said) -> Said:
-        return said if said.text else Said(self.given, said.alignment)
+    def restored(self, said: AlignedText) -> AlignedText:
+        return said if said.text else AlignedText(self.given, said.alignment)
 
 
-class Asked:
+class MaskedSentence:
     """A sentence, or part of one, as a model is given it: names stand for things, and some are left aside."""
 
-    def __init__(self, sentence: str, named: Sequence[Thing], aside: Sequence[Thing] = ()):
+    def __init__(self, sentence: str, named: Sequence[ProtectedSpan], aside: Sequence[ProtectedSpan] = ()):
         self.sentence = sentence
-        self._things: dict[str, tuple[Thing, bool, bool]] = {}
+        self._things: dict[str, tuple[ProtectedSpan, bool, bool]] = {}
         """By name: a thing, and whether it sticks to the word before and after it."""
         self._aside = "".join(" " + sentence[thing.start : thing.end] for thing in aside)
         """What goes behind the end of any translation."""
@@ -123,7 +130,7 @@ class Asked:
         self.given = "".join(given for _, given in self._slices)
         self.watched = bool(self._things) or has_numbers(self.given)
 
-    def restored(self, said: Said) -> Said | None:
+    def restored(self, said: AlignedText) -> AlignedText | None:
         """With things in the places of their names; None where one, or a number, is lost."""
         text = said.text or self.given  # of what a model has nothing to say, the words themselves
         names = [name for name in _NAME.finditer(text) if name[0] in self._things]
@@ -132,7 +139,7 @@ class Asked:
         if self.watched and not keeps_numbers(self.given, text):
             return None
         if not names and not self._aside:
-            return Said(text, said.alignment)
+            return AlignedText(text, said.alignment)
         slices: list[tuple[str, str]] = []
         start = 0
         for name in names:
@@ -147,9 +154,9 @@ class Asked:
         slices += [(text[start:], text[start:]), ("", self._aside)]
         made = "".join(after for _, after in slices)
         if said.alignment is None:
-            return Said(made)
+            return AlignedText(made)
         links = self._certain(said.alignment, text, names)
-        return Said(made, moved(links, [(given, source) for source, given in self._slices], slices))
+        return AlignedText(made, moved(links, [(given, source) for source, given in self._slices], slices))
 
     def _certain(self, links: Links, text: str, names: list[re.Match[str]]) -> Links:
         """With each name linked to itself, whatever the model looked at."""
@@ -165,7 +172,7 @@ def _unused_names(sentence: str) -> Iterator[str]:
     return (name for number in count(1) if (name := f"X{number}") not in used)
 
 
-def _at_the_end(sentence: str, things: Sequence[Thing]) -> list[Thing]:
+def _at_the_end(sentence: str, things: Sequence[ProtectedSpan]) -> list[ProtectedSpan]:
     """What only adorns the end of a sentence: Bravo 👍 !
 
     Where others stand within the sentence, all may be part of what it says: J'adore 🍕 et 🍣 !
@@ -180,33 +187,33 @@ def _at_the_end(sentence: str, things: Sequence[Thing]) -> list[Thing]:
     return [] if any(thing.ornament for thing in things[:number]) else list(things[number:])
 
 
-def _numbers_between(sentence: str, things: Sequence[Thing]) -> list[Thing]:
+def _numbers_between(sentence: str, things: Sequence[ProtectedSpan]) -> list[ProtectedSpan]:
     """Numbers of two digits or more that are no part of a thing."""
-    found: list[Thing] = []
+    found: list[ProtectedSpan] = []
     start = 0
-    for thing in [*things, Thing(len(sentence), len(sentence))]:
+    for thing in [*things, ProtectedSpan(len(sentence), len(sentence))]:
         if start < thing.start:
             numbers = numbers_in(sentence[start : thing.start])
-            found += [Thing(start + number.start, start + number.end) for number in numbers]
+            found += [ProtectedSpan(start + number.start, start + number.end) for number in numbers]
         start = thing.end
     return [number for number in found if has_numbers(sentence[number.start : number.end])]
 
 
-def _around(sentence: str, things: Sequence[Thing]) -> Iterator[Between | str]:
+def _around(sentence: str, things: Sequence[ProtectedSpan]) -> Iterator[UnmaskedPart | str]:
     """A sentence cut at things: these are kept, what stands between them is to be translated on its own."""
     done = 0
     for start, end in [*_words_around(sentence, things), (len(sentence), len(sentence))]:
         between = sentence[done:start]
         if has_words(words := between.strip(), []):
             before = between.index(words)
-            yield from (between[:before], Between(words), between[before + len(words) :])
+            yield from (between[:before], UnmaskedPart(words), between[before + len(words) :])
         else:
             yield between
         yield sentence[start:end]
         done = end
 
 
-def _words_around(sentence: str, things: Sequence[Thing]) -> list[tuple[int, int]]:
+def _words_around(sentence: str, things: Sequence[ProtectedSpan]) -> list[tuple[int, int]]:
     """The places of things; of one in the middle of a word, the place of the word."""
     found: list[tuple[int, int]] = []
     done = 0

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import NamedTuple
 
-from regard.serving.text.untranslatable import Thing, has_words, may_have_things, things_in
+from regard.serving.text.untranslatable import ProtectedSpan, has_words, may_have_protected_spans, protected_spans
 from regard.task._splitting import sentences
 
 
@@ -35,7 +35,7 @@ _SPACE = re.compile(r"\s*")
 _LEFT_OVER = re.compile(r"[\s,.;:!?…)]*")
 
 
-def pieces_of(text: str, lines: bool = True) -> list[Piece]:
+def split_text(text: str, lines: bool = True) -> list[Piece]:
     """Joined, the pieces are the text. Without `lines`, as in HTML, the end of a line is a space like any other."""
     found: list[Piece] = []
     done = 0
@@ -63,7 +63,7 @@ def _lines(text: str) -> Spans:
 def _sentences(line: str, offset: int) -> Spans:
     start, end = _end(_MARKER, line), len(line.rstrip())
     for sentence in sentences(line[start:end]) if start < end else ():
-        if may_have_things(sentence):
+        if may_have_protected_spans(sentence):
             yield from _without_emoji(sentence, offset + start)
         elif has_words(sentence, []):
             yield offset + start, offset + start + len(sentence)
@@ -72,7 +72,10 @@ def _sentences(line: str, offset: int) -> Spans:
 
 def _without_emoji(sentence: str, offset: int) -> Spans:
     """A sentence without the emoji around it. Those before a capital end a sentence, too: Merci 😊 À demain."""
-    things = [*things_in(sentence), Thing(len(sentence), len(sentence))]  # the end, so that one stands behind each gap
+    things = [
+        *protected_spans(sentence),
+        ProtectedSpan(len(sentence), len(sentence)),
+    ]  # the end, so that one stands behind each gap
     gaps = [sentence[end : thing.start] for end, thing in zip([0, *(thing.end for thing in things)], things)]
     words = list(accumulate((any(map(str.isalpha, gap)) for gap in gaps), initial=0))
     first, last = 0, len(things) - 1
@@ -89,7 +92,7 @@ def _without_emoji(sentence: str, offset: int) -> Spans:
         start, before = things[number].end, number + 1
 
 
-def _before_capital(text: str, thing: Thing) -> bool:
+def _before_capital(text: str, thing: ProtectedSpan) -> bool:
     if not (thing.ornament and text[thing.end : thing.end + 1].isspace() and text[thing.start - 1].isspace()):
         return False
     return text[_end(_SPACE, text, thing.end)].isupper()

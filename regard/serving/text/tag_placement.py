@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
 
-from regard.serving.text.untranslatable import ATOMS
-from regard.serving.text.word_links import Links, Said, Words
+from regard.serving.text.alignment import AlignedText, Links, Words
+from regard.serving.text.untranslatable import PRIVATE_CHARACTERS
 
 
 class Tag(NamedTuple):
@@ -48,7 +48,7 @@ class _Span(NamedTuple):
     end: int
 
 
-def placed(text: str, tags: Sequence[Tag], said: Said, shown: Callable[[str], str]) -> str:
+def placed(text: str, tags: Sequence[Tag], said: AlignedText, shown: Callable[[str], str]) -> str:
     """A translation with the tags of its sentence, which are balanced. `shown` writes its text, part by part."""
     placing = _Placing(text, said, shown)
     whole = _Span(0, len(placing.target), 0, len(said.text))
@@ -71,7 +71,7 @@ def _tree(tags: Sequence[Tag], end: int) -> _Element:
 
 
 class _Placing:
-    def __init__(self, text: str, said: Said, shown: Callable[[str], str]):
+    def __init__(self, text: str, said: AlignedText, shown: Callable[[str], str]):
         self.text, self.said, self.shown = text, said.text, shown
         self.source, self.target = Words(text), Words(said.text)
         self.links: list[list[int]] = [[] for _ in range(len(self.source))]
@@ -190,4 +190,4 @@ def _diagonal(sources: int, targets: int) -> Links:
 
 
 def _letter(character: str) -> bool:
-    return character.isalnum() or ord(character) in ATOMS
+    return character.isalnum() or ord(character) in PRIVATE_CHARACTERS

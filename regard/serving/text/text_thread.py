@@ -1,7 +1,7 @@
-"""Text work beside the event loop: long texts are cut and put together in one thread.
+"""A thread that splits and reassembles long texts, so that they do not block the event loop.
 
-One thread, because Python threads take turns: with more of them the event loop would wait for each. Short texts are
-worked on at once, so they never queue behind long ones.
+One thread only: Python threads share the interpreter lock, and the event loop would wait for each. Short texts are
+processed inline, so they never queue behind long ones.
 """
 
 from __future__ import annotations
@@ -11,31 +11,31 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from regard.serving.workers.worker_pool import Busy
+from regard.serving.workers.errors import ServerBusy
 
-SHORT = 2000
-"""Characters that take a few milliseconds at most, whatever they are."""
-MOST_WAITING = 1_000_000
-"""Characters of texts that wait for the thread: some seconds of work. More are refused."""
-PACE = 200_000
-"""Characters a second, about."""
+SHORT_TEXT = 2000
+"""Characters that take a few milliseconds at most."""
+MAX_QUEUED = 1_000_000
+"""Characters waiting for the thread: some seconds of work. Further texts are refused."""
+CHARACTERS_PER_SECOND = 200_000
+"""Approximate speed of the thread."""
 Result = TypeVar("Result")
 
 
 class TextThread:
     def __init__(self) -> None:
         self.waiting = 0
-        """Characters whose work was asked for and is not finished."""
+        """Characters submitted and not finished."""
         self._thread = ThreadPoolExecutor(1, "text")
 
     def refuse_if_busy(self, size: int) -> None:
-        """Raises Busy where so many more characters would wait too long."""
-        if size > SHORT and self.waiting and self.waiting + size > MOST_WAITING:
-            raise Busy(self.waiting / PACE)
+        """Raises ServerBusy if this many more characters would wait too long."""
+        if size > SHORT_TEXT and self.waiting and self.waiting + size > MAX_QUEUED:
+            raise ServerBusy(self.waiting / CHARACTERS_PER_SECOND)
 
     async def run(self, size: int, work: Callable[[], Result]) -> Result:
-        """The result of some work on so many characters. What has not begun is dropped when nobody waits for it."""
-        if size <= SHORT:
+        """Runs `work`, which processes `size` characters. If cancelled before it starts, it is dropped."""
+        if size <= SHORT_TEXT:
             return work()
         self.waiting += size
         try:

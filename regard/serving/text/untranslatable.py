@@ -14,7 +14,7 @@ import re
 from typing import NamedTuple
 
 
-class Thing(NamedTuple):
+class ProtectedSpan(NamedTuple):
     """What must come through, by its place in a text."""
 
     start: int
@@ -27,7 +27,7 @@ class Thing(NamedTuple):
         return self.kind != "word"
 
 
-ATOMS = range(0xF0000, 0xFFFFE)
+PRIVATE_CHARACTERS = range(0xF0000, 0xFFFFE)
 """Private characters, each a thing: markup.py has them stand for what it keeps, such as an element of code."""
 
 _ENDINGS = (
@@ -71,30 +71,32 @@ _RUN = re.compile("[0-9]+")
 _NOT_THE_END = frozenset(".,;:!?…'\"’*_~|]}")
 
 
-def things_in(text: str) -> list[Thing]:
+def protected_spans(text: str) -> list[ProtectedSpan]:
     """In order; none reaches into another."""
-    if not may_have_things(text):
+    if not may_have_protected_spans(text):
         return []
     return [
-        Thing(m.start(), m.end(), m.lastgroup) if m.lastgroup in ("emoji", "sign") else Thing(m.start(), _end(m))
+        ProtectedSpan(m.start(), m.end(), m.lastgroup)
+        if m.lastgroup in ("emoji", "sign")
+        else ProtectedSpan(m.start(), _end(m))
         for m in _THINGS.finditer(text)
     ]
 
 
-def may_have_things(text: str) -> bool:
+def may_have_protected_spans(text: str) -> bool:
     """False of most sentences, and quick."""
     return bool(_TELLING.search(text)) or "." in text[:-1] or "://" in text or "mailto:" in text
 
 
-def numbers_in(text: str) -> list[Thing]:
+def numbers_in(text: str) -> list[ProtectedSpan]:
     """Numbers with what is written together with them, such as 1 234,5 and 14h35."""
-    return [Thing(*m.span()) for m in _NUMERAL.finditer(text)]
+    return [ProtectedSpan(*m.span()) for m in _NUMERAL.finditer(text)]
 
 
-def has_words(text: str, things: list[Thing] | None = None) -> bool:
+def has_words(text: str, things: list[ProtectedSpan] | None = None) -> bool:
     """Whether there is a letter outside all things: else nothing is to be translated."""
     start = 0
-    for thing in things_in(text) if things is None else things:
+    for thing in protected_spans(text) if things is None else things:
         if any(map(str.isalpha, text[start : thing.start])):
             return True
         start = thing.end

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from regard.errors import UserError
-from regard.serving.workers.tasks._request import Asked
+from regard.serving.workers.tasks._request import TaskRequest
 
 if TYPE_CHECKING:
     from regard.inspection.trace.base import Shown
@@ -28,7 +28,7 @@ KEPT = 16
 _looks: OrderedDict[tuple[Any, ...], tuple[Shown, float]] = OrderedDict()
 
 
-class AskedOfText(Asked):
+class AskedOfText(TaskRequest):
     """What every question about a sentence says."""
 
     text: Annotated[str, Field(max_length=MOST_CHARACTERS)]

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from regard.errors import UserError
-from regard.serving.workers.tasks._request import Asked
+from regard.serving.workers.tasks._request import TaskRequest
 from regard.studio.questions._kept import MOST_CHARACTERS
 
 
-class AskedToGoOn(Asked):
+class AskedToGoOn(TaskRequest):
     """A text as it stands, its last space included."""
 
     text: Annotated[str, Field(max_length=MOST_CHARACTERS)]

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from regard.serving.workers.tasks._request import Asked
+from regard.serving.workers.tasks._request import TaskRequest
 from regard.studio.questions._kept import MOST_CHARACTERS
 from regard.studio.questions._sampled import check_writes
 
@@ -16,7 +16,7 @@ MOST = 400
 """Tokens that are told: the last ones of a longer text."""
 
 
-class Request(Asked):
+class Request(TaskRequest):
     text: str = Field(max_length=MOST_CHARACTERS)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from regard.errors import UserError
-from regard.serving.workers.tasks._request import Asked
+from regard.serving.workers.tasks._request import TaskRequest
 
 if TYPE_CHECKING:
     from regard.inspection.trace.image import CaptionLook, PictureLook
@@ -31,7 +31,7 @@ KEPT = 8
 _looks: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 
 
-class Request(Asked):
+class Request(TaskRequest):
     sample: str | None = Field(None, max_length=40, description="The name of a picture that the package draws.")
     picture: str | None = Field(None, max_length=MOST_CHARACTERS, description="A picture's file, in base64.")
     view: str = Field("", max_length=30, description="The view to draw; without it numbers are told.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from regard.serving.workers.tasks._request import Asked
+from regard.serving.workers.tasks._request import TaskRequest
 from regard.studio.questions._kept import MOST_CHARACTERS, check_size
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ MOST = 512
 Written = Annotated[list[Annotated[int, Field(ge=0, le=10_000_000)]], Field(max_length=MOST)]
 
 
-class Request(Asked):
+class Request(TaskRequest):
     text: Annotated[str, Field(max_length=MOST_CHARACTERS)]
     written: Written = Field(default_factory=list, description="The tokens written so far, by their numbers.")
     step: Annotated[int, Field(ge=0, le=MOST)] | None = Field(None, description="Which step of these; else the next.")

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from regard.serving.workers.tasks._input import still_wanted
+from regard.serving.workers.tasks._input import check_cancelled
 from regard.studio.questions._sampled import AskedToGoOn, check_writes
 
 __all__ = ["Request", "answer"]
@@ -24,7 +24,7 @@ def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
     asked = Request(**request)
     drawn = []
     for piece in model.stream(asked.text, length=asked.length, seed=asked.seed, **asked.how()):
-        still_wanted()
+        check_cancelled()
         drawn.append(piece)
     return {
         "text": "".join(piece.text for piece in drawn),

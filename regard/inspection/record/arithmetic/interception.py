@@ -92,32 +92,32 @@ def visible(mask: Tensor | None, causal: bool, queries: int, keys: int) -> Tenso
 def _listening(attention: Attention, heard: Heard) -> Iterator[None]:
     """The attention's own methods, which tell what they were given."""
 
-    def remember(memory: Tensor) -> Any:
+    def project_memory(memory: Tensor) -> Any:
         heard.memories.append(plain(memory)[0])
-        return old_remember(memory)
+        return old_project_memory(memory)
 
-    def recall(query: Tensor, kept: Any, mask: Tensor | None = None, places: Tensor | None = None) -> Tensor:
-        output = old_recall(query, kept, mask, places)
+    def attend(query: Tensor, kept: Any, mask: Tensor | None = None, places: Tensor | None = None) -> Tensor:
+        output = old_attend(query, kept, mask, places)
         count, memory = query.shape[1], heard.memories[-1]
         at = torch.arange(count) if places is None else places.cpu()[:count]
         seen = visible(mask, False, count, len(memory))
         heard.calls.append(Call(plain(query)[0], memory, seen, at, plain(output)[0]))
         return output
 
-    def to_itself(x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
-        output = old_to_itself(x, mask, causal)
+    def self_attend(x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+        output = old_self_attend(x, mask, causal)
         count, own = x.shape[1], plain(x)[0]
         seen = visible(mask, causal, count, count)
         heard.calls.append(Call(own, own, seen, torch.arange(count), plain(output)[0]))
         return output
 
-    old_remember, old_recall = attention.remember, attention.recall
-    old_to_itself: Any = getattr(attention, "to_itself", None)
+    old_project_memory, old_attend = attention.project_memory, attention.attend
+    old_self_attend: Any = getattr(attention, "self_attend", None)
     with ExitStack() as stack:
-        stack.enter_context(_replaced(attention, "remember", remember))
-        stack.enter_context(_replaced(attention, "recall", recall))
-        if old_to_itself:
-            stack.enter_context(_replaced(attention, "to_itself", to_itself))
+        stack.enter_context(_replaced(attention, "project_memory", project_memory))
+        stack.enter_context(_replaced(attention, "attend", attend))
+        if old_self_attend:
+            stack.enter_context(_replaced(attention, "self_attend", self_attend))
         yield
 
 

@@ -1,1 +1,1 @@
-"""What the server answers, a file for each contract: a route reads its fields, asks, and shapes the answer."""
+"""The routers, one file per API. A route reads fields, calls the translator or the pool, and shapes the response."""

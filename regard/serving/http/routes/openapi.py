@@ -1,4 +1,4 @@
-"""What OpenAPI is told of routes that read their fields themselves: bodies, answers and refusals, with examples."""
+"""OpenAPI descriptions of routes that read their fields themselves: bodies, responses and errors, with examples."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ SENTENCES = {
     "pt": "Eu sou estudante.",
 }
 
-REFUSALS = {
-    400: ("Not understood, or not offered here.", "Invalid request: missing q parameter"),
-    403: ("The API key is wrong or may not do this.", "Invalid API key"),
+ERRORS = {
+    400: ("Invalid request, or not supported by this server.", "Invalid request: missing q parameter"),
+    403: ("The API key is wrong, or the operation is not allowed.", "Invalid API key"),
     413: ("The body is too large.", "The body is larger than this server takes (1048576 bytes)"),
     429: ("Too many requests; `Retry-After` says how many seconds to wait.", "Slowdown: 2 per 1 minute"),
     503: ("Too busy now; `Retry-After` says how many seconds to wait.", "The server is busy; try again in 3 s"),
@@ -30,7 +30,7 @@ REFUSALS = {
 
 @dataclass(frozen=True)
 class Sample:
-    """A sentence that this server can translate, for examples that can be tried as they are."""
+    """A sentence that this server can translate, so that examples work as they are."""
 
     text: str
     source: str
@@ -49,15 +49,15 @@ def text(description: str, **more: Any) -> Schema:
     return {"type": "string", "description": description, **more}
 
 
-def chosen(description: str, among: list[str], **more: Any) -> Schema:
-    return text(description, **({"enum": among} if among else {}), **more)
+def choice(description: str, options: list[str], **more: Any) -> Schema:
+    return text(description, **({"enum": options} if options else {}), **more)
 
 
-def listed(items: Schema, **more: Any) -> Schema:
+def array(items: Schema, **more: Any) -> Schema:
     return {"type": "array", "items": items, **more}
 
 
-def tree(properties: Mapping[str, Schema], required: tuple[str, ...] = (), **more: Any) -> Schema:
+def obj(properties: Mapping[str, Schema], required: tuple[str, ...] = (), **more: Any) -> Schema:
     return {
         "type": "object",
         "properties": dict(properties),
@@ -66,36 +66,39 @@ def tree(properties: Mapping[str, Schema], required: tuple[str, ...] = (), **mor
     }
 
 
-def fields(
+def request_body(
     properties: Mapping[str, Schema],
     required: tuple[str, ...],
     example: Mapping[str, Any],
     form: Mapping[str, Schema] | None = None,
 ) -> dict[str, Any]:
-    """The body of a request: JSON, or a form of the same fields but where `form` says something else of them."""
+    """A request body: JSON, or a form with the same fields; `form` overrides some of them."""
     return {
         "requestBody": {
             "required": True,
             "content": {
-                "application/json": {"schema": tree(properties, required), "example": dict(example)},
-                "application/x-www-form-urlencoded": {"schema": tree({**properties, **(form or {})}, required)},
+                "application/json": {"schema": obj(properties, required), "example": dict(example)},
+                "application/x-www-form-urlencoded": {"schema": obj({**properties, **(form or {})}, required)},
             },
         }
     }
 
 
-def answer(description: str, schema: Schema, example: Any) -> dict[str, Any]:
+def response(description: str, schema: Schema, example: Any) -> dict[str, Any]:
     return {"description": description, "content": {"application/json": {"schema": schema, "example": example}}}
 
 
-def refusals(*statuses: int, word: str = "error", examples: Mapping[int, str] | None = None) -> dict[int | str, Any]:
-    """All refusals have one shape, also those that any route may give (default), such as for a foreign Host header."""
-    shape = tree({word: text("Why, in one line.")}, (word,))
-    told = {status: (said, (examples or {}).get(status, example)) for status, (said, example) in REFUSALS.items()}
+def errors(*statuses: int, key: str = "error", examples: Mapping[int, str] | None = None) -> dict[int | str, Any]:
+    """Error responses, all of one shape. `default` covers those of any route, such as for a foreign Host header."""
+    shape = obj({key: text("The reason, in one line.")}, (key,))
+    known = {
+        status: (description, (examples or {}).get(status, example))
+        for status, (description, example) in ERRORS.items()
+    }
     found: dict[int | str, Any] = {
-        status: answer(told[status][0], shape, {word: told[status][1]}) for status in statuses
+        status: response(known[status][0], shape, {key: known[status][1]}) for status in statuses
     }
     for status in {429, 503} & set(found):
         found[status]["headers"] = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}}
-    found["default"] = answer("Any other refusal.", shape, {word: "Not found"})
+    found["default"] = response("Any other error.", shape, {key: "Not found"})
     return found

@@ -1,10 +1,10 @@
-"""How each task is asked for over HTTP: one file a task, and a new file is a new route of /api.
+"""One module per task: its request and answer schemas, and the function that a worker runs. A new file is a new route
+of /api.
 
-A file has `Request` (what may be asked, every field bounded), `Answer` (what comes back) and `answer(model, request)`,
-which a worker calls with what `regard.load` gave; one that can answer in parts also has `parts`, one that takes files
-beside JSON also `FileRequest`. The HTTP process imports these files for their schemas, so nothing here imports torch,
-or anything that does, before `answer` is called. Translating alone has no `answer`: there the engine batches the
-sentences of many requests (http/routes/tasks.py).
+A module declares in `__all__`: `Request` (every field bounded), `Answer` and `answer(model, request)`, where `model` is
+what `regard.load` returns; optionally `parts` (a streamed answer) and `FileRequest` (a file as the body). The HTTP
+process imports these modules for their schemas, so torch must not be imported before `answer` is called. Only
+translation has no `answer`: the pool batches the sentences of many requests (http/routes/tasks.py).
 """
 
 from __future__ import annotations

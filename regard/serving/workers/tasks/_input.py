@@ -1,30 +1,30 @@
-"""What was sent becomes what a model takes: checked and decoded in memory, in a worker."""
+"""Decodes and checks the input of a request, in memory, in a worker."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from regard.decoding.abandoning import abandoned
+from regard.decoding.cancellation import cancelled_sentences
 from regard.errors import UserError
 from regard.serving.workers.tasks._request import BODY
 
 if TYPE_CHECKING:
     import numpy as np
 
-READS = {
+EXPECTED_INPUT = {
     "text": "texts; send JSON with a text",
     "series": "series; send JSON with a series of rows",
-    "image": "pictures; send a PNG, JPEG, GIF, BMP or WebP as the body",
+    "image": "images; send a PNG, JPEG, GIF, BMP or WebP as the body",
     "sound": "recordings; send a WAV, FLAC or OGG as the body",
     "clip": "clips; send an animated GIF as the body",
 }
 
 
 def check_kind(model: Any, *sent: str) -> None:
-    """Refuses what the model cannot read."""
+    """Raises a UserError if the model takes another kind of input."""
     kind = model.pair.input.kind
     if kind not in sent:
-        raise UserError(f"this model reads {READS[kind]}")
+        raise UserError(f"this model reads {EXPECTED_INPUT[kind]}")
 
 
 def read_texts(model: Any, texts: list[str]) -> list[str]:
@@ -41,10 +41,10 @@ def read_rows(rows: list[list[float]]) -> np.ndarray:
 
 
 def read_file(model: Any, content: bytes, notes: list[str]) -> Any:
-    """The picture, sound or clip in a body; `notes` hears what had to be changed in it."""
+    """The image, sound or clip in a body; conversions are appended to `notes`."""
     return model.pair.input.decode(content, BODY, notes.append)
 
 
-def still_wanted(finished: int = 0) -> None:
-    """Ends the job, by an exception of the worker's, when nobody waits for it any more. Searches ask by themselves."""
-    abandoned()
+def check_cancelled(finished: int = 0) -> None:
+    """Raises the worker's JobCancelled if the job was cancelled. Searches check by themselves."""
+    cancelled_sentences()

@@ -1,4 +1,4 @@
-"""What requests are made of: fields that are bounded before anything is computed, and files that are only bytes."""
+"""Base classes and field types of task requests: every field is bounded before anything is computed."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Annotated, Any, ClassVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
-LONGEST = 1_000_000
-"""Characters of one text, whatever a server's own limit is."""
-MOST_TEXTS = 100_000
-MOST_BEAM = 1000
-PICTURES = ("image/png", "image/jpeg", "image/gif", "image/bmp", "image/webp")
+MAX_CHARACTERS = 1_000_000
+"""Characters of one text, whatever the server's own limit is."""
+MAX_TEXTS = 100_000
+MAX_BEAM = 1000
+IMAGES = ("image/png", "image/jpeg", "image/gif", "image/bmp", "image/webp")
 SOUNDS = ("audio/wav", "audio/flac", "audio/ogg")
 CLIPS = ("image/gif",)
 BODY = "body"
-"""What messages call a file that was sent: it has no name here."""
+"""Name of an uploaded file in messages."""
 
 Name = Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9._-]*$")]
-Text = Annotated[str, Field(max_length=LONGEST)]
-Texts = Text | Annotated[list[Text], Field(fail_fast=True, min_length=1, max_length=MOST_TEXTS)]
+Text = Annotated[str, Field(max_length=MAX_CHARACTERS)]
+Texts = Text | Annotated[list[Text], Field(fail_fast=True, min_length=1, max_length=MAX_TEXTS)]
 Rows = Annotated[
     list[
         Annotated[
@@ -28,39 +28,51 @@ Rows = Annotated[
     ],
     Field(fail_fast=True, min_length=1, max_length=10_000),
 ]
-"""A series: a row for each step, in it a number for each of the columns that the model was trained on."""
-Beam = Annotated[int, Field(ge=1, le=MOST_BEAM)]
+"""A time series: one row per step, one number per column that the model was trained on."""
+Beam = Annotated[int, Field(ge=1, le=MAX_BEAM)]
 
 
-class Asked(BaseModel):
-    """A JSON object. Values are of the type they should be, and a key that is not known is refused, not ignored."""
+class TaskRequest(BaseModel):
+    """A JSON object, validated strictly: unknown keys are refused, not ignored."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
-    model: Name = Field("", description="A name that GET /api/models tells; needed where several models do this task.")
+    model: Name = Field("", description="A name from GET /api/models; required if several models serve this task.")
 
     def texts(self) -> list[str]:
-        """What the server's limits of characters and texts are about."""
-        text = getattr(self, "text", None)
-        return [] if text is None else [text] if isinstance(text, str) else text
+        """The texts that count towards the server's limits."""
+        return []
+
+    def streamed(self) -> bool:
+        """Whether the answer is sent in parts."""
+        return False
 
 
-class AskedOfFile(Asked):
-    """A file as the body, and a query string that says what to do with it: its values are all written as text."""
+class TextTaskRequest(TaskRequest):
+    """A text, or several."""
+
+    text: Texts
+
+    def texts(self) -> list[str]:
+        return [self.text] if isinstance(self.text, str) else self.text
+
+
+class FileTaskRequest(TaskRequest):
+    """A file as the body, with options in the query string, where all values are strings."""
 
     model_config = ConfigDict(strict=False)
 
     media: ClassVar[tuple[str, ...]]
-    """What the file may be called by the client. What it is, its content alone says."""
+    """Accepted Content-Types. The actual format is detected from the content."""
 
-    content: str = Field("", description="The file in base64, as workers are sent it.")
+    content: str = Field("", description="The file in base64, as it is sent to workers.")
 
     def file(self) -> bytes:
         return base64.b64decode(self.content)
 
 
 def example(tree: dict[str, Any]) -> ConfigDict:
-    """What a schema shows as an example of itself."""
+    """The example in a schema."""
     return ConfigDict(json_schema_extra={"example": tree})
 
 

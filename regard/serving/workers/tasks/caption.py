@@ -1,19 +1,19 @@
-"""Captioning: a sentence about a picture."""
+"""Captioning: a sentence that describes an image."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from regard.serving.workers.tasks._request import PICTURES
-from regard.serving.workers.tasks._written import WriteRequest, Written, write
+from regard.serving.workers.tasks._request import IMAGES
+from regard.serving.workers.tasks._text_output import FileToTextRequest, GeneratedText, write
 
 __all__ = ["Request", "Answer", "answer"]
 
-Answer = Written
+Answer = GeneratedText
 
 
-class Request(WriteRequest):
-    media: ClassVar[tuple[str, ...]] = PICTURES
+class Request(FileToTextRequest):
+    media: ClassVar[tuple[str, ...]] = IMAGES
 
 
 def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:

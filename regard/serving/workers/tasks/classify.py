@@ -1,4 +1,4 @@
-"""Classification: texts or a series as JSON, or a picture, sound or clip as the body."""
+"""Classification: texts or a time series as JSON, or an image, sound or clip as the body."""
 
 from __future__ import annotations
 
@@ -7,26 +7,29 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, Field
 
 from regard.errors import UserError
-from regard.serving.workers.tasks._input import check_kind, read_file, read_rows, read_texts, still_wanted
-from regard.serving.workers.tasks._request import PICTURES, SOUNDS, Asked, AskedOfFile, Rows, Texts, example
+from regard.serving.workers.tasks._input import check_cancelled, check_kind, read_file, read_rows, read_texts
+from regard.serving.workers.tasks._request import IMAGES, SOUNDS, FileTaskRequest, Rows, TaskRequest, Texts, example
 
 __all__ = ["Request", "FileRequest", "Answer", "answer"]
 
-TOP = Field(1000, ge=1, le=1000, description="Labels to tell for each input, the likeliest first.")
+TOP = Field(1000, ge=1, le=1000, description="Number of labels for each input, most probable first.")
 
 
-class Request(Asked):
-    """A text, or several; or a series, for a model that was trained on such."""
+class Request(TaskRequest):
+    """A text or several, or a time series if the model was trained on series."""
 
     model_config = example({"text": ["a wonderful film", "so boring"], "top": 3})
 
     text: Texts | None = None
-    series: Rows | None = Field(None, description="A row for each step, with the columns that the model was shown.")
+    series: Rows | None = Field(None, description="One row per step, with the columns that the model was trained on.")
     top: int = TOP
 
+    def texts(self) -> list[str]:
+        return [] if self.text is None else [self.text] if isinstance(self.text, str) else self.text
 
-class FileRequest(AskedOfFile):
-    media: ClassVar[tuple[str, ...]] = (*PICTURES, *SOUNDS)
+
+class FileRequest(FileTaskRequest):
+    media: ClassVar[tuple[str, ...]] = (*IMAGES, *SOUNDS)
 
     top: int = TOP
 
@@ -34,11 +37,11 @@ class FileRequest(AskedOfFile):
 class Classification(BaseModel):
     label: str
     probability: float
-    probabilities: dict[str, float] = Field(description="Of the likeliest labels, the first first.")
+    probabilities: dict[str, float] = Field(description="The most probable labels, best first.")
 
 
 class Answer(BaseModel):
-    """What each input is, in order."""
+    """The label of each input, in order."""
 
     model_config = example(
         {
@@ -53,28 +56,28 @@ class Answer(BaseModel):
 
     model: str
     answers: list[Classification]
-    notes: list[str] = Field(description="What had to be changed in the input.")
+    notes: list[str] = Field(description="Conversions that were applied to the input.")
 
 
 def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
     notes: list[str] = []
-    asked: Request | FileRequest
+    parsed: Request | FileRequest
     if "content" in request:
-        asked = FileRequest(**request)
+        parsed = FileRequest(**request)
         check_kind(model, "image", "sound", "clip")
-        raws = [read_file(model, asked.file(), notes)]
+        inputs = [read_file(model, parsed.file(), notes)]
     else:
-        asked = Request(**request)
-        if (asked.text is None) == (asked.series is None):
+        parsed = Request(**request)
+        if (parsed.text is None) == (parsed.series is None):
             raise UserError("give either a text or a series, or send a file as the body")
-        check_kind(model, "text" if asked.series is None else "series")
-        raws = read_texts(model, asked.texts()) if asked.series is None else [read_rows(asked.series)]
+        check_kind(model, "text" if parsed.series is None else "series")
+        inputs = read_texts(model, parsed.texts()) if parsed.series is None else [read_rows(parsed.series)]
     answers = [
         {
             "label": one.label,
             "probability": one.probability,
-            "probabilities": dict(list(one.probabilities.items())[: asked.top]),
+            "probabilities": dict(list(one.probabilities.items())[: parsed.top]),
         }
-        for one in model.classify(raws, still_wanted)
+        for one in model.classify(inputs, check_cancelled)
     ]
     return {"answers": answers, "notes": notes}

@@ -1,4 +1,4 @@
-"""Filling in: which words would fit into the blanks of a text."""
+"""Filling in: candidate words for the blanks of a text."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from regard.errors import UserError
-from regard.serving.workers.tasks._input import read_texts, still_wanted
-from regard.serving.workers.tasks._request import Asked, Texts, example
+from regard.serving.workers.tasks._input import check_cancelled, read_texts
+from regard.serving.workers.tasks._request import Texts, TextTaskRequest, example
 
 __all__ = ["Request", "Answer", "answer"]
 
-MOST_BLANKS = 1000
-"""In all texts of a request: for each the whole vocabulary is ranked."""
+MAX_BLANKS = 1000
+"""Per request: each blank ranks the whole vocabulary."""
 
 
-class Request(Asked):
+class Request(TextTaskRequest):
     model_config = example({"text": "the _ of the house", "top": 3})
 
-    text: Texts = Field(description="With _ where a word is wanted.")
-    top: int = Field(5, ge=1, le=100, description="Words to tell for each blank, the likeliest first.")
+    text: Texts = Field(description="Each _ is a blank.")
+    top: int = Field(5, ge=1, le=100, description="Number of words for each blank, most probable first.")
 
 
 class Candidate(BaseModel):
@@ -30,7 +30,7 @@ class Candidate(BaseModel):
 
 
 class Filled(BaseModel):
-    text: str = Field(description="With the likeliest word in each blank.")
+    text: str = Field(description="The text with the most probable word in each blank.")
     blanks: list[list[Candidate]]
 
 
@@ -51,12 +51,12 @@ class Answer(BaseModel):
 def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
     from regard.task.fill import BLANK
 
-    asked = Request(**request)
-    texts = read_texts(model, asked.texts())
-    if (blanks := sum(len(BLANK.findall(text)) for text in texts)) > MOST_BLANKS:
-        raise UserError(f"text: has {blanks:,} blanks; {MOST_BLANKS:,} are the most at once")
+    parsed = Request(**request)
+    texts = read_texts(model, parsed.texts())
+    if (blanks := sum(len(BLANK.findall(text)) for text in texts)) > MAX_BLANKS:
+        raise UserError(f"text: {blanks:,} blanks exceed the limit of {MAX_BLANKS:,} per request")
     answers: list[dict[str, Any]] = []
     for text in texts:
-        answers += map(asdict, model.fill([text], asked.top))
-        still_wanted()
+        answers += map(asdict, model.fill([text], parsed.top))
+        check_cancelled()
     return {"answers": answers}

@@ -1,4 +1,4 @@
-"""Forecasting: a series goes in, what comes next goes out, with how sure that is."""
+"""Forecasting: the next values of a time series, with an interval."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from pydantic import BaseModel, Field
 
 from regard.errors import UserError
 from regard.serving.workers.tasks._input import read_rows
-from regard.serving.workers.tasks._request import Asked, Rows, example
+from regard.serving.workers.tasks._request import Rows, TaskRequest, example
 
 __all__ = ["Request", "Answer", "answer"]
 
-MOST_NUMBERS = 100_000
-"""Of a forecast, all columns together."""
+MAX_NUMBERS = 100_000
+"""Values of a forecast, over all columns."""
 
 
-class Request(Asked):
+class Request(TaskRequest):
     model_config = example({"series": [[21.0, 3.5], [20.5, 3.0], [19.0, 2.5]], "horizon": 2})
 
-    series: Rows = Field(description="The past: a row for each step, with the columns that the model was shown.")
-    horizon: int | None = Field(None, ge=1, le=10_000, description="Steps to forecast; else as many as were trained.")
+    series: Rows = Field(description="The past: one row per step, with the columns that the model was trained on.")
+    horizon: int | None = Field(None, ge=1, le=10_000, description="Steps to forecast; default: as in training.")
 
 
 class Column(BaseModel):
-    """One column of the series, a number for each step; null where that is not known."""
+    """One column of the series: a number per step, null if unknown."""
 
     value: list[float | None]
     low: list[float | None]
-    high: list[float | None] = Field(description="Between low and high lay four of five values when it was validated.")
+    high: list[float | None] = Field(description="On validation data, 80 % of the values lay between low and high.")
 
 
 class Answer(BaseModel):
@@ -49,21 +49,21 @@ class Answer(BaseModel):
 
 
 def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
-    asked = Request(**request)
+    parsed = Request(**request)
     notes: list[str] = []
-    horizon = asked.horizon or model.model.horizon
-    if horizon * len(model.columns) > MOST_NUMBERS:
+    horizon = parsed.horizon or model.model.horizon
+    if horizon * len(model.columns) > MAX_NUMBERS:
         raise UserError(
-            f"horizon: {horizon:,} steps of {len(model.columns)} columns; {MOST_NUMBERS:,} numbers are the most"
+            f"horizon: {horizon:,} steps of {len(model.columns)} columns exceed the limit of {MAX_NUMBERS:,} numbers"
         )
-    found = model.forecast(read_rows(asked.series), asked.horizon, notes.append)
+    found = model.forecast(read_rows(parsed.series), parsed.horizon, notes.append)
     parts = {"value": found.values, "low": found.low, "high": found.high}
     forecasts = {
-        column: {name: [_known(value) for value in part[:, place].tolist()] for name, part in parts.items()}
-        for place, column in enumerate(found.columns)
+        column: {name: [_finite(value) for value in part[:, index].tolist()] for name, part in parts.items()}
+        for index, column in enumerate(found.columns)
     }
     return {"columns": found.columns, "forecasts": forecasts, "notes": notes}
 
 
-def _known(value: float) -> float | None:
+def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None

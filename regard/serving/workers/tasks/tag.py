@@ -1,4 +1,4 @@
-"""Tagging: names in texts, or places in DNA, and where each begins and ends."""
+"""Tagging: entities in texts, or regions of DNA, with their start and end."""
 
 from __future__ import annotations
 
@@ -7,25 +7,24 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from regard.serving.workers.tasks._input import read_texts, still_wanted
-from regard.serving.workers.tasks._request import Asked, Texts, example
+from regard.serving.workers.tasks._input import check_cancelled, read_texts
+from regard.serving.workers.tasks._request import TextTaskRequest, example
 
 __all__ = ["Request", "Answer", "answer"]
 
 
-class Request(Asked):
+class Request(TextTaskRequest):
     model_config = example({"text": "Yesterday, Harry Potter met Hermione Granger."})
 
-    text: Texts
-    words: bool = Field(False, description="The text is cut already: spaces separate its words.")
+    words: bool = Field(False, description="The text is already tokenized: words are separated by spaces.")
 
 
 class Span(BaseModel):
     kind: str
     text: str
-    start: int = Field(description="Counted in characters of the text, from 0.")
+    start: int = Field(description="In characters, from 0.")
     stop: int
-    probability: float = Field(description="Of that of its words which is least sure.")
+    probability: float = Field(description="Of its least probable word.")
 
 
 class Tagging(BaseModel):
@@ -37,7 +36,7 @@ class Tagging(BaseModel):
 
 
 class Answer(BaseModel):
-    """Each text with what was found in it, in order."""
+    """Each text with its spans, in order."""
 
     model_config = example(
         {
@@ -59,7 +58,7 @@ class Answer(BaseModel):
 
 
 def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
-    asked = Request(**request)
-    texts = read_texts(model, asked.texts())
-    found = model.tag([text.split() for text in texts] if asked.words else texts, still_wanted)
+    parsed = Request(**request)
+    texts = read_texts(model, parsed.texts())
+    found = model.tag([text.split() for text in texts] if parsed.words else texts, check_cancelled)
     return {"answers": [asdict(one) for one in found]}

@@ -1,4 +1,4 @@
-"""Tracking: where an object is in every frame of a clip."""
+"""Tracking: the position of an object in every frame of a clip."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, Field
 
 from regard.serving.workers.tasks._input import read_file
-from regard.serving.workers.tasks._request import CLIPS, AskedOfFile, example
+from regard.serving.workers.tasks._request import CLIPS, FileTaskRequest, example
 
 __all__ = ["Request", "Answer", "answer"]
 
 
-class Request(AskedOfFile):
+class Request(FileTaskRequest):
     media: ClassVar[tuple[str, ...]] = CLIPS
 
 
@@ -22,9 +22,9 @@ class Answer(BaseModel):
     model_config = example({"model": "discs", "places": [[0.5, 0.25]], "spreads": [0.03], "notes": []})
 
     model: str
-    places: list[tuple[float, float]] = Field(description="x and y from the left and the top, 0 to 1.")
-    spreads: list[float] = Field(description="How far off that may be on average.")
-    notes: list[str] = Field(description="What had to be changed in the clip.")
+    places: list[tuple[float, float]] = Field(description="x and y, from 0 (left, top) to 1.")
+    spreads: list[float] = Field(description="Expected error of each position.")
+    notes: list[str] = Field(description="Conversions that were applied to the clip.")
 
 
 def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:

@@ -1,18 +1,18 @@
-"""Transcription: the words in a recording."""
+"""Transcription: the words of a recording."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
 from regard.serving.workers.tasks._request import SOUNDS
-from regard.serving.workers.tasks._written import WriteRequest, Written, write
+from regard.serving.workers.tasks._text_output import FileToTextRequest, GeneratedText, write
 
 __all__ = ["Request", "Answer", "answer"]
 
-Answer = Written
+Answer = GeneratedText
 
 
-class Request(WriteRequest):
+class Request(FileToTextRequest):
     media: ClassVar[tuple[str, ...]] = SOUNDS
 
 

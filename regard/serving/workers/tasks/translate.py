@@ -1,4 +1,4 @@
-"""Translation with all that a search knows: scores, alternatives, which word came from which, and where it looked."""
+"""Translation with scores, alternatives, word alignment and attention."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from regard.data.normalise import normalise
 from regard.errors import UserError
-from regard.serving.workers.messages import MOST_WEIGHTS
-from regard.serving.workers.tasks._request import Asked, Beam, Name, Texts, example
+from regard.serving.workers.tasks._request import Beam, Name, TextTaskRequest, example
+from regard.serving.workers.translation_result import MAX_ATTENTION_WEIGHTS
 
 if TYPE_CHECKING:
-    from regard.serving.workers.messages import Translated
+    from regard.serving.workers.translation_result import TranslationResult
 
 __all__ = ["Request", "Answer", "answered", "check_size"]
 
-MOST_LINKS = 4_000_000
-"""Pairs of words that are looked at to align them, in all texts of a request: so many has one text of 2,000 words."""
+MAX_WORD_PAIRS = 4_000_000
+"""Word pairs that alignment scores, over all texts of a request: as many as one text of 2,000 words has."""
 Code = Annotated[str, Field(max_length=20, pattern=r"^[A-Za-z0-9-]+$")]
 
 
@@ -30,39 +30,38 @@ class Pair(BaseModel):
     target: Code
 
 
-class Request(Asked):
-    """A text, or several, each answered as a whole: what is too long for the model is split and put together again."""
+class Request(TextTaskRequest):
+    """A text or several. A text that is too long for the model is split, and its translation joined."""
 
     model_config = example({"text": "Je suis étudiant.", "n_best": 2, "alignment": True})
 
     model: Name | Pair = Field(  # type: ignore[assignment]
-        "", description="A model's name, or the languages; needed where there are several models."
+        "", description="A model's name, or the languages; required if there are several models."
     )
-    text: Texts
-    beam: Beam | None = Field(None, description="Hypotheses kept while searching; 1 is greedy.")
-    n_best: Beam = Field(1, description="Translations of each text, the best and its alternatives.")
+    beam: Beam | None = Field(None, description="Beam width; 1 is greedy.")
+    n_best: Beam = Field(1, description="Number of translations of each text: the best and its alternatives.")
     length_penalty: float | None = Field(None, ge=0, le=10, description="0 favours short output, 1 long output.")
-    max_length: int | None = Field(None, ge=1, le=1024, description="Most tokens of a sentence's translation.")
-    alignment: bool = Field(False, description="Also say which word came from which.")
-    attention: bool = Field(False, description="Also give the weights that this is read from.")
+    max_length: int | None = Field(None, ge=1, le=1024, description="Maximum number of tokens per translated sentence.")
+    alignment: bool = Field(False, description="Also return the word alignment.")
+    attention: bool = Field(False, description="Also return the attention weights.")
 
 
 class Attention(BaseModel):
-    """Where the model looked when it wrote each word."""
+    """Attention weights between words."""
 
-    source: list[str] = Field(description="Words of the text; empty where the model's tokenizer does not keep them.")
+    source: list[str] = Field(description="Words of the text; empty if the tokenizer does not preserve them.")
     target: list[str] = Field(description="Words of the translation.")
-    weights: list[list[float]] = Field(description="A row for each word of the translation, over those of the text.")
+    weights: list[list[float]] = Field(description="A row per word of the translation, a column per word of the text.")
 
 
 class Hypothesis(BaseModel):
     text: str
-    score: float = Field(description="The log-probability after the length penalty, by which translations are ranked.")
+    score: float = Field(description="Log-probability with length penalty, the ranking criterion.")
     log_probability: float
     tokens: list[str]
-    finished: bool = Field(description="False where the limit of length ended it.")
+    finished: bool = Field(description="False if the length limit cut it off.")
     alignment: list[tuple[int, int]] | None = Field(
-        None, description="Pairs of a source and a target word, counted from 0 over what spaces separate."
+        None, description="Pairs (source word, target word), counted from 0; words are separated by spaces."
     )
     attention: Attention | None = None
 
@@ -95,22 +94,22 @@ class Answer(BaseModel):
     answers: list[Translation]
 
 
-def check_size(asked: Request) -> None:
-    """Refuses at once what would clearly be too many weights or links. The weights themselves are counted when the
-    translation is known, in the worker (`check_weights`)."""
-    most = MOST_WEIGHTS if asked.attention else MOST_LINKS
-    pairs = asked.n_best * sum(len(text.split()) ** 2 for text in asked.texts())
-    if (asked.alignment or asked.attention) and pairs > most:
-        what = "attention" if asked.attention else "alignment"
-        raise UserError(f"{what}: {pairs:,} pairs of words, {most:,} are the most; send less text, or a lower n_best")
+def check_size(request: Request) -> None:
+    """Refuses requests that would clearly return too much, before they are translated. The exact number of weights is
+    checked in the worker (`check_attention_size`)."""
+    limit = MAX_ATTENTION_WEIGHTS if request.attention else MAX_WORD_PAIRS
+    pairs = request.n_best * sum(len(text.split()) ** 2 for text in request.texts())
+    if (request.alignment or request.attention) and pairs > limit:
+        what = "attention" if request.attention else "alignment"
+        raise UserError(f"{what}: {pairs:,} word pairs exceed the limit of {limit:,}; send less text or a lower n_best")
 
 
-def answered(text: str, found: Translated) -> dict[str, Any]:
-    """What is said of a text's translation and its alternatives."""
+def answered(text: str, found: TranslationResult) -> dict[str, Any]:
+    """A text's translation and its alternatives as JSON."""
     return {**_hypothesis(text, found), "alternatives": [_hypothesis(text, other) for other in found.alternatives]}
 
 
-def _hypothesis(text: str, found: Translated) -> dict[str, Any]:
+def _hypothesis(text: str, found: TranslationResult) -> dict[str, Any]:
     tree: dict[str, Any] = {
         "text": found.text,
         "score": found.score,
