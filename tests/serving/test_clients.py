@@ -267,9 +267,9 @@ def test_regard_translate_server_as_a_command(server: Running) -> None:
     assert (done.returncode, done.stderr) == (0, b"") and len(lines) == 60 * len(LINES) + 1
     assert lines[: len(LINES)] * 60 == lines[:-1] and lines[:4] == [ENGLISH, "", WHERE, ""]
     for options, message in (
-        ({"REGARD_API_KEY": ""}, "wants a valid key"),
-        ({"REGARD_API_KEY": "wrong"}, "wants a valid key: Invalid API key; put it into REGARD_API_KEY"),
-        ({"REGARD_API_KEY": KEY, "url": "http://127.0.0.1:9"}, "no server listens at http://127.0.0.1:9"),
+        ({"REGARD_API_KEY": ""}, "requires a valid API key"),
+        ({"REGARD_API_KEY": "wrong"}, "requires a valid API key: Invalid API key; set REGARD_API_KEY"),
+        ({"REGARD_API_KEY": KEY, "url": "http://127.0.0.1:9"}, "no server is listening at http://127.0.0.1:9"),
         ({"REGARD_API_KEY": KEY, "url": f"{server}/elsewhere"}, "has no /translate: it is another kind of server"),
     ):
         done = run(**options)
