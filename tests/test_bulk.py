@@ -1,4 +1,4 @@
-"""A corpus in shards: each line answered once, whoever works on it and whoever is killed."""
+"""Sharded processing of a file: each line exactly once, also with many processes and after kills."""
 
 from __future__ import annotations
 
@@ -310,7 +310,7 @@ def test_an_input_that_changes_while_its_lines_are_counted(tmp_path: Path, monke
     assert not (out / ".plan.json").exists() and not list(out.glob(".*.tmp"))
 
 
-# ------------------------------------------------------------------------------- where locks keep nobody out
+# ------------------------------------------------------------------------------- file systems without shared locks
 
 
 @pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.slow)])
@@ -339,7 +339,7 @@ def test_each_line_once_where_locks_are_not_shared(tmp_path: Path, kills: int) -
 def test_two_that_answer_the_same_shard_do_not_disturb_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other begins after the first has written half, and is done before the first goes on."""
+    """The second process starts when the first has written half, and finishes before the first continues."""
     monkeypatch.setattr("regard.locking._lock", lambda file, shared=False: None)
     monkeypatch.setattr(bulk, "CHUNK_BYTES", 1)  # a line at a time
     (tmp_path / "in").write_text("a\nb\nc\nd\n")

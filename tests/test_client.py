@@ -1,4 +1,4 @@
-"""Asking a server: what is sent, in what portions, how patience is shown, and what a mistake reads like.
+"""The HTTP client: request sizes, retries, and error messages.
 
 The server is a stand-in that upper-cases texts and misbehaves when told to; the real one is in serving/test_clients.py.
 """
@@ -27,7 +27,7 @@ Answer = tuple[int, dict[str, str], bytes]
 
 
 class StandIn(ThreadingHTTPServer):
-    """Upper case for /translate and /api/translate. `script` holds answers given before that, in order."""
+    """Answers /translate and /api/translate in upper case. `script` holds responses to send first, in order."""
 
     daemon_threads = True
 
@@ -308,13 +308,15 @@ def test_a_hostile_answer_is_one_line(stand_in, body):
 @pytest.mark.parametrize("body", [b'{"translatedText": [["a"]]}', b'{"translatedText": [{"a": 1}]}', b"[" * 100_000])
 def test_only_text_is_a_translation(stand_in, body):
     stand_in.script = [(200, {}, body)]
-    with pytest.raises(UserError, match="returned a translation that is not text|did not return one translation per text"):
+    with pytest.raises(
+        UserError, match="returned a translation that is not text|did not return one translation per text"
+    ):
         Client(stand_in.url).translate(["un"], "auto", "en")
 
 
 @pytest.mark.parametrize("begin", [b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n"])
 def test_an_answer_that_drips_is_given_up(begin):
-    """Every byte comes within the timeout, all of them do not."""
+    """Every byte arrives within the timeout, but the whole response does not."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def drip() -> None:
