@@ -27,6 +27,7 @@ MOST = 2**20
 """No number that a recipe gives a part is larger: a typing error must not allocate terabytes."""
 
 
+@functools.cache
 def _own(family: str) -> set[str]:
     return {m.name for m in pkgutil.iter_modules([str(ROOT / family)]) if not m.name.startswith("_")}
 

@@ -9,7 +9,7 @@ another: what comes when depends on the corpus and the seed, never on how fast i
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from regard.data.ragged import Sentences
 from regard.data.rank_share import OTHER_RANKS_BATCH, RankShare
 from regard.data.shuffling import mixed, permuted
 from regard.errors import UserError
-from regard.types import BEGIN, END, PAD, Batch
+from regard.types import BEGIN, END, PAD, Batch, BatchStream
 
 Sample = Callable[[Sentences, np.ndarray], Sentences]
 """Sentences and a random seed for each -> the same sentences, cut into tokens in another way."""
@@ -37,7 +37,7 @@ SMALL = 10_000
 """Pairs of a corpus up to which it is worth knowing how many batches they make."""
 
 
-class Batches:
+class Batches(BatchStream):
     """An endless `BatchStream` over a pack. Iterating starts at the cursor; only one iteration may run at a time."""
 
     def __init__(
@@ -85,7 +85,7 @@ class Batches:
         """From the next iteration on, batches that are other ranks' come without rows; the cursor counts them all."""
         self._share = RankShare(rank, of, together)
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Generator[Batch, None, None]:
         self._pack.grow()
         try:
             yield from self._one_by_one() if self._workers == 0 else self._ahead()

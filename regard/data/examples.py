@@ -6,7 +6,7 @@ beside each other, so a place in the data is two numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.data.rank_share import OTHER_RANKS_BATCH, RankShare
 from regard.errors import UserError
-from regard.types import Batch
+from regard.types import Batch, BatchStream
 
 
 class Coded(NamedTuple):
@@ -33,7 +33,7 @@ Epochs = Callable[[int], Sequence[Coded]]
 """The examples of an epoch: the same every time, or cut in another way."""
 
 
-class ExampleBatches:
+class ExampleBatches(BatchStream):
     """An endless `BatchStream` over examples in memory."""
 
     def __init__(
@@ -62,7 +62,7 @@ class ExampleBatches:
     def seek(self, cursor: dict[str, int]) -> None:
         self._next = {name: int(cursor[name]) for name in self._next}
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Generator[Batch, None, None]:
         turn = 0
         while True:
             epoch, first = self._next["epoch"], self._next["batch"]

@@ -21,7 +21,7 @@ from regard.errors import UserError
 from regard.lab._experiment import Setting
 from regard.loading import load
 from regard.runs import train
-from regard.training.progress import Quiet
+from regard.training.listener import Quiet
 
 if TYPE_CHECKING:
     from regard.task.translate import Translator

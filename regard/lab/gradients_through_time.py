@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.inspection.record.differentiable import following, through_time
+from regard.inspection.record.differentiable import capture_differentiable, through_time
 from regard.lab._drawing import PALETTE, TILE, label_ends, panels
 from regard.lab._experiment import Experiment, Numbers, Setting, Verdict, one_thread
 from regard.lab._learning import counter
@@ -159,7 +159,7 @@ def gradients_at_every_step(
 
     The loss is a sum over sequences, so that each row's gradient is its own.
     """
-    with following(cell) as states:
+    with capture_differentiable(cell) as states:
         outputs, _ = cell(x)
     return {part: found.transpose(0, 1) for part, found in through_time(loss(outputs[:, -1]), states).items()}
 

@@ -16,7 +16,7 @@ from torch import nn
 
 from regard.config import Recipe
 from regard.data.codec import Codec
-from regard.types import BatchStream, Validation
+from regard.types import BatchStream, Better, Validation
 
 Note = Callable[[str], None]
 Progress = Callable[[int], None]
@@ -42,6 +42,9 @@ class Task(ABC):
     """What a loss is averaged over, as people call it."""
     usage: ClassVar[str] = ""
     """How the command is written after `regard`, `{model}` standing for the model."""
+    scores: ClassVar[dict[str, Better]] = {}
+    """Every score that `judge` may give, and whether higher or lower is better. Some depend on the data:
+    `nll_per_step` is of music, `percent` of series that are never 0. `training.metric` may name any of them."""
     public: ClassVar[tuple[str, ...]] = ()
     """What tab completion offers beside the method that is named as the task is, and PUBLIC."""
 

@@ -31,7 +31,7 @@ from regard.word_alignment import average
 
 if TYPE_CHECKING:
     from regard.data.input._accepted import InputLike
-    from regard.inspection.trace.image import CaptionLook
+    from regard.inspection.trace.image import CaptionTrace
 
 
 @torch.inference_mode()
@@ -197,11 +197,11 @@ class Writer(ExampleTask):
         length_penalty: float | None = None,
         max_length: int | None = None,
         n_best: int = 1,
-    ) -> CaptionLook:
-        """What the model did to write about one input."""
-        from regard.inspection.record.image import look_while_writing
+    ) -> CaptionTrace:
+        """The trace of the text generated for one input; `name` is the model's, for headings."""
+        from regard.inspection.record.caption import record_caption
 
-        return look_while_writing(self, given, name, beam, length_penalty, max_length, n_best)
+        return record_caption(self, given, name, beam, length_penalty, max_length, n_best)
 
     @torch.inference_mode()
     def attention(self, given: InputLike, ids: Sequence[int]) -> Tensor:

@@ -10,7 +10,7 @@ from regard.data.input._accepted import PictureLike
 from regard.data.target.text import references
 from regard.evaluation.writing import bleu4
 from regard.task._writing import Writer, WritingOptions, Written
-from regard.types import Validation
+from regard.types import Better, Validation
 
 __all__ = ["Captioner"]
 
@@ -19,6 +19,7 @@ class Captioner(Writer):
     """A model that looks at a picture and writes (Xu et al. 2015, "Show, Attend and Tell")."""
 
     usage: ClassVar[str] = "caption {model} photo.jpg"
+    scores: ClassVar[dict[str, Better]] = {"bleu4": "higher", "loss": "lower"}
 
     @overload
     def caption(self, pictures: PictureLike, **options: Unpack[WritingOptions]) -> Written: ...  # type: ignore[overload-overlap]

@@ -12,17 +12,16 @@ from regard.data.codec import Pair
 from regard.data.format._base import Example
 from regard.data.input._accepted import InputLike
 from regard.data.input._base import Raw
-from regard.data.input.text import PlainText
 from regard.data.target.label import Label
-from regard.errors import UserError
 from regard.evaluation.labels import accuracy, macro_f1
 from regard.task._base import Progress
 from regard.task._examples import ExampleTask
 from regard.task._one_or_many import one_or_many
-from regard.types import Validation
+from regard.types import Better, Validation
 
 if TYPE_CHECKING:
-    from regard.inspection.trace.base import Shown
+    from regard.inspection.trace.image import ImageTrace
+    from regard.inspection.trace.text import TextTrace
 
 __all__ = ["Classifier"]
 
@@ -46,6 +45,7 @@ class Classifier(ExampleTask):
     usual: ClassVar[dict[str, Any]] = {"kind": "classifier"}
     target: ClassVar[str] = "label"
     usage: ClassVar[str] = "classify {model} '...'"
+    scores: ClassVar[dict[str, Better]] = {"accuracy": "higher", "f1": "higher", "loss": "lower"}
     public: ClassVar[tuple[str, ...]] = ("labels",)
 
     pair: Pair
@@ -75,18 +75,11 @@ class Classifier(ExampleTask):
                 found[index] = Classification(*ranked[0], dict(ranked))
         return [found[i] for i in range(len(raws))]
 
-    def inspect(self, given: InputLike, *, name: str = "") -> Shown:
-        """What the model did with one text or picture; `name` is the model's."""
-        kind = self.pair.input.kind
-        if kind == "image":
-            from regard.inspection.record.image import look_at_picture
+    def inspect(self, given: InputLike, *, name: str = "") -> TextTrace | ImageTrace:
+        """The trace of one classified text or image; `name` is the model's, for headings."""
+        from regard.inspection.record.classify import record_classification
 
-            return look_at_picture(self, given, name)
-        if kind == "text":
-            from regard.inspection.record.text import look_at_class
-
-            return look_at_class(self, PlainText().accept(given), name)
-        raise UserError(f"this model reads {kind}, and there are no pictures of what it does with that yet")
+        return record_classification(self, given, name)
 
     def judge(self, valid: Sequence[Example]) -> Validation:
         found = self.classify([example.input for example in valid])

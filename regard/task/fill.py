@@ -20,10 +20,10 @@ from regard.data.tokenizer._base import Tokenizer
 from regard.errors import UserError
 from regard.task._examples import ExampleTask
 from regard.task._one_or_many import one_or_many
-from regard.types import END, UNKNOWN, Validation
+from regard.types import END, UNKNOWN, Better, Validation
 
 if TYPE_CHECKING:
-    from regard.inspection.trace.text import TextLook
+    from regard.inspection.trace.text import TextTrace
 
 __all__ = ["Filler"]
 
@@ -59,6 +59,7 @@ class Filler(ExampleTask):
     target: ClassVar[str] = "masked"
     unit: ClassVar[str] = "hidden tokens"
     usage: ClassVar[str] = "fill {model} 'one _ two'"
+    scores: ClassVar[dict[str, Better]] = {"loss": "lower", "accuracy": "higher"}
     public: ClassVar[tuple[str, ...]] = ("tokenizer",)
 
     pair: Pair
@@ -89,11 +90,11 @@ class Filler(ExampleTask):
             result.append(Filled(_filled(text, blanks), blanks))
         return result
 
-    def inspect(self, text: str, *, name: str = "") -> TextLook:
-        """What the model did to fill the blanks of one text."""
-        from regard.inspection.record.text import look_at_blanks
+    def inspect(self, text: str, *, name: str = "") -> TextTrace:
+        """The trace of one text whose blanks were filled; `name` is the model's, for headings."""
+        from regard.inspection.record.fill import record_filling
 
-        return look_at_blanks(self, PlainText().accept(text), name)
+        return record_filling(self, PlainText().accept(text), name)
 
     def hidden(self, text: str) -> tuple[list[int], list[int]]:
         """The ids of a text with its blanks hidden, and where these are."""

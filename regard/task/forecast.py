@@ -22,7 +22,7 @@ from regard.evaluation.forecasting import coverage, mae, mase, mse, percent
 from regard.task._base import Note
 from regard.task._examples import ExampleTask
 from regard.task._one_or_many import one_or_many
-from regard.types import Batch, Validation
+from regard.types import Batch, Better, Validation
 
 __all__ = ["Forecaster"]
 
@@ -52,6 +52,16 @@ class Forecaster(ExampleTask):
     target: ClassVar[str] = "future"
     unit: ClassVar[str] = "steps"
     usage: ClassVar[str] = "forecast {model} series.csv"
+    scores: ClassVar[dict[str, Better]] = {
+        "mse": "lower",
+        "mae": "lower",
+        "naive_mse": "lower",
+        "naive_mae": "lower",
+        "mase": "lower",
+        "mae_in_units": "lower",
+        "percent": "lower",
+        "coverage": "higher",
+    }
     public: ClassVar[tuple[str, ...]] = ("columns",)
 
     pair: Pair

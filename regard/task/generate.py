@@ -36,10 +36,10 @@ from regard.task._base import Note, Prepared, Task
 from regard.task._generated import Generated, Next, Piece, SamplingOptions, Score, perplexity
 from regard.task._one_or_many import one_or_many
 from regard.task._writing import longest_text
-from regard.types import BEGIN, END, PAD, UNKNOWN, Validation, empty_memory
+from regard.types import BEGIN, END, PAD, UNKNOWN, Better, Validation, empty_memory
 
 if TYPE_CHECKING:
-    from regard.inspection.trace.text import LanguageLook
+    from regard.inspection.trace.text import LanguageModelTrace
 
 __all__ = ["Generator", "Generated"]
 
@@ -55,6 +55,12 @@ class Generator(Task):
     usual: ClassVar[dict[str, Any]] = {"kind": "language_model"}
     unit: ClassVar[str] = "tokens"
     usage: ClassVar[str] = "generate {model} '...'"
+    scores: ClassVar[dict[str, Better]] = {
+        "loss": "lower",
+        "perplexity": "lower",
+        "nll_per_step": "lower",
+        "loss_per_character": "lower",
+    }
     public: ClassVar[tuple[str, ...]] = ("next_tokens", "score", "stream", "tokenizer")
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, model: nn.Module, device: torch.device) -> None:
@@ -317,11 +323,11 @@ class Generator(Task):
 
     def inspect(
         self, text: str, *, name: str = "", temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0
-    ) -> LanguageLook:
-        """How sure the model is of each token of a text, what may come next, and what it did to know."""
-        from regard.inspection.record.text import look_at_language
+    ) -> LanguageModelTrace:
+        """The trace of one text: the probability of each token, and the distribution of the next one."""
+        from regard.inspection.record.generate import record_language_model
 
-        return look_at_language(self, text, name, temperature, top_k, top_p)
+        return record_language_model(self, text, name, temperature, top_k, top_p)
 
 
 class Spelling:

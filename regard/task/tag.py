@@ -20,10 +20,10 @@ from regard.evaluation.labels import accuracy
 from regard.task._base import Progress
 from regard.task._examples import ExampleTask
 from regard.task._one_or_many import one_or_many
-from regard.types import Validation
+from regard.types import Better, Validation
 
 if TYPE_CHECKING:
-    from regard.inspection.trace.text import TextLook
+    from regard.inspection.trace.text import TextTrace
 
 __all__ = ["Tagger"]
 
@@ -70,6 +70,13 @@ class Tagger(ExampleTask):
     target: ClassVar[str] = "tags"
     unit: ClassVar[str] = "words"
     usage: ClassVar[str] = "tag {model} '...'"
+    scores: ClassVar[dict[str, Better]] = {
+        "f1": "higher",
+        "precision": "higher",
+        "recall": "higher",
+        "accuracy": "higher",
+        "loss": "lower",
+    }
     public: ClassVar[tuple[str, ...]] = ("names",)
 
     pair: Pair
@@ -94,11 +101,11 @@ class Tagger(ExampleTask):
         found = self._tagged([words for _, words, _ in cut], progress)
         return [_tagging(*parts, *tags) for parts, tags in zip(cut, found)]
 
-    def inspect(self, text: str, *, name: str = "") -> TextLook:
-        """What the model did to tag one text."""
-        from regard.inspection.record.text import look_at_tags
+    def inspect(self, text: str, *, name: str = "") -> TextTrace:
+        """The trace of one tagged text; `name` is the model's, for headings."""
+        from regard.inspection.record.tag import record_tagging
 
-        return look_at_tags(self, PlainText().accept(text), name)
+        return record_tagging(self, PlainText().accept(text), name)
 
     def judge(self, valid: Sequence[Example]) -> Validation:
         target = self.pair.target

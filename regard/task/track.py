@@ -15,7 +15,7 @@ from regard.data.input._base import Raw
 from regard.task._base import Progress
 from regard.task._examples import ExampleTask
 from regard.task._one_or_many import one_or_many
-from regard.types import Validation
+from regard.types import Better, Validation
 
 __all__ = ["Tracker"]
 
@@ -36,6 +36,7 @@ class Tracker(ExampleTask):
     target: ClassVar[str] = "coordinates"
     unit: ClassVar[str] = "frames"
     usage: ClassVar[str] = "track {model} clip.gif"
+    scores: ClassVar[dict[str, Better]] = {"error": "lower", "copy_error": "lower", "loss": "lower"}
 
     @overload
     def track(self, clips: ClipLike, progress: Progress | None = None) -> Track: ...  # type: ignore[overload-overlap]

@@ -9,7 +9,7 @@ from regard.data.format._base import Example
 from regard.data.input._accepted import SoundLike
 from regard.evaluation.writing import word_error_rate
 from regard.task._writing import Writer, WritingOptions, Written
-from regard.types import Validation
+from regard.types import Better, Validation
 
 __all__ = ["Transcriber"]
 
@@ -18,6 +18,7 @@ class Transcriber(Writer):
     """A model that listens and writes (Chan et al. 2016, "Listen, Attend and Spell")."""
 
     usage: ClassVar[str] = "transcribe {model} sound.wav"
+    scores: ClassVar[dict[str, Better]] = {"wer": "lower", "wrong": "lower", "loss": "lower"}
     repeats: ClassVar[int] = 20
     """People do say "three three three three"."""
 

@@ -36,11 +36,11 @@ from regard.task._one_or_many import one_or_many
 from regard.task._splitting import sentences, split_long
 from regard.task._translation import Translation, TranslationOptions
 from regard.task._writing import longest_text, search
-from regard.types import BEGIN, END, Memory, Validation
+from regard.types import BEGIN, END, Better, Memory, Validation
 from regard.word_alignment import average, links, word_matrix
 
 if TYPE_CHECKING:
-    from regard.inspection.trace.translation import Look
+    from regard.inspection.trace.translation import TranslationTrace
 
 __all__ = ["Translator", "Translation"]
 
@@ -61,6 +61,7 @@ class Translator(Task):
     usual: ClassVar[dict[str, Any]] = {"kind": "seq2seq"}
     unit: ClassVar[str] = "tokens"
     usage: ClassVar[str] = "translate --model {model} '...'"
+    scores: ClassVar[dict[str, Better]] = {"bleu": "higher", "chrf": "higher", "loss": "lower"}
     public: ClassVar[tuple[str, ...]] = ("tokenizer",)
 
     @classmethod
@@ -277,17 +278,17 @@ class Translator(Task):
         n_best: int = 1,
         of: int = 0,
         prefix: Sequence[int] = (),
-    ) -> Look:
-        """What the model did to translate one sentence; `name` is what pictures of it call the model.
+    ) -> TranslationTrace:
+        """The trace of one translated sentence; `name` is the model's, for headings.
 
-        The search finds `n_best` translations, and number `of` of them is looked at, counted from 0. They begin with
-        `prefix`, tokens by their numbers; where the last of these is END, there is nothing left to search.
+        The search finds `n_best` translations, and the trace is of number `of`, from 0. `prefix` are token ids that the
+        translation is forced to begin with; where the last of them is END, nothing is searched.
         """
-        from regard.inspection.record.translation import look, one_sentence
+        from regard.inspection.record.translate import one_sentence, record_translation
 
         width = self.recipe.decoding.beam if beam is None else beam
         self._check(width, max(n_best, of + 1), length_penalty, max_length, None)
-        return look(
+        return record_translation(
             self,
             one_sentence(self, PlainText().accept(text)),
             name,

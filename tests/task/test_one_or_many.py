@@ -22,7 +22,7 @@ from regard.data.input.sound import Sound
 from regard.data.splitting import read_parts
 from regard.errors import UserError
 from regard.loading import task_of
-from regard.runs import prepare, settle
+from regard.runs import prepare, resolve
 from tests.task.seers import captioner, classifier, picture, png, transcriber
 
 FORMS = {
@@ -68,7 +68,7 @@ class Made:
     def _made(self, name: str) -> tuple[Any, Any]:
         torch.manual_seed(3)
         form, changes = FORMS[name]
-        recipe = settle(apply_overrides(tiny_form(read_recipe(form)), changes))
+        recipe = resolve(apply_overrides(tiny_form(read_recipe(form)), changes))
         codec = prepare(recipe, self.place / name).codec
         task = task_of(recipe)(recipe, codec, build_model(recipe.model, **codec.sizes()), torch.device("cpu"))
         return task, TEXTS.get(name) or read_parts(recipe.data).test[0].input
