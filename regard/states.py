@@ -72,6 +72,11 @@ def grow(state: State, capacity: int) -> State:
     return replace(state, cache=cache, origin=origin)
 
 
+def empty_memory(examples: int, device: torch.device | str = "cpu") -> Memory:
+    """The memory of a language model's decoder, which has no source: zero positions."""
+    return Memory(torch.zeros(examples, 0, 1, device=device), torch.zeros(examples, 0, dtype=torch.bool, device=device))
+
+
 def concatenate(memories: Sequence[Memory]) -> Memory:
     """One memory of all their sentences, in order, padded to the longest."""
     longest = max(memory.mask.shape[1] for memory in memories)

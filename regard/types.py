@@ -89,11 +89,6 @@ class Memory:
         return self.states.shape[0]
 
 
-def empty_memory(examples: int, device: torch.device | str = "cpu") -> Memory:
-    """The memory of a language model's decoder, which has no source: zero positions."""
-    return Memory(torch.zeros(examples, 0, 1, device=device), torch.zeros(examples, 0, dtype=torch.bool, device=device))
-
-
 @dataclass
 class State:
     """The state of a decoder between steps. Beam r belongs to sentence r // beams, so the memory is never tiled."""

@@ -62,8 +62,8 @@ def _tokenizer(codec: Codec, part: str) -> Tokenizer:
 
 
 def _table(model: nn.Module, part: str) -> Tensor:
-    found: Stem | Decoder = model.get_submodule(part)  # type: ignore[assignment]
-    embedding = found.token_embedding
+    found = model.get_submodule(part)
+    embedding = found.embedding if isinstance(found, Decoder) else cast(Stem, found).token_embedding
     if embedding is None:
         raise UserError(f"model.{part}.{VECTORS}: there is no table of tokens in this part")
     return embedding.table.weight

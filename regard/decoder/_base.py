@@ -36,10 +36,6 @@ class Decoder(nn.Module, ABC):
         self.projection: nn.Module | None = None
         """A faster output projection for inference (layers/fast_linear.py)."""
 
-    @property
-    def token_embedding(self) -> TokenEmbedding:
-        return self.embedding
-
     @abstractmethod
     def start(self, memory: Memory, beams: int, capacity: int) -> State: ...
 

@@ -19,9 +19,10 @@ from regard.decoding.sampling import sample
 from regard.errors import UserError
 from regard.loading import model_files, task_of
 from regard.runs import prepare, resolve
+from regard.states import empty_memory
 from regard.storage import write_folder
 from regard.task.generate import Generator, Spelling, as_ids, coded, spans
-from regard.types import BEGIN, END, PAD, UNKNOWN, empty_memory
+from regard.types import BEGIN, END, PAD, UNKNOWN
 
 TEXT = "ROMEO:\nWhat light is this?\n\nJULIET:\n\tNone.\n"
 WINDOW = 16

@@ -14,7 +14,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard import registry
-from regard.errors import UserError
 from regard.layers.attend import Mask, as_boolean, weighted_sum
 from regard.layers.kv_cache import CachePositions, KVCache
 from regard.layers.observable import Observable
@@ -78,17 +77,9 @@ class Attention(Observable, ABC):
 
 
 def build_attention(spec: str | dict[str, Any], where: str, width: int, memory_width: int, heads: int = 0) -> Attention:
-    """The attention that a recipe names, for queries of `width` and a memory of `memory_width`.
-
-    `heads` is their number where the recipe's table names none; 0: the attention's own default.
-    """
+    """The attention that a recipe names. `heads` holds where its table names none; 0: the attention's own default."""
     offered = {"width": width, "memory_width": memory_width}
     if heads and (isinstance(spec, str) or "heads" not in spec):
         offered["heads"] = heads
     attention: Attention = registry.build("layers/attention", spec, where, **offered)
-    kind = spec if isinstance(spec, str) else spec["kind"]
-    if memory_width != width and "memory_width" not in registry.keywords(registry.factory("layers/attention", kind)):
-        raise UserError(
-            f"{where}: {kind} needs a memory ({memory_width}) as wide as the decoder ({width}); make the widths equal"
-        )
     return attention
