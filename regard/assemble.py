@@ -33,7 +33,7 @@ Part = TypeVar("Part", bound=nn.Module)
 
 
 def resolve_model(tree: dict[str, Any]) -> dict[str, Any]:
-    """The `model` section made complete: presets and values stated once for all parts are written into each part."""
+    """The complete `model` section: presets, defaults and values for all parts are written into each part."""
     stated = dict(tree)
     for name in ("preset", "kind"):
         if not isinstance(stated.get(name, ""), str):
@@ -70,7 +70,7 @@ def resolve_model(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def _spec(given: Any, where: str) -> dict[str, Any]:
-    """What a recipe says of a part: the name of its kind, or a table that may name it."""
+    """A part in a recipe: the name of its kind, or a table."""
     spec = {"kind": given} if isinstance(given, str) else given
     if not isinstance(spec, dict) or not isinstance(spec.get("kind", ""), str):
         raise UserError(f"{where}: wants a name or a table with a kind, was given {registry.shown(given)}")
@@ -78,7 +78,7 @@ def _spec(given: Any, where: str) -> dict[str, Any]:
 
 
 def _settings(part: str, kind: str) -> dict[str, inspect.Parameter]:
-    """What a recipe may say of a part."""
+    """The keys that a recipe may set for a part."""
     known = registry.keywords(registry.factory(part, kind, f"model.{part}.kind"))
     settings = {name: parameter for name, parameter in known.items() if name not in GIVEN}
     if "vocabulary" in known:
@@ -101,20 +101,20 @@ def _subclass(maker: Callable[..., Any], base: type[Part], where: str) -> type[P
 
 
 def _check_fit(resolved: dict[str, Any]) -> None:
-    """A part that cannot be told how wide its input is must be as wide as the part before it; copies need equals."""
+    """A part without an argument for its input width must be as wide as the part before; copying needs equal parts."""
     encoder, decoder = resolved.get("encoder", {}), resolved.get("decoder", {})
     if decoder.get("bridge") == "copy" and any(encoder.get(k) != decoder.get(k) for k in ("cell", "layers", "width")):
         raise UserError(
             'model.decoder.bridge: "copy" needs a recurrent encoder with the same cell, layers and width; use "dense"'
         )
-    given = resolved.get("stem", {}).get("width")
-    for before, part, told in (("stem", "encoder", "inputs"), ("encoder", "decoder", "memory_width")):
+    width = resolved.get("stem", {}).get("width")
+    for before, part, argument in (("stem", "encoder", "inputs"), ("encoder", "decoder", "memory_width")):
         if before in resolved and part in resolved:
-            given = resolved[before].get("width", given)
-            own = resolved[part].get("width", given)
-            if told not in registry.keywords(registry.factory(part, resolved[part]["kind"])) and given != own:
+            width = resolved[before].get("width", width)
+            own = resolved[part].get("width", width)
+            if argument not in registry.keywords(registry.factory(part, resolved[part]["kind"])) and width != own:
                 raise UserError(
-                    f"model.{part}: is {own} wide, but the {before} gives vectors of {given}; make the widths equal"
+                    f"model.{part}: is {own} wide, but the {before} returns vectors of {width}; make the widths equal"
                 )
 
 
@@ -125,7 +125,7 @@ def _refuse_unknown(given: dict[str, Any], known: Any, where: str) -> None:
 
 
 def _check_values(values: dict[str, Any], known: dict[str, inspect.Parameter], where: str) -> None:
-    """Declared keys must be in range; a key of another package's kind must have the type of its default."""
+    """Declared keys must be in range; keys of another package's kind must have the type of their default."""
     keys = {"stem": Stem, "encoder": Encoder, "decoder": Decoder}.get(where.partition(".")[2], Model)
     check_table(keys, values, where)
     registry.check_types({n: v for n, v in values.items() if n not in declared(keys)}, known, where)
@@ -134,7 +134,7 @@ def _check_values(values: dict[str, Any], known: dict[str, inspect.Parameter], w
 def build_model(
     tree: dict[str, Any], vocabulary: int | None = None, label_smoothing: float = 0.0, **sizes: int
 ) -> nn.Module:
-    """The model a (resolved or short) `model` section describes, for data of these sizes (a codec's `sizes()`)."""
+    """The model of a `model` section, resolved or short, for data of these sizes (a codec's `sizes()`)."""
     resolved = resolve_model(tree)
     kind = resolved.pop("kind")
     maker = registry.factory("model", kind, "model.kind")
@@ -147,6 +147,6 @@ def build_model(
         made[name] = registry.build(name, spec, f"model.{name}", **given)
         if name in ("stem", "encoder"):
             given["inputs" if name == "stem" else "memory_width"] = made[name].width
-    told = {"label_smoothing": label_smoothing, **sizes}
-    made |= {name: value for name, value in told.items() if name in known}
+    extra = {"label_smoothing": label_smoothing, **sizes}
+    made |= {name: value for name, value in extra.items() if name in known}
     return registry.create("model", kind, "model", **made, **resolved)

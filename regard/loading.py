@@ -42,7 +42,7 @@ CODEC_FILES = ("tokenizer", "input", "labels", "target")
 
 
 def model_files(recipe: Recipe, codec: Codec, weights: dict[str, Tensor], precision: str) -> dict[str, Any]:
-    """What a model folder holds, by file name."""
+    """The files of a model folder, by name."""
     return {
         "recipe.toml": to_toml(recipe).encode(),
         **codec.files(),
@@ -51,7 +51,7 @@ def model_files(recipe: Recipe, codec: Codec, weights: dict[str, Tensor], precis
 
 
 def find_model(name: str | Path) -> Path:
-    """The folder of a shipped model's name, a model folder, or a run (its final model, else its newest checkpoint)."""
+    """The folder of a shipped model, a model folder itself, or that of a run (final model, else newest checkpoint)."""
     path = Path(name)
     if (path / "manifest.json").is_file():
         return path
@@ -75,8 +75,8 @@ def task_of(recipe: Recipe) -> type[Task]:
 def read_model(folder: Folder) -> tuple[Recipe, Codec, nn.Module]:
     """Recipe, codec and model of a verified folder, from that folder alone.
 
-    The folder may come from anybody, so no number in it is believed: the model is built without memory for its weights,
-    no larger than the header of the weight file says, and compared with that header before any weight is read.
+    The model is built on the meta device, no larger than the header of the weight file allows, and compared with that
+    header before any weight is read.
     """
     where = str(folder.path)
     recipe = read_recipe_of(folder)
@@ -91,14 +91,14 @@ def read_model(folder: Folder) -> tuple[Recipe, Codec, nn.Module]:
     check_weights(model, stored, where)
     _check_buffers(model, where)
     weights = folder.weights()
-    if any(buffer.is_meta for buffer in model.buffers()):  # what a part computes for itself must be there too
+    if any(buffer.is_meta for buffer in model.buffers()):  # buffers are computed, not stored
         model = build_model(recipe.model, **codec.sizes())
     assign_weights(model, weights, where)
     return recipe, codec, model
 
 
 def read_recipe_of(folder: Folder) -> Recipe:
-    """The recipe that a model was trained with."""
+    """The recipe of a model folder."""
     where = f"{folder.path}/recipe.toml"
     try:
         text = folder.read("recipe.toml").decode()
@@ -108,7 +108,7 @@ def read_recipe_of(folder: Folder) -> Recipe:
 
 
 class Uninitialised(TorchFunctionMode):
-    """Weights that are given values later get none now. On the meta device even that would take a second."""
+    """Skips the initialisation of weights that are loaded later: even on the meta device it takes a second."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in (Tensor.normal_, Tensor.uniform_) or getattr(func, "__module__", "") == "torch.nn.init":
@@ -117,10 +117,10 @@ class Uninitialised(TorchFunctionMode):
 
 
 class Bounded(Uninitialised):
-    """Aborts the construction of a model that needs many more tensors than there are.
+    """Aborts the construction of a model that needs many more tensors than its file holds.
 
-    A recipe of one line can ask for a million layers, which take minutes even on the meta device. The exact comparison
-    is `check_weights`; this one only has to come to an end, and leaves room for tensors that are made on the way.
+    A recipe of one line can name a million layers, which take minutes even on the meta device. `check_weights` compares
+    exactly; this only has to stop in time, and leaves room for temporary tensors.
     """
 
     def __init__(self, tensors: int) -> None:
@@ -128,15 +128,15 @@ class Bounded(Uninitialised):
         self._left = 1000 + 20 * tensors
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is not torch._C._set_grad_enabled:  # `no_grad` must be able to restore what it found
+        if func is not torch._C._set_grad_enabled:  # `no_grad` must be able to restore the previous mode
             self._left -= 1
-            if self._left == -1:  # once: what cleans up on the way out is not stopped
+            if self._left == -1:  # once: cleaning up afterwards is not stopped
                 raise ValueError("it has more layers than its weight file")
         return super().__torch_function__(func, types, args, kwargs)
 
 
 def _check_buffers(model: nn.Module, where: str) -> None:
-    """What parts compute for themselves is in no file, so no file bounds it."""
+    """Buffers are in no file, so no file bounds their size."""
     size = sum(buffer.numel() * buffer.element_size() for buffer in model.buffers())
     if size > MAX_BUFFERS:
         raise UserError(f"{where}: its recipe needs {size:,} bytes besides the weights; {MAX_BUFFERS:,} are allowed")
@@ -148,7 +148,7 @@ def read_codec(recipe: Recipe, folder: Folder) -> Codec:
         return task_of(recipe).codec(recipe, known)
     except (AttributeError, LookupError, OverflowError, RuntimeError, TypeError, ValueError) as error:
         why = " ".join(str(error).split())[:120]
-        raise UserError(f"{folder.path}: what goes with the weights cannot be understood ({why})") from error
+        raise UserError(f"{folder.path}: its tokenizer, labels or input files cannot be read ({why})") from error
 
 
 def check_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> None:
@@ -166,7 +166,7 @@ def check_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> N
 
 
 def assign_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> None:
-    """Gives the model its weights, which must be all of them and no others."""
+    """Loads the weights into the model; they must be exactly those of the model."""
     check_weights(model, weights, where)
     shared = {id(p): name for name, p in model.named_parameters()}
     every = model.named_parameters(remove_duplicate=False)
@@ -174,7 +174,7 @@ def assign_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> 
 
 
 def take_over(model: nn.Module, weights: dict[str, Tensor], where: str) -> int:
-    """Gives the stem and the encoder the weights of another model's; says how many numbers that were."""
+    """Copies stem and encoder weights from another model; returns the number of copied values."""
     taken = 0
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -185,7 +185,7 @@ def take_over(model: nn.Module, weights: dict[str, Tensor], where: str) -> int:
                 parameter.copy_(weights[name])
                 taken += parameter.numel()
     if not taken:
-        raise UserError(f"{where}: nothing in it fits this model; it needs the same stem or encoder")
+        raise UserError(f"{where}: no weight fits this model; it needs the same stem or encoder")
     return taken
 
 
@@ -196,9 +196,9 @@ def export(
     source_language: str = "",
     target_language: str = "",
 ) -> Path:
-    """Writes a model into a new folder, smaller: bfloat16 halves it, int8 quarters it.
+    """Writes a model into a new folder in another precision: bfloat16 halves its size, int8 quarters it.
 
-    The languages, where given, are those that the new folder states.
+    The languages, where given, replace those of the recipe.
     """
     if Path(folder).exists():
         raise UserError(f"{folder} already exists; choose another folder")
@@ -253,11 +253,11 @@ def load(name: str | Path, device: str = "auto", *, task: Literal["fill"], preci
 @overload
 def load(name: str | Path, device: str = "auto", task: str = "", precision: str = "") -> Any: ...
 def load(name: str | Path = "fr-en", device: str = "auto", task: str = "", precision: str = "") -> Any:
-    """A shipped model by name, or any model folder or run by path, ready to use: a Translator, a Classifier, ...
+    """Loads a shipped model by name, or a model folder or run by path: a Translator, a Classifier, ...
 
-    With `task` a model for anything else is refused, and type checkers know what is returned. `precision` makes it fast
-    for use and nothing else: float32, bfloat16, int8 (on the CPU) or auto, the fastest of these on the device. Without
-    it the model is as it was trained.
+    With `task` a model for another task is refused, and type checkers know the returned type. `precision` prepares the
+    model for fast inference only: float32, bfloat16, int8 (on a CPU) or auto, the fastest of these on the device.
+    Without it the model stays as it was trained.
     """
     recipe, codec, model = read_model(read_folder(find_model(name)))
     if task and recipe.task != task:

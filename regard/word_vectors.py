@@ -20,12 +20,12 @@ from regard.stem._base import Stem
 
 
 def vectors_of(model: dict[str, Any]) -> dict[str, str]:
-    """The parts of a resolved `model` section whose embeddings begin with vectors, and the files of these."""
+    """The word-vector file of each part of a resolved `model` section that names one."""
     return {part: model[part][VECTORS] for part in PARTS if model.get(part, {}).get(VECTORS)}
 
 
 def check_vectors(model: nn.Module, files: dict[str, str]) -> None:
-    """Refuses a file that is not there or has vectors of another width, by its beginning alone."""
+    """Refuses a missing file or one with vectors of another width; reads only its first lines."""
     for part, file in files.items():
         width, own = width_of(Path(file)), _table(model, part).shape[1]
         if width != own:
@@ -36,10 +36,10 @@ def check_vectors(model: nn.Module, files: dict[str, str]) -> None:
 
 
 def begin_with_vectors(model: nn.Module, files: dict[str, str], codec: Codec, note: Callable[[str], None]) -> None:
-    """Copies vectors into the embeddings of the parts that they are for; tokens without one stay as they were drawn.
+    """Copies word vectors into the embeddings of their parts; tokens without a vector keep their random one.
 
-    All are made longer or shorter by one factor, so that together they are as large as what they replace: which word is
-    near which does not change, and the layers above get numbers of the size that they expect.
+    All are scaled by one factor to the magnitude of the vectors they replace: cosine similarities do not change, and
+    the layers above get inputs of the expected scale.
     """
     check_vectors(model, files)
     for part, file in files.items():
@@ -55,7 +55,7 @@ def begin_with_vectors(model: nn.Module, files: dict[str, str], codec: Codec, no
 
 
 def _tokenizer(codec: Codec, part: str) -> Tokenizer:
-    """What gives the tokens that a part embeds: one for both sides, or that of what is read or of what is written."""
+    """The tokenizer of a part: one for both sides, or that of the source or the target."""
     if isinstance(codec, Pair):
         return (codec.input if part == "stem" else codec.target).tokenizer  # type: ignore[union-attr]
     return cast(Tokenizer, codec)
@@ -65,5 +65,5 @@ def _table(model: nn.Module, part: str) -> Tensor:
     found = model.get_submodule(part)
     embedding = found.embedding if isinstance(found, Decoder) else cast(Stem, found).token_embedding
     if embedding is None:
-        raise UserError(f"model.{part}.{VECTORS}: there is no table of tokens in this part")
+        raise UserError(f"model.{part}.{VECTORS}: this part has no token embedding")
     return embedding.table.weight
