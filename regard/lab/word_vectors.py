@@ -210,7 +210,7 @@ def measured(
     )  # fmt: skip
     listed = [word for words in kinds.values() for word in words]
     kind_of = np.array([number for number, words in enumerate(kinds.values()) for _ in words])
-    directions = vectors.directions[[vectors.places[word] for word in listed]]
+    directions = vectors.directions[[vectors.indices[word] for word in listed]]
     cosines = directions @ directions.T
     same = kind_of[:, None] == kind_of[None]
     apart = ~np.eye(len(listed), dtype=bool)
