@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.corpus.filters import Filters, BloomFilter, UsualScript, script
+from regard.data.corpus.filters import BloomFilter, Filters, UsualScript, script
 
 
 def test_each_reason_is_counted() -> None:
