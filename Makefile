@@ -5,7 +5,7 @@ BIN := .venv/bin
 JOBS ?= 2   # test files that run side by side; each on one thread
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile
 
-.PHONY: run test test-all check bench lock audit wheel clean
+.PHONY: run test test-all check docs bench lock audit wheel clean
 
 run: .venv/installed-run
 	@$(BIN)/regard translate \
@@ -32,6 +32,9 @@ check: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: .venv/installed-dev   # a site with search that needs no network; open build/docs/index.html
+	$(BIN)/python -m sphinx --fail-on-warning --quiet --builder html docs build/docs
 
 bench: .venv/installed-dev
 	$(BIN)/regard bench

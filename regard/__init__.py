@@ -1,46 +1,46 @@
 """Regard: sequence models that show where they look.
 
-    regard.load("fr-en").translate(["Je suis étudiant."])
+    regard.load("fr-en").translate("Je suis étudiant.")
 
-The names below are imported when they are first used, so `import regard` costs nothing and touches nothing.
+load       a model by name or folder, ready to use: `.translate`, `.classify`, `.generate`, ...
+train      train a model from a recipe or from two text files
+evaluate   score a model on labelled examples
+inspect    run a model on one input and keep what it computed, to draw or to read
+capture    record the tensors inside any model while it runs
+export     write a model smaller, or for another program
+UserError  the exception every user mistake raises: one line that says what to do
+
+The names are imported on first use, so `import regard` is fast and has no side effects. `regard/__init__.pyi` tells type
+checkers and editors about them.
 """
 
 import importlib
 
-# Nothing that is not loaded yet is imported here, not even `typing`: __main__.py comes after this, and until then
-# `python -m regard` would take it from the current folder.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from regard.assemble import load as load
-    from regard.errors import UserError as UserError
-    from regard.evaluating import evaluate as evaluate
-    from regard.inspection.capture import capture as capture
-    from regard.interchange import export as export
-    from regard.looking import inspect as inspect
-    from regard.runs import train as train
+# Import nothing here that is not loaded already, not even `typing`: __main__.py runs after this file, and until then
+# `python -m regard` would import it from the current folder.
 
 __version__ = "0.1.0"
 __all__ = ["UserError", "__version__", "capture", "evaluate", "export", "inspect", "load", "train"]
 
 _HOMES = {
     "UserError": "regard.errors",
-    "capture": "regard.inspection.capture",
+    "capture": "regard.layers.capture",
     "evaluate": "regard.evaluating",
     "export": "regard.interchange",
-    "inspect": "regard.looking",
+    "inspect": "regard.inspection.inspect",
     "load": "regard.assemble",
     "train": "regard.runs",
 }
+"""Public name -> the module that defines it."""
 
 
-def __getattr__(name: str) -> "Any":
+def __getattr__(name: str) -> object:
+    """Import a public name on first use."""
     if name not in _HOMES:
         raise AttributeError(f"module 'regard' has no attribute '{name}'")
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    """The public names alone, for tab completion."""
+    """The public names only, for tab completion."""
     return sorted(__all__)

@@ -21,13 +21,16 @@ from regard.data.codec import Codec, Pair
 from regard.data.tokenizer._base import Tokenizer
 from regard.data.vectors.file import width_of
 from regard.data.vectors.matching import match
+from regard.decoder._base import Decoder as DecoderPart
 from regard.device import pick_device
+from regard.encoder._base import Encoder as EncoderPart
 from regard.errors import UserError, suggestion
-from regard.layers.embedding import TokenEmbedding
 from regard.layers.fast_linear import ready_for_use
+from regard.model._base import Model as ModelPart
 from regard.part_settings import Decoder, Encoder, Model, Stem
 from regard.pretrained import shipped_models
 from regard.setting import declared
+from regard.stem._base import Stem as StemPart
 from regard.storage import Folder, read_folder, save_weights, write_folder
 from regard.task._base import Task
 
@@ -78,7 +81,7 @@ def resolve_model(tree: dict[str, Any]) -> dict[str, Any]:
         known = _settings(part, part_kind)
         _refuse_unknown(spec, known, f"model.{part}")
         values = {name: p.default for name, p in known.items()}
-        if part == "stem" and "position" in known and _reads_in_order(parts.get("encoder", {})):
+        if part == "stem" and "position" in known and _adds_own_positions(parts.get("encoder", {})):
             values["position"] = "none"
         values |= {name: value for name, value in {**PRESETS[preset], **stated}.items() if name in known}
         values |= spec
@@ -113,9 +116,9 @@ def _settings(part: str, kind: str) -> dict[str, inspect.Parameter]:
     return settings
 
 
-def _reads_in_order(encoder: dict[str, Any]) -> bool:
+def _adds_own_positions(encoder: dict[str, Any]) -> bool:
     kind = encoder.get("kind", PARTS["encoder"])
-    return getattr(registry.factory("encoder", kind, "model.encoder.kind"), "reads_in_order", False)
+    return cast(type[EncoderPart], registry.factory("encoder", kind, "model.encoder.kind")).adds_own_positions
 
 
 def _check_fit(resolved: dict[str, Any]) -> None:
@@ -158,8 +161,7 @@ def build_model(
     maker = registry.factory("model", kind, "model.kind")
     known = registry.keywords(maker)
     given: dict[str, Any] = {**sizes, "memory_width": None} | ({} if vocabulary is None else {"vocabulary": vocabulary})
-    if tells := getattr(maker, "tells", None):  # a model may show its parts something else than the data as they are
-        given |= tells(resolved)
+    given |= cast(type[ModelPart], maker).part_sizes(resolved)
     made: dict[str, Any] = {}
     for name in [part for part in PARTS if part in resolved]:
         spec = {key: value for key, value in resolved.pop(name).items() if key != VECTORS}
@@ -214,8 +216,9 @@ def _tokenizer(codec: Codec, part: str) -> Tokenizer:
 
 
 def _table(model: nn.Module, part: str) -> Tensor:
-    embedding = getattr(getattr(model, part), "embedding", None)
-    if not isinstance(embedding, TokenEmbedding):
+    found: StemPart | DecoderPart = model.get_submodule(part)  # type: ignore[assignment]
+    embedding = found.token_embedding
+    if embedding is None:
         raise UserError(f"model.{part}.{VECTORS}: there is no table of tokens in this part")
     return embedding.table.weight
 

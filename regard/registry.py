@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from regard.errors import UserError, suggestion
@@ -66,6 +67,13 @@ def factory(family: str, kind: str, where: str | None = None) -> Callable[..., A
         return found if callable(found) else getattr(found, found.__all__[0])
     module = importlib.import_module(f"regard.{family.replace('/', '.')}.{kind}")
     return getattr(module, getattr(module, "__all__", [kind])[0])
+
+
+def module(family: str, kind: str, where: str | None = None) -> ModuleType:
+    """The file of a kind. A name that is not in the listing is refused and never joined to a path."""
+    found = inspect.getmodule(factory(family, kind, where))
+    assert found is not None
+    return found
 
 
 def keywords(maker: Callable[..., Any]) -> dict[str, inspect.Parameter]:

@@ -433,7 +433,7 @@ def _trainer(recipe: Recipe, prepared: Prepared, place: Path, report: Listener, 
     )
     if _compiles(settings, trainer.device, report):
         compile_layers(model)
-        if getattr(model, "recordable", False):
+        if getattr(model, "cuda_graphable", False):
             trainer.record()
     if resume:
         trainer.resume()

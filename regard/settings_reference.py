@@ -28,7 +28,7 @@ section `[training]`; on a command line it is written `regard train RECIPE train
 - "by kind": the key belongs to parts, each with its own default. Not every kind takes every key; one that it does not
   take is refused. A part's key that stands in `[model]` itself is for all parts that take it.
 
-This page is written by `python bench/settings.py`; do not edit it by hand.
+This page is written by `python tools/settings_page.py`; do not edit it by hand.
 """
 
 

@@ -24,9 +24,9 @@ import torch
 from torch import Tensor
 
 from regard.errors import UserError
-from regard.harmless import harmless, one_line
 from regard.regular_files import open_regular, read_regular
 from regard.safetensors_header import read_header
+from regard.terminal_text import escape_control_characters, one_line
 
 FORMAT = 1
 """Raised when a folder written now could not be read by older code."""
@@ -141,7 +141,7 @@ def read_folder(path: Path) -> Folder:
     except (ValueError, KeyError, TypeError, RecursionError):
         raise broken from None
     if version != FORMAT:
-        shown = harmless(one_line(str(version)[:20]))
+        shown = escape_control_characters(one_line(str(version)[:20]))
         raise UserError(
             f"{path}: {MANIFEST} says format version {shown}, this version of regard reads {FORMAT}; "
             "use the version of regard that wrote it"

@@ -1,11 +1,11 @@
-"""The values that travel between the rooms, and the one legend of shapes.
+"""The data types that modules exchange, and the legend of tensor shapes.
 
-    B  examples in a batch          R  rows being decoded, R = B * rows-per-example
+    B  examples in a batch          R  beams in total, R = B * beams per example
     S  source positions             T  target positions
     D  model width                  H  heads         V  vocabulary         L  labels
 
-Batch comes first everywhere. Masks are boolean and True means "may be attended" (a real position).
-Nothing here imports anything of ours.
+Batch comes first everywhere. Masks are boolean; True means "attend" (a real position).
+This module imports nothing of ours.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from torch import Tensor
 from torch.nn import functional
 
 Tree = Any
-"""Tensors in dicts, lists and tuples, nested as a layer likes."""
+"""Tensors in nested dicts, lists and tuples."""
 
 PAD, UNKNOWN, BEGIN, END = 0, 1, 2, 3
-"""The four ids every tokenizer begins with."""
+"""The four special ids that every tokenizer begins with."""
 
 
 def map_tree(function: Callable[[Tensor], Tensor], tree: Tree) -> Tree:
+    """Applies a function to every tensor of a tree and keeps its structure."""
     if isinstance(tree, Tensor):
         return function(tree)
     if isinstance(tree, dict):
@@ -38,18 +39,18 @@ def map_tree(function: Callable[[Tensor], Tensor], tree: Tree) -> Tree:
 
 @dataclass
 class Batch:
-    """Padded examples: an input and what is wanted of it, each of whatever shape its stem or head takes.
+    """Padded examples: inputs and their targets, in the shapes that stem and head take.
 
-    A target that is text holds BEGIN, the text, END: `target[:, :-1]` is fed, `target[:, 1:]` is wanted.
+    A text target holds BEGIN, the text, END: `target[:, :-1]` is the decoder's input, `target[:, 1:]` its reference.
     """
 
     source: Shaped[Tensor, "B *input"]
     source_mask: Bool[Tensor, "B S"]
     target: Shaped[Tensor, "B *output"]
     target_mask: Bool[Tensor, "B T"]
-    """Where something is wanted: at padding nothing is, nor at BEGIN."""
+    """True where the loss is computed: not at padding, not at BEGIN."""
     units: int
-    """How often the mask is True: what a loss is averaged over. Counted on the host: nobody waits for the GPU."""
+    """How often `target_mask` is True: the loss is averaged over it. Counted on the host, so no one waits for a GPU."""
 
     def __len__(self) -> int:
         return self.source.shape[0]
@@ -58,6 +59,7 @@ class Batch:
         return self._each(lambda tensor: tensor.to(device, non_blocking=True))
 
     def pin(self) -> Batch:
+        """The batch in page-locked memory, from which a GPU copies asynchronously."""
         return self._each(Tensor.pin_memory)
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
@@ -66,33 +68,33 @@ class Batch:
         )
 
     def split(self) -> list[Batch]:
-        """Two halves, for a batch that did not fit in memory."""
+        """Two halves, for a batch that ran out of memory."""
         half = len(self) // 2
         parts = [slice(0, half), slice(half, None)]
-        return [self._rows(part) for part in parts]
+        return [self._examples(part) for part in parts]
 
-    def _rows(self, part: slice) -> Batch:
+    def _examples(self, part: slice) -> Batch:
         target_mask = self.target_mask[part]
         return Batch(self.source[part], self.source_mask[part], self.target[part], target_mask, int(target_mask.sum()))
 
 
 @dataclass
 class Memory:
-    """What an encoder leaves for a decoder to look at, one entry a sentence."""
+    """An encoder's output: what a decoder attends to or a head reads, one entry per sentence."""
 
     states: Float[Tensor, "B S D"]
     mask: Bool[Tensor, "B S"]
     final: Tree = None
-    """The last state of a recurrent encoder, batch first."""
-    cost: Float[Tensor, "B"] | None = None
-    """What thinking cost, weighted: a model that halts by itself is trained to keep it low."""
+    """The final state of a recurrent encoder, batch first."""
+    ponder_cost: Float[Tensor, "B"] | None = None
+    """The weighted ponder time of a model with adaptive halting, which training adds to the loss."""
 
     def __len__(self) -> int:
         return self.states.shape[0]
 
 
-def joined(memories: Sequence[Memory]) -> Memory:
-    """One memory of all their sentences, in order."""
+def concatenate(memories: Sequence[Memory]) -> Memory:
+    """One memory of all their sentences, in order, padded to the longest."""
     longest = max(memory.mask.shape[1] for memory in memories)
 
     def together(trees: Sequence[Tree]) -> Tree:
@@ -108,37 +110,37 @@ def joined(memories: Sequence[Memory]) -> Memory:
         torch.cat([functional.pad(memory.states, (0, 0, 0, more)) for memory, more in zip(memories, missing)]),
         torch.cat([functional.pad(memory.mask, (0, more)) for memory, more in zip(memories, missing)]),
         together([memory.final for memory in memories]),
-        together([memory.cost for memory in memories]),
+        together([memory.ponder_cost for memory in memories]),
     )
 
 
-def nothing(examples: int, device: torch.device | str = "cpu") -> Memory:
-    """The memory of a decoder that has nothing to look at: a language model's."""
+def empty_memory(examples: int, device: torch.device | str = "cpu") -> Memory:
+    """The memory of a language model's decoder, which has no source: zero positions."""
     return Memory(torch.zeros(examples, 0, 1, device=device), torch.zeros(examples, 0, dtype=torch.bool, device=device))
 
 
 @dataclass
 class State:
-    """Where a decoder is. Row r belongs to sentence r // rows, so what is per sentence is never tiled."""
+    """The state of a decoder between steps. Beam r belongs to sentence r // beams, so the memory is never tiled."""
 
-    rows: int
-    """Rows a sentence: 1 for greedy, the beam's width for a beam."""
+    beams: int
+    """Beams per sentence: 1 for greedy decoding and sampling, the beam width for beam search."""
     position: Int[Tensor, ""]
-    """How many tokens were consumed: a tensor, so that a recorded graph can be replayed."""
+    """How many tokens were consumed: a tensor, so that a CUDA graph can be replayed."""
     memory: Tree = field(default_factory=dict)
     """Per sentence, (B, ...): never reordered within a search."""
-    slots: Tree = field(default_factory=dict)
-    """Per sentence and position, (B, capacity, ...): filled one position at a time. Empty when capacity is 0."""
+    cache: Tree = field(default_factory=dict)
+    """KV cache per sentence and position, (B, capacity, ...): written one position at a time. Empty for capacity 0."""
     origin: Int[Tensor, "R L"] | None = None
-    """Which row of its sentence wrote each position of a row's past. So rows part and die without moving any slot."""
+    """Which beam wrote each cached position of a beam's past, so that beams fork without moving the cache."""
     carry: Tree = field(default_factory=dict)
-    """Per row, (R, ...): the state of a recurrent decoder."""
-    cost: Float[Tensor, "R"] | None = None
-    """As the memory's, of what was decoded last."""
+    """Recurrent state per beam, (R, ...)."""
+    ponder_cost: Float[Tensor, "R"] | None = None
+    """As `Memory.ponder_cost`, of the last step."""
 
 
 def select_(state: State, index: Int[Tensor, "R"]) -> State:
-    """Row r continues what row `index[r]`, of the same sentence, was; in place."""
+    """Beam r continues from beam `index[r]` of the same sentence; in place."""
 
     def moved(buffer: Tensor) -> Tensor:
         return buffer.copy_(buffer.index_select(0, index))
@@ -148,36 +150,36 @@ def select_(state: State, index: Int[Tensor, "R"]) -> State:
 
 
 def fork(state: State) -> State:
-    """A copy that lives its own life; the memory, which nobody writes, is shared."""
-    slots, carry, origin, position = map_tree(Tensor.clone, [state.slots, state.carry, state.origin, state.position])
-    return replace(state, slots=slots, carry=carry, origin=origin, position=position)
+    """An independent copy; the memory, which is read-only, is shared."""
+    cache, carry, origin, position = map_tree(Tensor.clone, [state.cache, state.carry, state.origin, state.position])
+    return replace(state, cache=cache, carry=carry, origin=origin, position=position)
 
 
 def narrow(state: State, sentences: Int[Tensor, "N"]) -> State:
-    """The state of some of the sentences only: what a search keeps when the others are done."""
-    offsets = torch.arange(state.rows, device=sentences.device)
-    rows = (sentences[:, None] * state.rows + offsets).flatten()
-    memory, slots = map_tree(lambda t: t.index_select(0, sentences), [state.memory, state.slots])
-    carry, origin, cost = map_tree(lambda t: t.index_select(0, rows), [state.carry, state.origin, state.cost])
-    return replace(state, memory=memory, slots=slots, carry=carry, origin=origin, cost=cost)
+    """The state of these sentences only: what a search keeps when the others are finished."""
+    offsets = torch.arange(state.beams, device=sentences.device)
+    beams = (sentences[:, None] * state.beams + offsets).flatten()
+    memory, cache = map_tree(lambda t: t.index_select(0, sentences), [state.memory, state.cache])
+    carry, origin, ponder = map_tree(lambda t: t.index_select(0, beams), [state.carry, state.origin, state.ponder_cost])
+    return replace(state, memory=memory, cache=cache, carry=carry, origin=origin, ponder_cost=ponder)
 
 
 def grow(state: State, capacity: int) -> State:
-    """The same with room for more positions."""
+    """The same state with a larger KV cache."""
 
     def longer(buffer: Tensor) -> Tensor:
         more = buffer.new_zeros(buffer.shape[0], capacity - buffer.shape[1], *buffer.shape[2:])
         return torch.cat([buffer, more], 1)
 
-    slots, origin = map_tree(longer, [state.slots, state.origin])
-    return replace(state, slots=slots, origin=origin)
+    cache, origin = map_tree(longer, [state.cache, state.origin])
+    return replace(state, cache=cache, origin=origin)
 
 
 @runtime_checkable
-class Steps(Protocol):
-    """All that a search knows of a model."""
+class StepwiseDecoder(Protocol):
+    """All that a search knows about a model."""
 
-    def start(self, memory: Memory, rows: int, capacity: int) -> State: ...
+    def start(self, memory: Memory, beams: int, capacity: int) -> State: ...
 
     def step(self, ids: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T V"], State]: ...
 
@@ -192,12 +194,12 @@ class LossSum:
 
 @runtime_checkable
 class BatchStream(Protocol):
-    """Batches for ever, in a seeded order, with a cursor that says which comes next."""
+    """Endless batches in a seeded order, with a cursor to the next one."""
 
     def __iter__(self) -> Iterator[Batch]: ...
 
     def cursor(self) -> dict[str, int]:
-        """Where the batch after the last one handed out is; plain numbers, to be saved."""
+        """The position after the last batch returned, as plain numbers for a checkpoint."""
         ...
 
     def seek(self, cursor: dict[str, int]) -> None: ...
@@ -205,16 +207,16 @@ class BatchStream(Protocol):
 
 @dataclass
 class Validation:
-    """What a validation found: its scores, the one that counts first."""
+    """The scores of a validation, the most important one first."""
 
     scores: dict[str, float]
     samples: list[tuple[str, str, str]] = field(default_factory=list)
-    """(input, output, what was wanted) of a few examples."""
+    """(input, output, reference) of a few examples."""
 
 
 @dataclass
 class Hypothesis:
-    """One finished output of a search, without BEGIN and END."""
+    """One output of a search, without BEGIN and END."""
 
     ids: list[int]
     log_probability: float
@@ -222,4 +224,4 @@ class Hypothesis:
     score: float
     """What the search ranks by: the log-probability after the length penalty."""
     finished: bool = True
-    """False when the length limit ended it rather than END."""
+    """False if the length limit cut it off before END."""

@@ -1,5 +1,13 @@
-"""Before anything of ours is imported: every shape and type in a signature is checked whenever it is called."""
+"""Runs before anything of ours is imported: types and shapes are checked at every call; and fixtures for all tests."""
 
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
@@ -8,3 +16,29 @@ hook = install_import_hook("regard", "checked.checked")
 # A busy machine must not fail a test, and the same examples must run for everybody.
 settings.register_profile("regard", deadline=None, derandomize=True)
 settings.load_profile("regard")
+
+# A shell starts background jobs with SIGINT ignored, and children inherit that: no Ctrl-C test could pass.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def run_regard(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Callable[..., tuple]:
+    """Runs the command line in this process, checks its exit code and returns stdout and stderr."""
+    from regard.cli import main
+
+    def run(*words: object, code: int = 0, stdin: str | None = None) -> tuple[str, str]:
+        monkeypatch.setattr(sys, "argv", ["regard", *map(str, words)])
+        if stdin is not None:
+            reading, writing = os.pipe()
+            os.write(writing, stdin.encode())
+            os.close(writing)
+            monkeypatch.setattr(sys, "stdin", os.fdopen(reading))
+        capfdbinary.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = (stream.decode() for stream in capfdbinary.readouterr())
+        assert (ended.value.code or 0) == code, err
+        return out, err
+
+    return run

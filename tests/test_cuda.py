@@ -11,7 +11,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import regard
 from regard.assemble import build_model
-from regard.decoding import recording
+from regard.decoding import cuda_graph
 from regard.layers import compiling
 from regard.layers.cross_entropy import projected_loss, token_loss
 from regard.training.recorded import Recorder
@@ -33,8 +33,8 @@ def test_recorded_steps_translate_as_others_do(beam, monkeypatch):
     translator = regard.load("fr-en", device="cuda")
     translator.model.float()
     recorded = [translator.translate(TEXTS[:n] * 3, beam=beam) for n in (1, 5, 5, 3)]
-    assert recording._recordings[translator.model.decoder]
-    monkeypatch.setattr(recording, "_recordable", lambda decoder: False)
+    assert cuda_graph._recordings[translator.model.decoder]
+    monkeypatch.setattr(cuda_graph, "_cuda_graphable", lambda decoder: False)
     for texts, found in zip((1, 5, 5, 3), recorded, strict=True):
         for one, other in zip(found, translator.translate(TEXTS[:texts] * 3, beam=beam), strict=True):
             assert one.text == other.text

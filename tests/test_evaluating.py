@@ -17,7 +17,6 @@ import pytest
 from PIL import Image
 
 import regard
-from regard.cli import main
 from regard.config import apply_overrides, read_recipe, tiny_form
 from regard.errors import UserError
 from regard.evaluation.translation import corpus_scores
@@ -39,15 +38,6 @@ def trained(tmp_path_factory):
         return made[recipe]
 
     return run
-
-
-def said(monkeypatch, capfd, *words: object, code: int = 0) -> tuple[str, str]:
-    monkeypatch.setattr(sys, "argv", ["regard", *map(str, words)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    out, err = capfd.readouterr()
-    assert (ended.value.code or 0) == code, err
-    return out, err
 
 
 def picture(size: int) -> bytes:
@@ -111,14 +101,14 @@ EVERY = [
 
 
 @pytest.mark.parametrize(("recipe", "files", "score"), EVERY, ids=[name for name, _, _ in EVERY])
-def test_every_task_is_evaluated_on_labelled_files(recipe, files, score, trained, tmp_path, monkeypatch, capfd):
+def test_every_task_is_evaluated_on_labelled_files(recipe, files, score, trained, tmp_path, monkeypatch, run_regard):
     run = trained(recipe)
     model = regard.load(run, device="cpu")
     written = files(tmp_path, model)
     scores = regard.evaluate(model, *written)
     assert score in scores and np.isfinite(list(scores.values())).all()
     assert regard.evaluate(run / "model", *map(str, written), device="cpu") == pytest.approx(scores)
-    out, err = said(monkeypatch, capfd, "evaluate", "-m", run, *written, "--json", "--device", "cpu")
+    out, err = run_regard("evaluate", "-m", run, *written, "--json", "--device", "cpu")
     found = json.loads(out)
     assert err == "" and found.pop("model") == str(run) and found == pytest.approx(scores)
 
@@ -136,22 +126,22 @@ def test_the_scores_are_those_of_the_labels(trained, tmp_path):
         regard.evaluate(model, tmp_path / "t.tsv")
 
 
-def test_data_format_settings_read_other_columns(trained, tmp_path, monkeypatch, capfd):
+def test_data_format_settings_read_other_columns(trained, tmp_path, monkeypatch, run_regard):
     run = trained("sentiment-lstm")
     label = regard.load(run, device="cpu").labels.names[0]
     (tmp_path / "t.tsv").write_text(f"{label}\tx\ta film\n", encoding="utf-8")
     keys = ["data.format.text=3", "data.format.label=1"]
-    assert "accuracy" in said(monkeypatch, capfd, "evaluate", run, tmp_path / "t.tsv", *keys)[0]
+    assert "accuracy" in run_regard("evaluate", run, tmp_path / "t.tsv", *keys)[0]
 
 
-def test_files_are_found_in_the_folder_of_data_sets(trained, tmp_path, monkeypatch, capfd):
+def test_files_are_found_in_the_folder_of_data_sets(trained, tmp_path, monkeypatch, run_regard):
     run = trained("bert-english")
     (tmp_path / "data").mkdir()
     lines(tmp_path / "data", None)
     monkeypatch.chdir(tmp_path)
-    assert "loss" in said(monkeypatch, capfd, "evaluate", run, "t.txt")[0]
-    assert "loss" in said(monkeypatch, capfd, "evaluate", run, "t.txt", "--data", tmp_path / "data")[0]
-    assert "t.txt does not exist" in said(monkeypatch, capfd, "evaluate", run, "t.txt", "--data", "x", code=2)[1]
+    assert "loss" in run_regard("evaluate", run, "t.txt")[0]
+    assert "loss" in run_regard("evaluate", run, "t.txt", "--data", tmp_path / "data")[0]
+    assert "t.txt does not exist" in run_regard("evaluate", run, "t.txt", "--data", "x", code=2)[1]
 
 
 def test_a_shipped_classifier_reads_the_files_of_its_data_set(tmp_path):
@@ -164,7 +154,7 @@ def test_a_shipped_classifier_reads_the_files_of_its_data_set(tmp_path):
     assert scores["accuracy"] == pytest.approx(10)  # all alike, so one of the ten labels is right
 
 
-def test_without_files(trained, tmp_path, monkeypatch, capfd):
+def test_without_files(trained, tmp_path, monkeypatch, run_regard):
     run = trained("sentiment-lstm")
     regard.evaluate(run, device="cpu")  # a run knows its own
     for model in (run / "model", "fashion"):

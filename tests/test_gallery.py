@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import numpy as np
 import pytest
 
 import regard
-from regard.cli import main
 from regard.config import read_recipe, shipped_recipes
 from regard.data.format.made_shapes import COLOURS, RELATIONS, SHAPES, MadeShapes
 from regard.data.samples import clothes, samples, shapes
@@ -162,7 +160,7 @@ def test_the_shapes_are_described_and_each_is_looked_at_for_its_name():
 
 @pytest.mark.parametrize("colour", [True, False])
 def test_two_shapes_are_drawn_as_they_are_described(colour: bool):
-    relations = set()
+    relations, compared = set(), 0
     for one in MadeShapes(count=200, size=40, colour=colour, captions=True, shapes=2).read([], "valid"):
         first, second = one.target
         relation = next(name for name in RELATIONS if f" {name} " in first)
@@ -177,6 +175,8 @@ def test_two_shapes_are_drawn_as_they_are_described(colour: bool):
         if colour and a.split()[1] != b.split()[1]:
             place = {words: middle(one.input, COLOURS[words.split()[1]])[axis] for words in (a, b)}
             assert (place[a] < place[b]) == (relation in ("left of", "above"))
+            compared += 1
+    assert (compared > 100) == colour
     assert relations == set(RELATIONS)
 
 
@@ -206,20 +206,12 @@ def test_samples_are_pictures_the_package_makes():
 
 
 @pytest.fixture
-def said(monkeypatch, capfd):
-    def run(*words: str, code: int = 0) -> tuple[str, str]:
-        monkeypatch.setattr(sys, "argv", ["regard", "models", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capfd.readouterr()
-        assert (ended.value.code or 0) == code, err
-        return out, err
-
-    return run
+def run_models(run_regard):
+    return partial(run_regard, "models")
 
 
-def test_models_lists_what_is_installed_in_columns(said):
-    header, *lines = said()[0].splitlines()
+def test_models_lists_what_is_installed_in_columns(run_models):
+    header, *lines = run_models()[0].splitlines()
     assert header.split() == ["MODEL", "WHAT", "IT", "DOES", "SIZE", "SCORE"]
     assert [line.split()[0] for line in lines] == list(shipped_models())
     at = header.index("SCORE")
@@ -229,23 +221,23 @@ def test_models_lists_what_is_installed_in_columns(said):
     assert any("fr-en-luong" in line and "translate fr to en" in line for line in lines)
 
 
-def test_models_shows_a_card(said):
-    out = said("shapes")[0]
+def test_models_shows_a_card(run_models):
+    out = run_models("shapes")[0]
     assert out.startswith(card_of(shipped_models()["shapes"])) and str(shipped_models()["shapes"]) in out
-    assert json.loads(said("shapes", "--format", "json")[0])["card"] == card_of(shipped_models()["shapes"])
-    listed = json.loads(said("--format", "json")[0])
+    assert json.loads(run_models("shapes", "--format", "json")[0])["card"] == card_of(shipped_models()["shapes"])
+    listed = json.loads(run_models("--format", "json")[0])
     assert [one["name"] for one in listed] == list(shipped_models())
 
 
-def test_a_model_that_is_not_there_and_one_without_a_card(said, monkeypatch, tmp_path):
-    assert said("fr-en-lung", code=2) == ("", "regard: no model 'fr-en-lung'; did you mean 'fr-en-luong'?\n")
+def test_a_model_that_is_not_there_and_one_without_a_card(run_models, monkeypatch, tmp_path):
+    assert run_models("fr-en-lung", code=2) == ("", "regard: no model 'fr-en-lung'; did you mean 'fr-en-luong'?\n")
     (tmp_path / "bare").mkdir()
     (tmp_path / "bare" / "recipe.toml").write_text('task = "tag"\n')
     monkeypatch.setattr("regard.pretrained.shipped_models", lambda: {"bare": tmp_path / "bare"})
-    assert said()[0].splitlines()[1].split() == ["bare", "tag", "0.0", "MB", "-"]
-    assert "there is no card" in said("bare")[0]
+    assert run_models()[0].splitlines()[1].split() == ["bare", "tag", "0.0", "MB", "-"]
+    assert "there is no card" in run_models("bare")[0]
     monkeypatch.setattr("regard.pretrained.shipped_models", dict)
-    assert "no models are shipped" in said()[0]
+    assert "no models are shipped" in run_models()[0]
 
 
 def test_the_default_translator_is_still_the_large_one():

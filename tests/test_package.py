@@ -20,6 +20,7 @@ from regard.assemble import build_model, resolve_model
 from regard.config import recipe_from_toml, shipped_recipes
 from regard.errors import UserError
 from regard.pretrained import shipped_models
+from tests.test_typing import SETTINGS
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "regard").rglob("*.py"))
@@ -192,6 +193,7 @@ def test_constraints_are_exact_pins_and_cover_what_is_required():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [
         *project["dependencies"],
+        *project["optional-dependencies"]["docs"],
         *project["optional-dependencies"]["test"],
         *project["optional-dependencies"]["dev"],
     ]
@@ -248,6 +250,28 @@ def test_the_installed_package_finds_its_recipes_and_translates(installed: Path,
     assert run(installed.with_name("regard"), "translate", "Bonjour.", cwd=tmp_path).strip()
     listed = run(installed.with_name("regard"), "models", cwd=tmp_path).splitlines()[1:]
     assert [line.split()[0] for line in listed] == list(shipped_models())
+
+
+USER_CODE = """
+from typing import assert_type
+
+import regard
+from regard.task.translate import Translation
+
+assert_type(regard.load("fr-en").translate("oui"), Translation)
+regard.load("fr-en").translate("oui").txt  # type: ignore[attr-defined]
+regard.lood("fr-en")  # type: ignore[attr-defined]
+regard.train(tinny=True)  # type: ignore[call-arg]
+"""
+
+
+def test_a_type_checker_knows_the_api_in_a_users_own_project(installed: Path, tmp_path: Path):
+    """The wheel carries py.typed and the stub; an ignore that is not needed is an error, so each mistake must be found."""
+    pytest.importorskip("mypy")
+    (tmp_path / "mine.py").write_text(USER_CODE)
+    (tmp_path / "mypy.ini").write_text(SETTINGS)
+    words = ("-m", "mypy", "--python-executable", installed, "--strict", "mine.py")
+    assert run(sys.executable, *words, cwd=tmp_path) == "Success: no issues found in 1 source file\n"
 
 
 def test_every_dependency_is_listed_with_its_licence():

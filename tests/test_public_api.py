@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +13,7 @@ from typing import Any
 import pytest
 
 import regard
-from regard.inspection.shown import Shown
+from regard.inspection.trace.base import Shown
 from regard.runs import Run
 from tests.task.seers import captioner, classifier, picture, saved
 
@@ -32,6 +35,25 @@ def test_only_public_names_are_offered() -> None:
     assert regard.UserError.__module__ == "regard.errors"
     for name in dir(regard):
         assert getattr(regard, name) is not None
+
+
+def test_the_stub_names_what_is_imported_on_first_use() -> None:
+    """Type checkers read __init__.pyi, Python reads _HOMES: both must say the same."""
+    tree = ast.parse((ROOT / "regard" / "__init__.pyi").read_text(encoding="utf-8"))
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    assert all(alias.asname == alias.name for node in imports for alias in node.names), "X as X exports X"
+    assert {alias.name: node.module for node in imports for alias in node.names} == regard._HOMES
+    (listed,) = (node.value for node in tree.body if isinstance(node, ast.Assign))
+    assert ast.literal_eval(listed) == regard.__all__
+
+
+def test_help_shows_every_public_name_with_its_docstring() -> None:
+    page = io.StringIO()
+    with contextlib.redirect_stdout(page):
+        help(regard)
+    for name in regard._HOMES:
+        first_line = getattr(regard, name).__doc__.partition("\n")[0]
+        assert name in regard.__doc__ and first_line in page.getvalue(), name
 
 
 def test_a_runs_model_is_loaded_once_so_that_it_can_be_watched(run: Run) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import math
-import sys
 import tomllib
 import typing
 from pathlib import Path
@@ -13,10 +12,8 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 
-from bench.settings import ROOT
 from regard import part_settings, registry
 from regard.assemble import GIVEN, PARTS, VECTORS, build_model
-from regard.cli import main
 from regard.config import Recipe, apply_overrides, read_recipe, recipe_from_dict, shipped_recipes
 from regard.data.format import made_algorithm, made_clips
 from regard.data.format._base import Format
@@ -29,6 +26,7 @@ from regard.layers.attention import local, multiplicative
 from regard.model import forecaster
 from regard.setting import Key, all_keys, declared
 from regard.settings_reference import completions, json_schema, page, rows
+from tools.settings_page import ROOT
 
 KEYS = dict(all_keys(Recipe))
 NUMBERS = {path: key for path, key in KEYS.items() if {int, float} & set(key.types)}
@@ -205,8 +203,8 @@ def test_every_task_has_scores():
 # What is made of them
 
 
-def test_the_page_is_that_of_today():
-    assert (ROOT / "docs/settings.md").read_text(encoding="utf-8") == page(), "python bench/settings.py writes it"
+def test_the_page_is_current():
+    assert (ROOT / "docs/settings.md").read_text(encoding="utf-8") == page(), "python tools/settings_page.py writes it"
 
 
 def test_every_key_is_in_the_reference():
@@ -249,16 +247,13 @@ def test_completion(typed, offered):
 
 
 @pytest.fixture
-def said(monkeypatch, capfd, tmp_path):
+def answer(monkeypatch, run_regard, tmp_path):
+    """What a command writes to stdout; or, refused, the one line that says why."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("REGARD_DATA", raising=False)
 
     def run(*words: str, code: int = 2) -> str:
-        monkeypatch.setattr(sys, "argv", ["regard", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capfd.readouterr()
-        assert (ended.value.code or 0) == code, err
+        out, err = run_regard(*words, code=code)
         assert code == 0 or (err.count("\n") == 1 and out == "")
         return out if code == 0 else err
 
@@ -283,48 +278,50 @@ def said(monkeypatch, capfd, tmp_path):
         ("data.format.columns=3", "data.format: MadeReviews takes no 'columns'; did you mean 'count'?"),
     ],
 )
-def test_a_wrong_value_is_one_line_and_leaves_nothing_behind(said, words, message):
-    assert said("train", "sst2-lstm", "--tiny", words) == f"regard: {message}\n"
+def test_a_wrong_value_is_one_line_and_leaves_nothing_behind(answer, words, message):
+    assert answer("train", "sst2-lstm", "--tiny", words) == f"regard: {message}\n"
     assert list(Path().iterdir()) == []
 
 
-def test_too_few_positions_are_known_before_the_data_are_read(said, monkeypatch):
+def test_too_few_positions_are_known_before_the_data_are_read(answer, monkeypatch):
     monkeypatch.setattr("regard.runs.prepare", lambda *_: pytest.fail("the data were read"))
-    told = said("train", "sst2-lstm", "--tiny", "model.stem.position={kind='learned', length=5}")
+    told = answer("train", "sst2-lstm", "--tiny", "model.stem.position={kind='learned', length=5}")
     assert "5 positions are too few for data.max_length=64" in told
 
 
-def test_a_start_that_fails_over_its_data_leaves_no_folder(said, tmp_path):
+def test_a_start_that_fails_over_its_data_leaves_no_folder(answer, tmp_path):
     Path("s").write_text("a b\nc d\ne f\n")
     before = {path.name for path in tmp_path.iterdir()}
-    assert "no pairs left to train on" in said("train", "--source=s", "--target=s", "data.max_length=1", "-q")
+    assert "no pairs left to train on" in answer("train", "--source=s", "--target=s", "data.max_length=1", "-q")
     assert [path for path in tmp_path.rglob("*") if path.is_dir() and path.name != "runs"] == []
     Path("mine").mkdir()
     Path("mine/notes").write_text("x")
-    said("train", "--source=s", "--target=s", "data.max_length=1", "-q", "--output=mine")
+    answer("train", "--source=s", "--target=s", "data.max_length=1", "-q", "--output=mine")
     assert Path("mine/notes").read_text() == "x" and before == {"s"}
 
 
-def test_missing_data_are_named_with_the_command_that_gets_them(said, monkeypatch, tmp_path):
-    told = said("train", "fr-en")
+def test_missing_data_are_named_with_the_command_that_gets_them(answer, monkeypatch, tmp_path):
+    told = answer("train", "fr-en")
     assert f"{tmp_path}/data/europarl_en_de_fr/train.fr.xz does not exist" in told
     assert told.endswith("get the data with: regard data get europarl_en_de_fr; regard data get tatoeba_en_fr\n")
-    assert said("train", "sst2-lstm", "data.root=there").endswith(": regard data get sst2 --data there\n")
-    assert "/there" not in said("train", "sst2-lstm")
+    assert answer("train", "sst2-lstm", "data.root=there").endswith(": regard data get sst2 --data there\n")
+    assert "/there" not in answer("train", "sst2-lstm")
     monkeypatch.setenv("REGARD_DATA", str(tmp_path / "there"))  # one place for all commands
-    assert said("train", "sst2-lstm").startswith(f"regard: {tmp_path}/there/sst2/train.tsv.gz does not exist")
-    assert f"not in {tmp_path}/there/sst2" in said("recipes", "sst2-lstm", code=0)
-    assert said("train", "sst2-lstm", "data.root=else").startswith(f"regard: {tmp_path}/else/sst2")
+    assert answer("train", "sst2-lstm").startswith(f"regard: {tmp_path}/there/sst2/train.tsv.gz does not exist")
+    assert f"not in {tmp_path}/there/sst2" in answer("recipes", "sst2-lstm", code=0)
+    assert answer("train", "sst2-lstm", "data.root=else").startswith(f"regard: {tmp_path}/else/sst2")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_keys_and_the_schema_come_from_a_command(said):
-    header, *lines = said("recipes", "--keys", "decoding", code=0).splitlines()
+def test_the_keys_and_the_schema_come_from_a_command(answer):
+    header, *lines = answer("recipes", "--keys", "decoding", code=0).splitlines()
     assert header.split() == ["KEY", "TYPE", "RANGE", "DEFAULT", "DESCRIPTION"]
     assert [line.split()[0] for line in lines] == [row.key for row in rows("decoding")]
-    assert json.loads(said("recipes", "--keys", "training.steps", "--json", code=0)) == [
+    assert json.loads(answer("recipes", "--keys", "training.steps", "--json", code=0)) == [
         {"key": "training.steps", "type": "integer", "range": "of at least 1", "default": "20000"}
         | {"description": "Optimizer steps."}
     ]
-    assert json.loads(said("recipes", "--schema", code=0)) == json_schema()
-    assert said("recipes", "--keys", "decodin") == "regard: no section 'decodin' of recipes; did you mean 'decoding'?\n"
+    assert json.loads(answer("recipes", "--schema", code=0)) == json_schema()
+    assert (
+        answer("recipes", "--keys", "decodin") == "regard: no section 'decodin' of recipes; did you mean 'decoding'?\n"
+    )

@@ -2,7 +2,7 @@
 
 `python -m regard.bench._plain_server FOLDER` serves what `regard export --format ctranslate2` wrote, and prints its
 port. Sentences of all requests wait together; each of as many workers as there are cores takes its share of what came
-within the same few milliseconds as our engine waits, and never more than it.
+within the same few milliseconds as our pool waits, and never more than it.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from regard.bench._ctranslate2 import cores
-from regard.serving.engine import ON_CPU, PATIENCE, QUIET
+from regard.serving.workers.worker_pool import BATCH_MAX_WAIT, BATCH_QUIET_SECONDS, CPU_BATCH
 
 Waiting = tuple[str, float, asyncio.Future[str]]
 
@@ -29,7 +29,7 @@ class Batcher:
         self.idle = 0
         self._translator = ctranslate2.Translator(folder, inter_threads=self.count, intra_threads=1)
         self._pieces = sentencepiece.SentencePieceProcessor(model_file=str(Path(folder, "tokenizer.model")))
-        self._search = {"beam_size": beam, "length_penalty": length_penalty, "max_batch_size": ON_CPU[0]}
+        self._search = {"beam_size": beam, "length_penalty": length_penalty, "max_batch_size": CPU_BATCH[0]}
         self._threads = ThreadPoolExecutor(self.count)
         self._waiting: list[Waiting] = []
         self._arrived = asyncio.Event()
@@ -59,11 +59,11 @@ class Batcher:
             while not self._waiting:
                 self._arrived.clear()
                 await self._arrived.wait()
-            wait = min(self._last + QUIET, self._waiting[0][1] + PATIENCE) - time.monotonic()
-            if wait <= 0 or len(self._waiting) >= ON_CPU[0] * self.idle:
+            wait = min(self._last + BATCH_QUIET_SECONDS, self._waiting[0][1] + BATCH_MAX_WAIT) - time.monotonic()
+            if wait <= 0 or len(self._waiting) >= CPU_BATCH[0] * self.idle:
                 break
             await asyncio.sleep(wait)
-        share = min(ON_CPU[0], -(-len(self._waiting) // self.idle))
+        share = min(CPU_BATCH[0], -(-len(self._waiting) // self.idle))
         batch, self._waiting = self._waiting[:share], self._waiting[share:]
         return batch
 

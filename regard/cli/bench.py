@@ -11,7 +11,7 @@ import typer
 
 from regard import registry
 from regard.cli.options import Device
-from regard.cli.terminal import Format, aligned, as_json, harmless, say
+from regard.cli.terminal import Format, aligned, as_json, escape_control_characters, say
 from regard.errors import UserError, suggestion
 
 if TYPE_CHECKING:
@@ -84,8 +84,12 @@ def bench(
                 continue
             told = _described(benchmark, setting)
             if format is Format.text:
-                typer.echo(harmless(", ".join([f"{name}: {benchmark.title}", *(f"{k} {v}" for k, v in told.items())])))
-                typer.echo("\n".join(map(harmless, benchmark.table(rows).split("\n"))) + "\n")
+                typer.echo(
+                    escape_control_characters(
+                        ", ".join([f"{name}: {benchmark.title}", *(f"{k} {v}" for k, v in told.items())])
+                    )
+                )
+                typer.echo("\n".join(map(escape_control_characters, benchmark.table(rows).split("\n"))) + "\n")
             trees.append({"benchmark": name, "setting": told, "rows": benchmark.as_tree(rows)})
             failing += benchmark.failing(rows, require, memory)
             if output:
@@ -113,7 +117,7 @@ def _list(known: dict[str, str], format: Format) -> None:
     if format is Format.json:
         typer.echo(as_json([{"name": name, "measures": measures} for name, measures in rows]))
         return
-    typer.echo("\n".join(map(harmless, aligned(rows))))
+    typer.echo("\n".join(map(escape_control_characters, aligned(rows))))
 
 
 def _setting(device: str, quick: bool, only: str, source: Path | None, quiet: bool) -> Setting:

@@ -10,7 +10,7 @@ import typer
 from regard.cli.options import JsonValue
 from regard.cli.progress import parts_bar
 from regard.cli.recipes import users_of
-from regard.cli.terminal import Format, aligned, as_json, harmless, say
+from regard.cli.terminal import Format, aligned, as_json, escape_control_characters, say
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _list(root: Path, format: Format) -> None:
     for one, there in found:
         whole = "yes" if there == len(one.files) else f"{there} of {len(one.files)}" if there else "no"
         rows.append((one.name, _size(one.size), whole, one.use, one.licence))
-    typer.echo("\n".join(map(harmless, aligned(rows))))
+    typer.echo("\n".join(map(escape_control_characters, aligned(rows))))
 
 
 def _tell(wanted: DataSet, got: list[Got], root: Path, format: Format) -> None:
@@ -131,7 +131,7 @@ def _tell(wanted: DataSet, got: list[Got], root: Path, format: Format) -> None:
     told += [f"licence: {wanted.licence}"]
     root_key = "" if root == Path("data") else f" --data {root}"
     told += [f"try: regard train {recipe}{root_key}" for recipe in recipes]
-    typer.echo("\n".join(map(harmless, told)))
+    typer.echo("\n".join(map(escape_control_characters, told)))
 
 
 def _size(count: int) -> str:

@@ -13,7 +13,7 @@ import typer
 import regard
 from regard import __version__
 from regard.cli.options import JsonValue
-from regard.cli.terminal import Format, as_json, harmless
+from regard.cli.terminal import Format, as_json, escape_control_characters
 
 PACKAGES = [
     "torch",
@@ -47,7 +47,7 @@ def doctor(format: JsonValue = Format.text) -> None:
     found += [("model", f"{name} ({folder})") for name, folder in shipped.items()]
     found += [("run", run) for run in runs]
     for name, value in found:
-        typer.echo(harmless(f"{name:14}{value}"))
+        typer.echo(escape_control_characters(f"{name:14}{value}"))
 
 
 def _version(package: str) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.options import From, Model, To
-from regard.cli.terminal import harmless
+from regard.cli.terminal import escape_control_characters
 
 
 class Program(StrEnum):
@@ -47,4 +47,4 @@ def export(
     languages = {"source_language": from_ or "", "target_language": to or ""}
     folder = write(model, output, format=program.value, precision=precision.value, **languages)
     size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
-    typer.echo(harmless(f"{folder}  {size:.1f} MB"))
+    typer.echo(escape_control_characters(f"{folder}  {size:.1f} MB"))

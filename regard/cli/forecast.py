@@ -112,7 +112,7 @@ def _number(value: float) -> str:
 
 
 def _draw(file: Path, past: np.ndarray, found: Forecast, times: list[str], after: list[str]) -> None:
-    from regard.inspection.paper import printable, shortened
+    from regard.inspection.draw.style import printable, shortened
     from regard.lab._drawing import FAINT, PALETTE, panels, rendered
     from regard.storage import write_file
 

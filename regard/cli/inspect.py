@@ -13,7 +13,7 @@ from regard.cli.terminal import one_line, say
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.inspection.shown import Shown
+    from regard.inspection.trace.base import Shown
 
 VIEWS = [
     "alignment",
@@ -78,7 +78,7 @@ def inspect(
     """See what a model did with a sentence or a picture: where it looked, what it searched, what its gates did."""
     if output.suffix.lower() not in ENDINGS:
         raise UserError(f"{output}: what is written ends in {', '.join(ENDINGS)}; give it such a name")
-    from regard.looking import inspect as look
+    from regard.inspection.inspect import inspect as look
     from regard.storage import write_file
 
     asked = {

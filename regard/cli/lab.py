@@ -11,7 +11,7 @@ import typer
 
 from regard.cli.options import LARGEST_SEED, Data, Device
 from regard.cli.progress import parts_bar
-from regard.cli.terminal import Format, as_json, harmless, say
+from regard.cli.terminal import Format, as_json, escape_control_characters, say
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def lab(
     except KeyboardInterrupt:
         say("stopped before the end; nothing was kept")
         raise typer.Exit(130) from None
-    typer.echo("\n".join(map(harmless, told.split("\n"))))
+    typer.echo("\n".join(map(escape_control_characters, told.split("\n"))))
     if not quiet:
         say("wrote " + ", ".join(map(str, files)))
 
@@ -109,7 +109,7 @@ def _list(format: Format) -> None:
     width = max((len(entry.name) for entry in found), default=0)
     lectures = max((len(entry.lecture) for entry in found), default=0)
     for entry in found:
-        typer.echo(harmless(f"{entry.name:{width}}  {entry.lecture:{lectures}}  {entry.claim}"))
+        typer.echo(escape_control_characters(f"{entry.name:{width}}  {entry.lecture:{lectures}}  {entry.claim}"))
 
 
 def _index(folder: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.terminal import Format, aligned, as_json, harmless
+from regard.cli.terminal import Format, aligned, as_json, escape_control_characters
 from regard.errors import UserError, suggestion
 
 
@@ -58,7 +58,7 @@ def models(
         return
     rows = [("MODEL", "WHAT IT DOES", "SIZE", "SCORE")]
     rows += [(one.name, one.does, f"{one.bytes / 1e6:4.1f} MB", one.score or "-") for one in every]
-    typer.echo("\n".join(map(harmless, aligned(rows))))
+    typer.echo("\n".join(map(escape_control_characters, aligned(rows))))
 
 
 def installed(name: str, folder: Path) -> Installed:
@@ -81,4 +81,4 @@ def _show(one: Installed, format: Format) -> None:
         return
     told = card.rstrip().split("\n") if card else [f"# {one.name}", "", f"{one.does}; there is no card."]
     rows = [("size", f"{one.bytes / 1e6:.1f} MB"), ("folder", one.folder)]
-    typer.echo("\n".join(map(harmless, [*told, "", *aligned(rows)])))
+    typer.echo("\n".join(map(escape_control_characters, [*told, "", *aligned(rows)])))

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli.options import Data, JsonValue
-from regard.cli.terminal import Format, aligned, as_json, harmless
+from regard.cli.terminal import Format, aligned, as_json, escape_control_characters
 from regard.errors import UserError, suggestion
 
 NOT_MEASURED = "not measured"
@@ -104,7 +104,7 @@ def recipes(
         return
     rows = [("RECIPE", "TASK", "DATA", "PARAMETERS", "SCORE")]
     rows += [(one.name, one.task, one.data, one.measured.size, one.measured.result) for one in found.values()]
-    typer.echo("\n".join(map(harmless, aligned(rows))))
+    typer.echo("\n".join(map(escape_control_characters, aligned(rows))))
 
 
 def _settings(section: str, schema: bool, format: Format) -> None:
@@ -121,7 +121,7 @@ def _settings(section: str, schema: bool, format: Format) -> None:
         return
     table = [("KEY", "TYPE", "RANGE", "DEFAULT", "DESCRIPTION")]
     table += [(row.key, row.type, row.range or "-", row.default, row.description) for row in found]
-    typer.echo("\n".join(map(harmless, aligned(table))))
+    typer.echo("\n".join(map(escape_control_characters, aligned(table))))
 
 
 def entries() -> dict[str, Entry]:
@@ -201,7 +201,7 @@ def _show(entry: Entry, root: Path, format: Format) -> None:
     effort = f" ({entry.measured.effort})" if entry.measured.effort else ""
     rows += [("parameters", entry.measured.size), ("measured", entry.measured.result + effort)]
     rows += [("train", entry.train), ("use", entry.use)]
-    typer.echo("\n".join(map(harmless, told + aligned(rows))))
+    typer.echo("\n".join(map(escape_control_characters, told + aligned(rows))))
 
 
 def _data(entry: Entry, missing: list[str], root: Path) -> Iterator[str]:

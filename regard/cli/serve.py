@@ -248,7 +248,7 @@ def serve(
     )
     check(settings)
 
-    from regard.serving.server import serve as run
+    from regard.serving.http.server import serve as run
 
     raise typer.Exit(run(settings, say))
 

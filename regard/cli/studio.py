@@ -37,10 +37,10 @@ def studio(
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
 ) -> None:
     """See models at work on a page: type a sentence, see where they look, and follow their numbers."""
-    from regard.serving.exhibits import collect
-    from regard.serving.server import listen
+    from regard.serving.http.server import listen
     from regard.serving.settings import MEBIBYTE, Settings
-    from regard.serving.studio import make_studio
+    from regard.studio.app import make_studio
+    from regard.studio.models import collect
 
     exhibits = collect(model or [], shipped=not only)
     settings = Settings(

@@ -8,12 +8,12 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from regard.harmless import CONTROLS, harmless, one_line
+from regard.terminal_text import CONTROLS, escape_control_characters, one_line
 
 
 def say(message: str) -> None:
     """One line on stderr under our name. File names and texts in it may be anybody's, so it is made harmless."""
-    line = harmless(one_line(f"regard: {message}"))
+    line = escape_control_characters(one_line(f"regard: {message}"))
     encoding = sys.stderr.encoding or "utf-8"
     print(line.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
 
@@ -25,7 +25,7 @@ def shown(text: str) -> str:
     """
     if not sys.stdout.isatty():
         return text
-    return "\n".join("\t".join(map(harmless, line.split("\t"))) for line in text.split("\n"))
+    return "\n".join("\t".join(map(escape_control_characters, line.split("\t"))) for line in text.split("\n"))
 
 
 def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:

@@ -11,7 +11,7 @@ import typer
 
 from regard.cli.models import model_names
 from regard.cli.options import From, OptionalDevice, To
-from regard.cli.terminal import harmless, say
+from regard.cli.terminal import escape_control_characters, say
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -133,8 +133,8 @@ def train(
     if not run.speaks:
         return
     scores = ", ".join(f"{name} {value:.2f}" for name, value in run.scores.items())
-    typer.echo(harmless(f"model: {run.folder / 'model'}" + (f" ({scores})" if scores else "")))
-    typer.echo(harmless(f"try:   regard {run.model.usage.format(model=run.folder)}"))
+    typer.echo(escape_control_characters(f"model: {run.folder / 'model'}" + (f" ({scores})" if scores else "")))
+    typer.echo(escape_control_characters(f"try:   regard {run.model.usage.format(model=run.folder)}"))
 
 
 def _cross_validate(recipe: Recipe, folds: int, output: Path | None, quiet: bool) -> None:
@@ -148,8 +148,8 @@ def _cross_validate(recipe: Recipe, folds: int, output: Path | None, quiet: bool
     if os.environ.get("RANK", "0") != "0":  # of torchrun's processes only the first speaks
         return
     found = "  ".join(f"{name} {mean:.2f} (spread {spread:.2f})" for name, (mean, spread) in scores.items())
-    typer.echo(harmless(f"{folds} folds, each tested on its own part: {found}"))
-    typer.echo(harmless(f"runs:  {folder}"))
+    typer.echo(escape_control_characters(f"{folds} folds, each tested on its own part: {found}"))
+    typer.echo(escape_control_characters(f"runs:  {folder}"))
 
 
 def recipe_and_overrides(arguments: list[str]) -> tuple[str | None, list[str]]:

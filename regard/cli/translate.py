@@ -34,7 +34,7 @@ from regard.cli.options import (
 from regard.cli.pipes import answer_lines, decode_line
 from regard.cli.progress import parts_bar, progress_bar
 from regard.cli.remote import asking, languages_of
-from regard.cli.terminal import Format, Precision, as_json, harmless, one_line, say
+from regard.cli.terminal import Format, Precision, as_json, escape_control_characters, one_line, say
 from regard.data.corpus.reading import check_file
 from regard.errors import UserError
 
@@ -262,7 +262,7 @@ def _columns(
 ) -> str:
     columns = [] if number is None else [str(number)]
     text = one_line(translation.text)
-    columns.append(harmless(text) if on_terminal else text)
+    columns.append(escape_control_characters(text) if on_terminal else text)
     if scores:
         columns.append(f"{translation.score:.4f}")
     if alignment:

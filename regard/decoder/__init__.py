@@ -1,5 +1,6 @@
-"""Decoders: `start(memory, rows, capacity) -> state`, `step(ids, state) -> (logits, state)`.
+"""Decoders: `start(memory, beams, capacity) -> state`, `step(ids, state) -> (logits, state)`.
 
-Training starts with capacity 0 (nothing is cached) and calls `step` once with all positions; generation starts with
-the longest output it will make and calls `step` position by position. A state given to `step` is consumed.
+Training starts with capacity 0 (no KV cache) and calls `step` once with all positions; generation starts with the
+maximum output length and calls `step` position by position. `step` consumes the state it receives: it may write to it
+in place.
 """

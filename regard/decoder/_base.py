@@ -1,8 +1,9 @@
-"""What every decoder is. A search uses `start` and `step`; a loss uses `advance` and `project`."""
+"""The interface of every decoder. A search uses `start` and `step`; a loss uses `advance` and `output_weight`."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -14,26 +15,33 @@ from regard.layers.embedding import TokenEmbedding
 from regard.types import Memory, State
 
 _WIDE = hasattr(torch.ops.aten.mm, "dtype")
-"""Whether a product may be wider than its factors; older versions of torch know none."""
+"""Whether `mm` takes an output type; older versions of torch do not."""
 
 
 class Decoder(nn.Module, ABC):
-    """Target ids in, hidden states out, and from those the logits: by the embedding's own table when `tie` is set."""
+    """Target ids in, hidden states out, then logits. `tie` uses the embedding table as output projection."""
+
+    cuda_graphable: ClassVar[bool] = False
+    """True if training does the same work for every batch of one shape and never waits for the GPU."""
 
     def __init__(self, embedding: TokenEmbedding, width: int, tie: bool):
         super().__init__()
         if tie and embedding.table.embedding_dim != width:
             raise UserError(
-                f"model.decoder: the embedding ({embedding.table.embedding_dim}) is not as wide as what it would be "
-                f"tied to ({width}); make them equal or set tie = false"
+                f"model.decoder: the embedding ({embedding.table.embedding_dim}) cannot be tied to an output layer "
+                f"of another width ({width}); make them equal or set tie = false"
             )
         self.embedding = embedding
         self.output = None if tie else nn.Linear(width, embedding.table.num_embeddings, bias=False)
         self.projection: nn.Module | None = None
-        """A faster way to the same logits, for use (layers/fast_linear.py)."""
+        """A faster output projection for inference (layers/fast_linear.py)."""
+
+    @property
+    def token_embedding(self) -> TokenEmbedding:
+        return self.embedding
 
     @abstractmethod
-    def start(self, memory: Memory, rows: int, capacity: int) -> State: ...
+    def start(self, memory: Memory, beams: int, capacity: int) -> State: ...
 
     @abstractmethod
     def advance(self, ids: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T D"], State]: ...
@@ -46,7 +54,7 @@ class Decoder(nn.Module, ABC):
             return self.projection(hidden)
         weight = self.output_weight()
         if _WIDE and hidden.is_cuda and hidden.dtype == weight.dtype == torch.bfloat16 and not torch.is_grad_enabled():
-            # Sums are float32 anyway: kept so they need not be rounded, nor cast for the softmax.
+            # The sums are float32 anyway: keeping them saves a rounding, and a cast for the softmax.
             return torch.mm(hidden.flatten(0, 1), weight.T, out_dtype=torch.float32).unflatten(0, hidden.shape[:2])
         return F.linear(hidden, weight)
 

@@ -1,4 +1,4 @@
-"""The recurrent decoder without attention: all it ever knows of the source is the state it starts from."""
+"""The recurrent decoder without attention: all it knows of the source is its initial state."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RecurrentDecoder(Decoder):
         bridge: str = "dense",
         tie: bool = True,
     ):
-        """`memory_width` and `embedding`: 0 stands for `width`; a `memory_width` of None for nothing to begin from."""
+        """`memory_width` and `embedding`: 0 means `width`. A `memory_width` of None: a language model."""
         super().__init__(TokenEmbedding(vocabulary, embedding or width, "none", dropout), width, tie)
         self.recurrence = Recurrence(embedding or width, width, layers, cell, "forward", dropout, layer_norm)
         self.width, self.bridge = width, None
@@ -42,16 +42,16 @@ class RecurrentDecoder(Decoder):
             self.bridge = Bridge(memory_width or width, width, layers, self.recurrence.parts, bridge)
         self.dropout = nn.Dropout(dropout)
 
-    def start(self, memory: Memory, rows: int, capacity: int) -> State:
-        begun = self.bridge(memory) if self.bridge else self._zeros(memory)
+    def start(self, memory: Memory, beams: int, capacity: int) -> State:
+        initial = self.bridge(memory) if self.bridge else self._zeros(memory)
         return State(
-            rows=rows,
+            beams=beams,
             position=torch.zeros((), dtype=torch.long, device=memory.states.device),
-            carry=map_tree(lambda part: part.repeat_interleave(rows, 0), begun),
+            carry=map_tree(lambda part: part.repeat_interleave(beams, 0), initial),
         )
 
     def _zeros(self, memory: Memory) -> list[CellState]:
-        """Where a language model begins."""
+        """The initial state of a language model."""
         zero = torch.zeros(len(memory), self.width, device=memory.states.device)
         return [(zero,) * self.recurrence.parts for _ in self.recurrence.cells]
 

@@ -1,4 +1,4 @@
-"""Searches over what a decoder says comes next: greedy, sampling and beam, and the rules they obey.
+"""Decoding: greedy, sampling and beam search, and the rules that constrain them.
 
-A search knows `start` and `step` of a decoder, and nothing else of a model.
+A search knows `start` and `step` of a decoder and nothing else about a model.
 """

@@ -1,4 +1,4 @@
-"""Greedy decoding: the likeliest token, every time."""
+"""Greedy decoding: the most probable token at every step."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from torch import Tensor
 from regard.decoding.best import best
 from regard.decoding.rules import Rule
 from regard.decoding.walk import walk
-from regard.types import Hypothesis, Memory, Steps
+from regard.types import Hypothesis, Memory, StepwiseDecoder
 
 
 def greedy(
-    decoder: Steps,
+    decoder: StepwiseDecoder,
     memory: Memory,
     *,
     max_lengths: Int[Tensor, "B"],
     rules: Sequence[Rule] = (),
     prefix: Int[Tensor, "B P"] | None = None,
 ) -> list[Hypothesis]:
-    """One hypothesis a sentence, of at most `max_lengths` tokens (prefix and END included); its score is its
-    log-probability. A prefix is given, not chosen: it opens `ids`, but its probability is not counted."""
-
+    """One hypothesis per sentence, of at most `max_lengths` tokens (prefix and END included); its score is its
+    log-probability. `ids` begin with the forced prefix, but its probability is not counted."""
     return walk(decoder, memory, likeliest, max_lengths=max_lengths, rules=rules, prefix=prefix)
 
 

@@ -1,4 +1,4 @@
-"""What every search does alike: the first tokens it feeds, its length limits, and what a step allows next."""
+"""What all searches share: their first input, and the log-probabilities of the next token."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def next_log_probs(
     rules: Sequence[Rule],
     written: Int[Tensor, ""] | None = None,
 ) -> Float[Tensor, "R V"]:
-    """Of the token after the last one fed; what the rules forbid is -inf, the rest stays what the model said."""
+    """Log-probabilities of the next token: -inf where a rule forbids it, else unchanged."""
     log_probs = logits[:, -1].log_softmax(-1, dtype=torch.float32)
     for rule in rules:
         rule(history, log_probs, written)

@@ -1,7 +1,7 @@
-"""What a search may not write: forbidden ids, loops, outputs that end too early.
+"""Rules that constrain a search: forbidden ids, repetition loops, a minimum length.
 
-A rule sees the tokens so far and writes -inf over the log-probabilities it forbids. Nothing is normalised again, so the
-score of what a search finds is the score a teacher-forced model gives it. Rules know no model and no search.
+A rule sees the tokens so far and writes -inf over the log-probabilities it forbids. They are not normalised again, so
+the score of a hypothesis is the score that the model gives it under teacher forcing.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from regard.types import BEGIN, END, PAD, UNKNOWN
 
 
 class Rule(ABC):
-    """Writes -inf in place where a row may not go on; `history` is what each row wrote after BEGIN.
+    """Writes -inf in place over forbidden tokens; `history` is what each beam wrote after BEGIN.
 
-    Of a history with room for more only the first `written` tokens count. What a rule knows of each sentence are
-    tensors in `held`, and `setting` is all else: two rules of one kind and setting differ in nothing but what they
-    hold.
+    Only the first `written` tokens of the history are valid. `held` are the rule's tensors per sentence, `setting` all
+    else that it depends on: two rules of one class and setting differ only in `held`.
     """
 
     def __init__(self, setting: Hashable = None, held: dict[str, Tensor] | None = None) -> None:
@@ -36,7 +35,7 @@ class Rule(ABC):
     ) -> None: ...
 
     def narrow(self, sentences: Int[Tensor, "N"]) -> Rule:
-        """The rule for some of the sentences only."""
+        """The rule for these sentences only."""
         return self.holding({name: held.index_select(0, sentences.to(held.device)) for name, held in self.held.items()})
 
     def holding(self, held: dict[str, Tensor]) -> Rule:
@@ -46,7 +45,7 @@ class Rule(ABC):
 
 
 class Forbid(Rule):
-    """Some ids are never written."""
+    """Some ids are never generated."""
 
     def __init__(self, ids: Sequence[int] = (PAD, UNKNOWN, BEGIN)) -> None:
         super().__init__(setting=tuple(ids))
@@ -61,7 +60,7 @@ class Forbid(Rule):
 
 
 class MinLength(Rule):
-    """No END before `length` tokens are written."""
+    """No END before `length` tokens."""
 
     def __init__(self, length: int) -> None:
         super().__init__(setting=length)
@@ -76,14 +75,14 @@ class MinLength(Rule):
 
 
 class NoLoops(Rule):
-    """No n-gram of up to `longest` tokens stands more than `allowed` times in a row (allowed: one number a sentence).
+    """No n-gram of up to `longest` tokens is repeated more than `allowed` times in a row (one number per sentence).
 
-    k copies of an n-gram are (k - 1) * n tokens in a row that each equal the token n places before. So the token n
-    places before the next one is forbidden when the last `allowed * n - 1` tokens already repeat in that way.
+    k copies of an n-gram are (k - 1) * n tokens in a row that each equal the token n positions before. So the token n
+    positions before the next one is forbidden when the last `allowed * n - 1` tokens already repeat in that way.
     """
 
-    def __init__(self, allowed: Int[Tensor, "B"], rows: int, longest: int = 8) -> None:
-        self.rows = rows
+    def __init__(self, allowed: Int[Tensor, "B"], beams: int, longest: int = 8) -> None:
+        self.beams = beams
         self.longest = longest
         # How many repeats complete a loop, for n-grams of longest, ..., 2, 1 tokens.
         lengths = torch.arange(longest, 0, -1, device=allowed.device)
@@ -92,7 +91,7 @@ class NoLoops(Rule):
         self.shortest = max(1, int(allowed.min()))
         newest_first = torch.arange(self.span - 1, -1, -1, device=allowed.device)
         irrelevant: Bool[Tensor, "B longest span"] = newest_first >= needed[:, :, None]
-        super().__init__(setting=(rows, longest), held={"irrelevant": irrelevant})
+        super().__init__(setting=(beams, longest), held={"irrelevant": irrelevant})
 
     def __call__(
         self, history: Int[Tensor, "R T"], log_probs: Float[Tensor, "R V"], written: Int[Tensor, ""] | None = None
@@ -101,31 +100,31 @@ class NoLoops(Rule):
             return
         if written is None:
             written = torch.tensor(history.shape[1], device=history.device)
-        if written.device.type == "cpu" and int(written) < self.shortest:  # where asking costs nothing
+        if written.device.type == "cpu" and int(written) < self.shortest:  # free on a CPU
             return
         irrelevant = self.held["irrelevant"]
         if irrelevant.device != history.device:
             irrelevant = self.held["irrelevant"] = irrelevant.to(history.device)
-        places = written + torch.arange(-(self.span + self.longest), 0, device=history.device)
-        recent = torch.where(places < 0, -1, history.index_select(1, places.clamp(min=0)))
+        positions = written + torch.arange(-(self.span + self.longest), 0, device=history.device)
+        recent = torch.where(positions < 0, -1, history.index_select(1, positions.clamp(min=0)))
         # Row n of `shifted` is the recent past `longest - n` tokens earlier.
         shifted = recent.unfold(1, self.span, 1)[:, :-1]
-        repeats = (shifted == recent[:, None, self.longest :]).view(-1, self.rows, self.longest, self.span)
+        repeats = (shifted == recent[:, None, self.longest :]).view(-1, self.beams, self.longest, self.span)
         loops = (repeats | irrelevant[:, None]).all(-1).view(-1, self.longest)
-        # Adding keeps it one operation even where two n-grams name the same token.
-        cost = torch.where(loops, -torch.inf, 0.0).to(log_probs.dtype)
-        log_probs.scatter_add_(1, recent[:, -self.longest :].clamp(min=0), cost)
+        # Adding keeps it one operation even where two n-grams forbid the same token.
+        bias = torch.where(loops, -torch.inf, 0.0).to(log_probs.dtype)
+        log_probs.scatter_add_(1, recent[:, -self.longest :].clamp(min=0), bias)
 
 
 def loops_allowed(
     source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], longest: int = 8, at_least: int = 3
 ) -> Int[Tensor, "B"]:
-    """How often an output may repeat an n-gram in a row: as often as its source does, and `at_least` times anyway."""
+    """How often an output may repeat an n-gram in a row: as often as its source does, but at least `at_least` times."""
     size = source.shape[1]
-    place = torch.arange(size, device=source.device)
-    ids = torch.where(mask, source, -2 - place)  # padding equals nothing
+    position = torch.arange(size, device=source.device)
+    ids = torch.where(mask, source, -2 - position)  # padding equals nothing
     lengths = torch.arange(longest, 0, -1, device=source.device)
     shifted = functional.pad(ids, (longest, 0), value=-1).unfold(1, size, 1)[:, :-1]
-    last_break = torch.where(shifted == ids[:, None], -1, place).cummax(-1).values
-    copies = (place - last_break) // lengths[:, None] + 1
+    last_break = torch.where(shifted == ids[:, None], -1, position).cummax(-1).values
+    copies = (position - last_break) // lengths[:, None] + 1
     return copies.amax((1, 2)).clamp(min=at_least)

@@ -1,4 +1,4 @@
-"""Sampling: tokens drawn from what the model believes, sharpened or flattened, from its likeliest part or the whole."""
+"""Sampling with temperature, top-k and top-p."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from regard.decoding.best import best
 from regard.decoding.rules import Rule
 from regard.decoding.walk import walk
 from regard.errors import UserError
-from regard.types import Hypothesis, Memory, Steps
+from regard.types import Hypothesis, Memory, StepwiseDecoder
 
 
 def sample(
-    decoder: Steps,
+    decoder: StepwiseDecoder,
     memory: Memory,
     *,
     max_lengths: Int[Tensor, "B"],
@@ -28,10 +28,10 @@ def sample(
     rules: Sequence[Rule] = (),
     prefix: Int[Tensor, "B P"] | None = None,
 ) -> list[Hypothesis]:
-    """One hypothesis a sentence, its log-probability as at temperature 1 and without the cut-offs.
+    """One hypothesis per sentence; its log-probability is that at temperature 1, without top-k and top-p.
 
-    A sentence draws from a generator of its own, started with `seed` or with its entry of it, so that its sample does
-    not depend on its neighbours; the same sentence twice with the same seed comes out the same twice.
+    Each sentence has its own generator, seeded with `seed` or its entry of it, so that its sample does not depend on
+    the rest of the batch.
     """
     check_sampling(temperature, top_k, top_p)
     if len(memory) == 0:
@@ -55,7 +55,7 @@ def sample(
 
 @dataclass(frozen=True)
 class Drawing:
-    """A choice by chance, of what sampling leaves to choose from."""
+    """Draws a token from the distribution after temperature, top-k and top-p."""
 
     temperature: float
     top_k: int
@@ -78,16 +78,17 @@ def check_sampling(temperature: float, top_k: int, top_p: float) -> None:
 def distribution(
     log_probs: Float[Tensor, "R V"], temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0
 ) -> tuple[Float[Tensor, "R C"], Int[Tensor, "R C"] | None]:
-    """The probabilities that are drawn from, and whose they are: None means every id's, in order.
+    """The probabilities to draw from and the ids they belong to; None: all ids, in order.
 
-    `top_p` keeps the fewest likeliest tokens that hold that much of the probability. A row of -inf becomes uniform.
+    `top_p` keeps the smallest set of most probable tokens with that total probability. A row of only -inf becomes
+    uniform.
     """
     tokens = None
     if top_k:
         log_probs, tokens = best(log_probs, min(top_k, log_probs.shape[1]))
     elif top_p < 1:
         log_probs, tokens = log_probs.sort(descending=True)
-    # The likeliest is 0 before the division, so that no temperature overflows.
+    # The maximum is 0 before the division, so that no temperature overflows.
     centred = log_probs - log_probs.amax(-1, keepdim=True)
     probs = (centred / temperature).nan_to_num_(nan=0.0, neginf=-torch.inf).softmax(-1)
     if top_p < 1:
@@ -98,9 +99,9 @@ def distribution(
 
 
 def draw(probs: Float[Tensor, "R C"], number: Float[Tensor, "R"]) -> Int[Tensor, "R"]:
-    """The place in each row where the running sum of its probabilities passes `number` (0 <= number < 1)."""
+    """The index in each row where the cumulative probability exceeds `number` (0 <= number < 1)."""
     below = probs.cumsum(-1)
-    # A running sum done in parallel rises and falls by a rounding error: what has no probability must not gain from
-    # it, and a hair less than the whole keeps a number from passing the last token that has any.
+    # A parallel cumulative sum is off by rounding errors: a token of probability 0 must not be drawn because of them,
+    # and the factor keeps the mark below the total.
     mark = (number * (1 - 2**-20))[:, None] * below[:, -1:]
     return ((below > mark) & (probs > 0)).int().argmax(-1)

@@ -1,7 +1,7 @@
-"""What every search is: tensors that a step changes in place, for all sentences together, until all are over.
+"""The base of every search: tensors that a step updates in place, for all sentences at once, until all are finished.
 
-A step is the same work every time and asks the host for nothing, so that on a GPU it can be recorded and replayed
-(recording.py). Which token is taken, and what is remembered of it, is a kind of search: beam.py, walk.py.
+A step does the same work every time and never reads from the device, so that on a GPU it can be captured and replayed
+(cuda_graph.py). How tokens are chosen and hypotheses kept is a kind of search: beam.py, walk.py.
 """
 
 from __future__ import annotations
@@ -16,50 +16,51 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.decoding import recording
-from regard.decoding.abandoning import abandoned
+from regard.decoding import cuda_graph
+from regard.decoding.cancellation import cancelled_sentences
 from regard.decoding.opening import next_log_probs
 from regard.decoding.rules import Rule
-from regard.types import Hypothesis, Memory, State, Steps, Tree, grow, map_tree, narrow
+from regard.types import Hypothesis, Memory, State, StepwiseDecoder, Tree, grow, map_tree, narrow
 
-GLANCE = 8
-"""Steps between two looks at which sentences are over, where looking means waiting for the device."""
-FIRST_SLOTS = 32
-"""Slots that are there at first; they double when they are full, as most sentences are shorter than they may be."""
+CHECK_EVERY = 8
+"""Steps between two checks for finished sentences, where reading from the device means waiting for it."""
+FIRST_CAPACITY = 32
+"""Initial positions of the KV cache; they double when full, since most outputs are shorter than their limit."""
 
 
 @dataclass
 class Search(ABC):
-    """Searches under way. A tensor's first axis is the sentence, but for `ids` and the state, whose rows it is."""
+    """A search in progress. The first axis of tensors is the sentence, except `ids` and the state, where it is the
+    beam."""
 
-    decoder: Steps
+    decoder: StepwiseDecoder
     rules: Sequence[Rule]
     state: State
     ids: Int[Tensor, "R N"]
-    """What is fed next: at first BEGIN and a given beginning, later one token a row."""
+    """The decoder's next input: first BEGIN and a forced prefix, later one token per beam."""
     written: Int[Tensor, ""]
-    """Tokens that each row has, those given included."""
+    """Tokens that each beam has, forced ones included."""
     limits: Int[Tensor, "B"]
     over: Bool[Tensor, "B"]
-    """Nothing of these sentences changes any more."""
+    """Finished sentences, of which nothing changes any more."""
 
     @abstractmethod
     def advance(self) -> None:
-        """One token more for every sentence that is not over."""
+        """One more token for every sentence that is not finished."""
 
     @abstractmethod
     def results(self) -> list[list[Hypothesis]]:
-        """What was found for each sentence, best first; asked of those that are over."""
+        """The hypotheses of each sentence, best first; valid for finished sentences."""
 
     def setting(self) -> Hashable:
-        """Besides the shapes of the tensors, all that a step depends on."""
+        """All that a step depends on besides the shapes of the tensors."""
         return type(self), tuple((type(rule), rule.setting) for rule in self.rules)
 
     def read(self, history: Int[Tensor, "R N"]) -> Float[Tensor, "R V"]:
-        """Feeds `ids` to the decoder; what the rules allow to come next."""
+        """Feeds `ids` to the decoder; returns the log-probabilities of the next token after the rules."""
         logits, state = self.decoder.step(self.ids, self.state)
-        _take_over(self.state.position, state.position)
-        _take_over(self.state.carry, state.carry)
+        _copy_into(self.state.position, state.position)
+        _copy_into(self.state.carry, state.carry)
         return next_log_probs(logits, history, self.rules, self.written)
 
     def feed(self, tokens: Int[Tensor, "R"]) -> None:
@@ -71,11 +72,11 @@ class Search(ABC):
     def tensors(self) -> Tree:
         held = [rule.held for rule in self.rules]
         state = self.state
-        return [self._own(), state.position, state.memory, state.slots, state.origin, state.carry, held]
+        return [self._own(), state.position, state.memory, state.cache, state.origin, state.carry, held]
 
     def narrow(self, sentences: Int[Tensor, "N"]) -> Any:
-        """Some of the sentences only."""
-        ids = self.ids.unflatten(0, (-1, self.state.rows)).index_select(0, sentences).flatten(0, 1)
+        """The search of these sentences only."""
+        ids = self.ids.unflatten(0, (-1, self.state.beams)).index_select(0, sentences).flatten(0, 1)
         others: dict[str, Any] = {
             name: value.index_select(0, sentences)
             for name, value in self._own().items()
@@ -84,79 +85,79 @@ class Search(ABC):
         rules = [rule.narrow(sentences) for rule in self.rules]
         return replace(self, state=narrow(self.state, sentences), ids=ids, rules=rules, **others)
 
-    def slots(self) -> int | None:
-        """How many tokens the state has room for; None where it keeps none."""
+    def capacity(self) -> int | None:
+        """Positions of the KV cache; None for a decoder without one."""
         found: list[int] = []
-        map_tree(lambda t: found.append(t.shape[1]) or t, self.state.slots)  # type: ignore[func-returns-value]
+        map_tree(lambda t: found.append(t.shape[1]) or t, self.state.cache)  # type: ignore[func-returns-value]
         return found[0] if found else None
 
-    def grow(self, slots: int) -> Any:
-        """The same with room for more."""
-        return replace(self, state=grow(self.state, slots))
+    def grow(self, capacity: int) -> Any:
+        """The same search with a larger KV cache."""
+        return replace(self, state=grow(self.state, capacity))
 
     def _own(self) -> dict[str, Tensor]:
-        return {f.name: value for f in fields(self) if isinstance(value := getattr(self, f.name), Tensor)}
+        return {f.name: value for f in fields(self) if isinstance(value := vars(self)[f.name], Tensor)}
 
 
-def run(search: Search, sentences: int, given: int) -> list[list[Hypothesis]]:
-    """Advances until all are over. `sentences` of the search are real, the rest is there to fill up its shape.
+def run(search: Search, sentences: int, forced: int) -> list[list[Hypothesis]]:
+    """Advances until all sentences are finished. The first `sentences` are real, the rest pad the batch to its shape.
 
-    Going on with fewer sentences costs a copy of all that is left, so those that are over wait until they are many.
+    Continuing with fewer sentences copies all their tensors, so finished ones are dropped only when there are many.
     """
     longest = int(search.limits.max())
     found: list[list[Hypothesis]] = [[] for _ in range(sentences)]
     order = list(range(sentences))
-    recorded = recording.wanted(search.over.device)
+    graphed = cuda_graph.uses_cuda_graphs(search.over.device)
     steps: Any = search
-    for written in range(given + 1, longest + 1):
-        if recorded and steps is search and steps.ids.shape[1] == 1:  # a given beginning is read before that
-            steps = recording.Steps(steps, search.decoder)
-        slots = steps.slots()
-        if slots is not None and written > slots:
-            grown = steps.grow(min(2 * slots, room(longest, recorded)))
-            steps = recording.Steps(grown, search.decoder) if recorded else grown
+    for written in range(forced + 1, longest + 1):
+        if graphed and steps is search and steps.ids.shape[1] == 1:  # a forced prefix is read before that
+            steps = cuda_graph.GraphedSearch(steps, search.decoder)
+        capacity = steps.capacity()
+        if capacity is not None and written > capacity:
+            grown = steps.grow(min(2 * capacity, padded_length(longest, graphed)))
+            steps = cuda_graph.GraphedSearch(grown, search.decoder) if graphed else grown
         steps.advance()
-        if recorded and written < longest and (written - given) % GLANCE:
+        if graphed and written < longest and (written - forced) % CHECK_EVERY:
             continue
-        if (unwanted := abandoned()) and (lost := [at for at, number in enumerate(order) if number in unwanted]):
+        if (cancelled := cancelled_sentences()) and (lost := [at for at, n in enumerate(order) if n in cancelled]):
             steps.over[lost] = True
         over = steps.over[: len(order)].cpu()
         left = len(order) - int(over.count_nonzero())
-        if left and not (2 * bucket(left) <= bucket(len(order)) if recorded else 4 * left <= 3 * len(order)):
+        if left and not (2 * bucket(left) <= bucket(len(order)) if graphed else 4 * left <= 3 * len(order)):
             continue
         results = steps.results()
-        for place, number in enumerate(order):
-            if over[place]:
-                found[number] = results[place]
+        for index, number in enumerate(order):
+            if over[index]:
+                found[number] = results[index]
         if not left:
             break
         stay = (~over).nonzero()[:, 0]
-        order = [order[place] for place in stay.tolist()]
-        if not recorded:
+        order = [order[index] for index in stay.tolist()]
+        if not graphed:
             steps = steps.narrow(stay)
             continue
         narrowed = steps.narrow(stay[torch.arange(bucket(left)).clamp(max=left - 1)].to(steps.over.device))
         narrowed.over[left:] = True
-        steps = recording.Steps(narrowed, search.decoder)
+        steps = cuda_graph.GraphedSearch(narrowed, search.decoder)
     return found
 
 
-def room(length: int, recorded: bool) -> int:
-    """Places for so many tokens: where steps are recorded, one of a few sizes."""
-    return -(-length // 64) * 64 if recorded else length
+def padded_length(length: int, graphed: bool) -> int:
+    """Room for `length` tokens; with CUDA graphs, one of a few sizes."""
+    return -(-length // 64) * 64 if graphed else length
 
 
 def bucket(sentences: int) -> int:
-    """As many or a few more: one of 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, ..."""
+    """The next larger of a few batch sizes: 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, ..."""
     power = 1 << max(0, sentences - 1).bit_length()
     return 3 * power // 4 if sentences <= 3 * power // 4 else power
 
 
-def filled_up(memory: Memory, rules: Sequence[Rule]) -> tuple[Memory, list[Rule], Int[Tensor, "N"]]:
-    """Where steps are recorded: a memory of one of a few shapes, its last sentence repeated and its positions padded;
-    the rules likewise, and which sentence stands where. Elsewhere all is left as it is."""
+def pad_batch(memory: Memory, rules: Sequence[Rule]) -> tuple[Memory, list[Rule], Int[Tensor, "N"]]:
+    """For CUDA graphs, pads memory and rules to one of a few shapes by repeating the last sentence; elsewhere it
+    changes nothing. Also returns which sentence each entry is."""
     sentences, device = len(memory), memory.states.device
-    if not recording.wanted(device):
+    if not cuda_graph.uses_cuda_graphs(device):
         return memory, list(rules), torch.arange(sentences, device=device)
     index = torch.arange(bucket(sentences), device=device).clamp(max=sentences - 1)
     more = -memory.mask.shape[1] % 16
@@ -168,14 +169,14 @@ def filled_up(memory: Memory, rules: Sequence[Rule]) -> tuple[Memory, list[Rule]
     return padded, [rule.narrow(index) for rule in rules], index
 
 
-def _take_over(kept: Tree, new: Tree) -> None:
-    """Writes what a step gave back over what it was given, unless it did so itself."""
+def _copy_into(kept: Tree, new: Tree) -> None:
+    """Copies the tensors that a step returned into those it received, unless it wrote them in place."""
     if isinstance(kept, Tensor):
         if kept is not new:
             kept.copy_(new)
     elif isinstance(kept, dict):
         for key in kept:
-            _take_over(kept[key], new[key])
+            _copy_into(kept[key], new[key])
     elif isinstance(kept, (list, tuple)):
         for one, other in zip(kept, new, strict=True):
-            _take_over(one, other)
+            _copy_into(one, other)

@@ -1,4 +1,4 @@
-"""Sampling one token at a time for one row, for as long as one likes: what is drawn is handed out at once."""
+"""Streaming generation: samples one token at a time without a length limit and yields each at once."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from torch import Tensor
 from regard.decoding.opening import first_ids, next_log_probs
 from regard.decoding.rules import Rule
 from regard.decoding.sampling import check_sampling, distribution, draw
-from regard.types import END, State, Steps, nothing
+from regard.types import END, State, StepwiseDecoder, empty_memory
 
 
 class Drawn(NamedTuple):
-    """A token and how likely the model found it, at temperature 1 and without cut-offs."""
+    """A token and its log-probability, at temperature 1 and without top-k and top-p."""
 
     id: int
     log_probability: float
 
 
 def stream(
-    decoder: Steps,
+    decoder: StepwiseDecoder,
     *,
     window: int,
     prompt: Sequence[int] = (),
@@ -35,11 +35,11 @@ def stream(
     rules: Sequence[Rule] = (),
     device: torch.device | str = "cpu",
 ) -> Iterator[Drawn]:
-    """Goes on after the prompt until END, which is handed out too, or until `length` tokens were drawn (0: for ever).
+    """Continues the prompt until END, which is yielded too, or for `length` tokens (0: without limit).
 
-    A decoder that keeps every token in a slot has `window` of them. When they are full it reads the last half of what
-    they held anew, after BEGIN as its training did, and goes on: what lies farther back is forgotten. One that carries
-    a state needs no slots and forgets as it will. Within the window the same seed gives what `sample` gives.
+    The KV cache has `window` positions. When it is full, the decoder reads the last half of them again, after BEGIN as
+    in training, and continues: earlier tokens are forgotten. A recurrent decoder has no cache and needs no window.
+    Within the window the same seed gives the same tokens as `sample`.
     """
     check_sampling(temperature, top_k, top_p)
     if window < 2:
@@ -49,17 +49,17 @@ def stream(
     state, fed, drawn = None, None, 0
     history = torch.tensor([list(prompt)], dtype=torch.long, device=device)
     while not length or drawn < length:
-        with torch.inference_mode():  # left before a token is handed out: what its reader computes is his affair
-            if state is None or fed is None or (state.slots and int(state.position) + 1 > window):
-                state, fed = _begun(decoder, window, history)
+        with torch.inference_mode():  # left before a token is yielded: the consumer may need gradients
+            if state is None or fed is None or (state.cache and int(state.position) + 1 > window):
+                state, fed = _restart(decoder, window, history)
             logits, state = decoder.step(fed, state)
             log_probs = next_log_probs(logits, history, rules)
             probs, tokens = distribution(log_probs, temperature, top_k, top_p)
-            place = draw(probs, torch.rand(1, generator=numbers).to(device))[:, None]
-            fed = place if tokens is None else tokens.gather(1, place)
+            index = draw(probs, torch.rand(1, generator=numbers).to(device))[:, None]
+            fed = index if tokens is None else tokens.gather(1, index)
             history = torch.cat([history, fed], 1)
             token, gain = int(fed), float(log_probs.gather(1, fed))
-        if not gain > -torch.inf:  # nothing is allowed, or nothing is known: the text ends
+        if not gain > -torch.inf:  # the rules allow nothing, or the logits are NaN: the text ends
             return
         drawn += 1
         yield Drawn(token, gain)
@@ -67,8 +67,8 @@ def stream(
             return
 
 
-def _begun(decoder: Steps, window: int, history: Int[Tensor, "1 N"]) -> tuple[State, Int[Tensor, "1 M"]]:
-    """A new state, and what it is to read first: BEGIN and as much of the history as leaves room to go on."""
-    state = decoder.start(nothing(1, history.device), rows=1, capacity=window)
-    kept = history if not state.slots or history.shape[1] < window else history[:, -(window // 2) :]
+def _restart(decoder: StepwiseDecoder, window: int, history: Int[Tensor, "1 N"]) -> tuple[State, Int[Tensor, "1 M"]]:
+    """A new state and its first input: BEGIN and as much of the history as leaves room to continue."""
+    state = decoder.start(empty_memory(1, history.device), beams=1, capacity=window)
+    kept = history if not state.cache or history.shape[1] < window else history[:, -(window // 2) :]
     return state, first_ids(1, kept, history.device)

@@ -1,6 +1,6 @@
-"""One row a sentence, one token at a time, never going back: what greedy decoding and sampling share.
+"""One hypothesis per sentence, one token at a time: what greedy decoding and sampling share.
 
-How a token is chosen is the caller's affair.
+The caller provides the function that chooses a token.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.decoding.cuda_graph import uses_cuda_graphs
 from regard.decoding.opening import first_ids
-from regard.decoding.recording import wanted
 from regard.decoding.rules import Rule
-from regard.decoding.search import FIRST_SLOTS, Search, filled_up, room, run
-from regard.decoding.watching import Step, watcher
-from regard.types import END, Hypothesis, Memory, Steps
+from regard.decoding.search import FIRST_CAPACITY, Search, pad_batch, padded_length, run
+from regard.decoding.step_callback import Step, step_callback
+from regard.types import END, Hypothesis, Memory, StepwiseDecoder
 
 Choose = Callable[[Float[Tensor, "B V"], Float[Tensor, "B"]], Int[Tensor, "B"]]
-"""From the log-probabilities and one number between 0 and 1 a sentence: a token a sentence. Two that choose alike are
-equal and have the same hash."""
+"""Log-probabilities and one random number in 0..1 per sentence to one token per sentence. Two functions that choose
+alike must be equal and have the same hash."""
 
 
 @torch.inference_mode()
 def walk(
-    decoder: Steps,
+    decoder: StepwiseDecoder,
     memory: Memory,
     choose: Choose,
     *,
@@ -35,27 +35,27 @@ def walk(
     prefix: Int[Tensor, "B P"] | None = None,
     numbers: Float[Tensor, "B L"] | None = None,
 ) -> list[Hypothesis]:
-    """Until END or a sentence's `max_lengths` tokens (prefix and END included). `numbers[:, t]` go to choice t."""
+    """Writes until END or `max_lengths` tokens (prefix and END included). `numbers[:, t]` go to choice t."""
     sentences, device = len(memory), memory.states.device
     if sentences == 0:
         return []
-    memory, rules, index = filled_up(memory, rules)
+    memory, rules, index = pad_batch(memory, rules)
     ids = first_ids(sentences, prefix, device).index_select(0, index)
-    given = ids.shape[1] - 1
-    limits = max_lengths.to(device).clamp(min=given + 1).index_select(0, index)
-    longest, recorded = int(limits.max()), wanted(device)
+    forced = ids.shape[1] - 1
+    limits = max_lengths.to(device).clamp(min=forced + 1).index_select(0, index)
+    longest, graphed = int(limits.max()), uses_cuda_graphs(device)
 
-    history = torch.full((len(index), room(longest, recorded)), END, device=device)
-    history[:, :given] = ids[:, 1:]
+    history = torch.full((len(index), padded_length(longest, graphed)), END, device=device)
+    history[:, :forced] = ids[:, 1:]
     drawn = torch.zeros(history.shape, device=device)
     if numbers is not None:
         drawn[:, : numbers.shape[1]] = numbers[:, : drawn.shape[1]].to(device).index_select(0, index)
     search = Walk(
         decoder,
         rules,
-        decoder.start(memory, 1, min(history.shape[1], max(FIRST_SLOTS, given + 1))),
+        decoder.start(memory, 1, min(history.shape[1], max(FIRST_CAPACITY, forced + 1))),
         ids,
-        torch.tensor(given, device=device),
+        torch.tensor(forced, device=device),
         limits,
         torch.arange(len(index), device=device) >= sentences,
         history,
@@ -63,15 +63,15 @@ def walk(
         drawn,
         choose,
     )
-    return [hypotheses[0] for hypotheses in run(search, sentences, given)]
+    return [hypotheses[0] for hypotheses in run(search, sentences, forced)]
 
 
 @dataclass
 class Walk(Search):
-    """Sentences of one row each."""
+    """A greedy or sampling search in progress."""
 
     history: Int[Tensor, "B L"]
-    """The tokens after BEGIN, END from the end on."""
+    """The tokens after BEGIN, filled up with END."""
     totals: Float[Tensor, "B"]
     numbers: Float[Tensor, "B L"]
     choose: Choose
@@ -83,14 +83,14 @@ class Walk(Search):
         log_probs = self.read(self.history)
         tokens = self.choose(log_probs, self.numbers.index_select(1, self.written[None])[:, 0])
         gains = log_probs.gather(1, tokens[:, None])[:, 0].nan_to_num_(nan=-torch.inf, neginf=-torch.inf)
-        tokens = tokens.masked_fill(self.over | (gains == -torch.inf), END)  # where nothing is allowed, it ends
+        tokens = tokens.masked_fill(self.over | (gains == -torch.inf), END)  # where the rules allow nothing, it ends
         self.totals += gains.masked_fill_(self.over, 0.0)
         self.history.index_copy_(1, self.written[None], tokens[:, None])
         self.written += 1
-        if told := watcher():
+        if callback := step_callback():
             ended = (tokens == END)[:, None]
             going, ends = (self.totals[:, None].masked_fill(out, -torch.inf) for out in (ended, ~ended))
-            told(Step(torch.zeros_like(tokens)[:, None], tokens[:, None], going, ends, ends, ended))
+            callback(Step(torch.zeros_like(tokens)[:, None], tokens[:, None], going, ends, ends, ended))
         self.over |= (tokens == END) | (self.limits <= self.written)
         self.feed(tokens)
 

@@ -1,1 +1,1 @@
-"""Encoders: `forward(vectors, mask) -> Memory`. They see the whole input at once and leave one state a position."""
+"""Encoders: `forward(vectors, mask) -> Memory`. They see the whole input at once and return one state per position."""

@@ -1,17 +1,18 @@
-"""No encoder: what the stem made is what the decoder looks at. For stems that are networks of their own."""
+"""No encoder: the decoder attends to the stem's vectors. For stems that are networks of their own, such as a CNN."""
 
 from __future__ import annotations
 
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 
+from regard.encoder._base import Encoder
 from regard.types import Memory
 
 __all__ = ["NoEncoder"]
 
 
-class NoEncoder(nn.Module):
-    """The vectors as they are."""
+class NoEncoder(Encoder):
+    """The vectors, unchanged."""
 
     def __init__(self, inputs: int):
         super().__init__()

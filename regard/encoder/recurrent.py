@@ -1,24 +1,26 @@
-"""The recurrent encoder: it reads word by word and keeps its state at every one of them."""
+"""The recurrent encoder: reads token by token and returns its hidden state at each of them."""
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.encoder._base import Encoder
 from regard.layers.recurrence import Recurrence
 from regard.types import Memory
 
 __all__ = ["RecurrentEncoder"]
 
 
-class RecurrentEncoder(nn.Module):
+class RecurrentEncoder(Encoder):
     """Layers of cells. `direction` is forward, backward (the source reversed: Sutskever et al. 2014) or both.
 
-    With both each direction has half the width, so that h_j = [forward_j; backward_j] is as wide as said.
+    With both, each direction has half the width, so that h_j = [forward_j; backward_j] has `width`.
     """
 
-    reads_in_order = True
-    """It needs no positions added to its input."""
+    adds_own_positions: ClassVar[bool] = True  # it reads in order
 
     def __init__(
         self,
@@ -30,7 +32,7 @@ class RecurrentEncoder(nn.Module):
         dropout: float = 0.1,
         layer_norm: bool = False,
     ):
-        """`inputs` is how wide the vectors are that come in; 0 stands for `width`."""
+        """`inputs` is the width of the input vectors; 0 means `width`."""
         super().__init__()
         self.width = width
         self.recurrence = Recurrence(inputs or width, width, layers, cell, direction, dropout, layer_norm)

@@ -1,15 +1,15 @@
-"""The Transformer's encoder (Vaswani et al. 2017, 3.1): every position looks at every other, layer upon layer."""
+"""The Transformer encoder (Vaswani et al. 2017, 3.1): a stack of layers in which every position attends to all."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.layers.attend import as_cost
-from regard.layers.attention._base import Mask
-from regard.layers.attention.multi_head import MultiHead
+from regard.encoder._base import Encoder
+from regard.layers.attend import Mask, attention_bias
+from regard.layers.attention._base import Attention, build_attention
 from regard.layers.compiling import Repeated
 from regard.layers.feed_forward import FeedForward
 from regard.layers.precision import computed_in
@@ -22,22 +22,31 @@ __all__ = ["TransformerEncoder"]
 class EncoderLayer(Repeated):
     """Self-attention, then feed-forward, each inside a residual connection."""
 
-    def __init__(self, width: int, heads: int, feed_forward: int, dropout: float, norm: str, activation: str):
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        feed_forward: int,
+        dropout: float,
+        norm: str,
+        activation: str,
+        attention: str | dict[str, Any] = "multi_head",
+    ):
         super().__init__()
-        self.attention = MultiHead(width, heads)
+        self.attention: Attention = build_attention(attention, "model.encoder.attention", width, width, heads)
         self.feed_forward = FeedForward(width, feed_forward, activation)
         self.around_attention = Residual(width, dropout, norm)
         self.around_feed_forward = Residual(width, dropout, norm)
 
     def forward(self, x: Float[Tensor, "B S D"], mask: Mask) -> Float[Tensor, "B S D"]:
-        x = self.around_attention(x, lambda x: self.attention.to_itself(x, mask))
+        x = self.around_attention(x, lambda x: self.attention.self_attend(x, mask))
         return self.around_feed_forward(x, self.feed_forward)
 
 
-class TransformerEncoder(nn.Module):
+class TransformerEncoder(Encoder):
     """A stack of encoder layers."""
 
-    recordable: ClassVar[bool] = True
+    cuda_graphable: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -48,17 +57,18 @@ class TransformerEncoder(nn.Module):
         dropout: float = 0.1,
         norm: str = "post",
         activation: str = "relu",
+        attention: str | dict[str, Any] = "multi_head",
     ):
         super().__init__()
         self.width = width
         self.layers = nn.ModuleList(
-            EncoderLayer(width, heads, feed_forward, dropout, norm, activation) for _ in range(layers)
+            EncoderLayer(width, heads, feed_forward, dropout, norm, activation, attention) for _ in range(layers)
         )
         self.norm = last_norm(width, norm)
 
     def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Memory:
         x = x.to(computed_in(x))
-        cost = as_cost(mask[:, None, :], x.dtype)
+        bias = attention_bias(mask[:, None, :], x.dtype)
         for layer in self.layers:
-            x = layer(x, cost)
+            x = layer(x, bias)
         return Memory(self.norm(x), mask)

@@ -1,31 +1,33 @@
-"""The Universal Transformer's encoder (Dehghani et al. 2019, 2.1): one layer, applied again and again."""
+"""The Universal Transformer's encoder (Dehghani et al. 2019, 2.1): one layer, applied several times."""
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard import registry
+from regard.encoder._base import Encoder
 from regard.encoder.transformer import EncoderLayer
 from regard.layers.halting import Halting, check_steps
+from regard.layers.observable import observe_jointly
 from regard.layers.position.sinusoidal import Sinusoidal
 from regard.layers.residual import last_norm
-from regard.layers.watch import told_together
 from regard.types import Memory
 
 __all__ = ["UniversalEncoder"]
 
 
-class UniversalEncoder(nn.Module):
-    """H^t = layer(H^{t-1} + P^t), with the same layer at every step t. P^t says which position and which step it is.
+class UniversalEncoder(Encoder):
+    """H^t = layer(H^{t-1} + P^t), with the same layer at every step t. P^t encodes the position and the step.
 
-    `layers` is the most steps there are, where a Transformer has as many layers. With `halting` each position takes as
-    many of them as it needs, and the sum of what they took, times `ponder_cost`, is added to the loss of training.
+    `layers` is the maximum number of steps. With `halting` each position takes as many of them as it needs, and the
+    sum of their ponder times, weighted by `ponder_cost`, is added to the training loss.
     """
 
-    reads_in_order = True
-    """It adds positions itself, at every step: the stem need not."""
+    adds_own_positions: ClassVar[bool] = True  # at every step
 
     def __init__(
         self,
@@ -40,13 +42,14 @@ class UniversalEncoder(nn.Module):
         halting: bool = True,
         ponder_cost: float = 0.01,
         epsilon: float = 0.01,
+        attention: str | dict[str, Any] = "multi_head",
     ):
         super().__init__()
         check_steps(layers, "model.encoder")
         self.width, self.steps, self.ponder_cost = width, layers, ponder_cost
         self.position = registry.build("layers/position", position, "model.position", width=width)
         self.clock = Sinusoidal(width)
-        self.layer = EncoderLayer(width, heads, feed_forward, dropout, norm, activation)
+        self.layer = EncoderLayer(width, heads, feed_forward, dropout, norm, activation, attention)
         self.halting = Halting(width, epsilon) if halting else None
         self.norm = last_norm(width, norm)
 
@@ -54,17 +57,17 @@ class UniversalEncoder(nn.Module):
         positions = self.position(torch.arange(x.shape[1], device=x.device))
         times = self.clock(torch.arange(1, self.steps + 1, device=x.device))
 
-        def think(x: Tensor, step: int) -> Tensor:
+        def transition(x: Tensor, step: int) -> Tensor:
             return self.layer(x + (positions + times[step]).to(x.dtype), mask[:, None, :])
 
         cost = None
-        with told_together(self.layer.modules(), axis=1):  # the heads of all steps, side by side
+        with observe_jointly(self.layer.modules(), axis=1):  # the heads of all steps side by side
             if self.halting is None:
                 for step in range(self.steps):
-                    x = think(x, step)
+                    x = transition(x, step)
             else:
-                # To ask a GPU whether all have halted is to wait for it, which training would rather not.
+                # Checking whether all positions have halted would make training wait for the GPU.
                 early = not self.training or x.device.type == "cpu"
-                x, ponder = self.halting(x, think, self.steps, mask, early)
+                x, ponder = self.halting(x, transition, self.steps, mask, early)
                 cost = self.ponder_cost * ponder.sum(1)
-        return Memory(self.norm(x), mask, cost=cost)
+        return Memory(self.norm(x), mask, ponder_cost=cost)

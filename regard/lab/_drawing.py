@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from regard.inspection.drawing import LIGHT
+from regard.inspection.draw.heatmap import LIGHT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

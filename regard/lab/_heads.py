@@ -15,8 +15,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.data.batching import pad, sorted_batches
-from regard.inspection.capture import capture
 from regard.layers.attention.multi_head import MultiHead
+from regard.layers.capture import capture
 from regard.layers.cross_entropy import token_loss
 from regard.task.translate import Translator
 from regard.types import BEGIN, END, PAD

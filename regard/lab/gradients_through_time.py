@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.inspection.following import following, through_time
+from regard.inspection.record.differentiable import following, through_time
 from regard.lab._drawing import PALETTE, TILE, label_ends, panels
 from regard.lab._experiment import Experiment, Numbers, Setting, Verdict, one_thread
 from regard.lab._learning import counter

@@ -91,8 +91,8 @@ class Length(Experiment):
     code = (
         "regard.decoder.recurrent.RecurrentDecoder.advance",
         "regard.decoder.attentional.AttentionalDecoder.advance",
-        "regard.layers.attention.additive.Additive.recall",
-        "regard.layers.attention.multiplicative.Multiplicative.recall",
+        "regard.layers.attention.additive.Additive.attend",
+        "regard.layers.attention.multiplicative.Multiplicative.attend",
     )
     timed = ("seconds",)
 

@@ -25,9 +25,9 @@ from regard.decoder.transformer import TransformerDecoder
 from regard.device import mixed_precision
 from regard.encoder.recurrent import RecurrentEncoder
 from regard.encoder.transformer import TransformerEncoder
-from regard.inspection.capture import capture
 from regard.lab._drawing import PALETTE, label_ends, panels
 from regard.lab._experiment import Experiment, Numbers, Setting, Verdict
+from regard.layers.capture import capture
 from regard.types import BEGIN, Memory
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def training_work(encoder: Reader, rows: int, length: int, device: torch.device)
 def write(decoder: Decoder, memory: Memory, length: int) -> Tensor:
     """So many tokens, each the likeliest after those before, and the position the decoder came to."""
     with torch.inference_mode():
-        state = decoder.start(memory, rows=1, capacity=length)
+        state = decoder.start(memory, beams=1, capacity=length)
         ids = torch.full((len(memory), 1), BEGIN, device=memory.states.device)
         for _ in range(length):
             logits, state = decoder.step(ids, state)

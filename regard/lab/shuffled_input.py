@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Int
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
+from regard.encoder._base import Encoder
 from regard.encoder.recurrent import RecurrentEncoder
 from regard.encoder.transformer import TransformerEncoder
 from regard.lab._drawing import FAINT, PALETTE, PAPER, TEXT, panels
@@ -76,7 +77,7 @@ class ShuffledInput(Experiment):
     code = (
         "regard.lab.shuffled_input.change_by_shuffling",
         "regard.lab.shuffled_input.answered",
-        "regard.layers.attention.multi_head.MultiHead.to_itself",
+        "regard.layers.attention.multi_head.MultiHead.self_attend",
         "regard.layers.position.none.NoPosition",
     )
 
@@ -158,7 +159,7 @@ def built(model: str, recipe: Recipe, seed: int) -> Classifier:
     width, letters = recipe.width, LETTERS
     if model == "recurrent":
         stem = Tokens(letters, width, position="none", dropout=0)
-        encoder: nn.Module = RecurrentEncoder(width, width, layers=1, cell="gru", direction="both", dropout=0)
+        encoder: Encoder = RecurrentEncoder(width, width, layers=1, cell="gru", direction="both", dropout=0)
     else:
         position = {"no": "none", "learned": "learned", "sinusoidal": "sinusoidal"}[model.split()[1]]
         stem = Tokens(letters, width, position, dropout=0)

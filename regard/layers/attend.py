@@ -1,7 +1,8 @@
 """softmax(Q K^T / sqrt(d)) V: the one place where attention is computed (Vaswani et al. 2017, equation 1).
 
-Three ways to the same result: the fused kernel, the formula spelled out for those who want to see the weights, and on a
-GPU kernels of our own for what sentences need (attention_kernels.py).
+Three implementations: PyTorch's fused kernel; the formula spelled out, for an observer of the weights; and on a GPU our
+own Triton kernels for short sequences (attention_kernels.py). A mask is boolean (True = attend) or an additive bias (0
+or -inf).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -18,6 +19,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.layers import compiling
+from regard.layers.observable import Observer
+
+Mask = Bool[Tensor, "..."] | Float[Tensor, "..."] | None
 
 
 def attention_weights(
@@ -26,7 +30,7 @@ def attention_weights(
     mask: Bool[Tensor, "*M"] | None,
     causal: bool = False,
 ) -> Float[Tensor, "*A T S"]:
-    """How much each query looks at each key. What may not be seen weighs exactly 0, also where nothing may be seen."""
+    """softmax(Q K^T / sqrt(d)). Masked positions weigh exactly 0, also where all are masked."""
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
     if causal:
         past = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
@@ -34,81 +38,80 @@ def attention_weights(
     return masked_softmax(scores, mask)
 
 
-def masked_softmax(scores: Float[Tensor, "*A T S"], mask: Bool[Tensor, "*M"] | None) -> Float[Tensor, "*A T S"]:
+def masked_softmax(scores: Float[Tensor, "*A T S"], mask: Mask) -> Float[Tensor, "*A T S"]:
     if mask is None:
         return scores.softmax(-1, dtype=torch.float32).to(scores.dtype)
+    mask = as_boolean(mask)
     weights = torch.where(mask, scores, -torch.inf).softmax(-1, dtype=torch.float32)
-    return torch.where(mask, weights, 0.0).to(scores.dtype)  # a row of -inf only would be NaN
+    return torch.where(mask, weights, 0.0).to(scores.dtype)  # a row of only -inf would be NaN
 
 
-def as_cost(mask: Bool[Tensor, "*M"], dtype: torch.dtype) -> Float[Tensor, "*M"]:
-    """The mask as the fused kernel adds it to scores: computed once for a whole stack, not in each of its layers."""
+def attention_bias(mask: Bool[Tensor, "*M"], dtype: torch.dtype) -> Float[Tensor, "*M"]:
+    """The mask as the bias that the fused kernel adds to the scores: computed once for all layers of a stack."""
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf)
 
 
-def mix(
-    scores: Float[Tensor, "B T S"],
-    values: Float[Tensor, "B S M"],
-    mask: Bool[Tensor, "*N"] | None,
-    watcher: Callable[[str, Tensor], None] | None,
+def as_boolean(mask: Bool[Tensor, "*M"] | Float[Tensor, "*M"]) -> Bool[Tensor, "*M"]:
+    """A mask or a bias as a mask."""
+    return mask if mask.dtype == torch.bool else mask == 0
+
+
+def weighted_sum(
+    scores: Float[Tensor, "B T S"], values: Float[Tensor, "B S M"], mask: Mask, observer: Observer | None
 ) -> Float[Tensor, "B T M"]:
-    """The values mixed by the softmax of their scores: what attentions with one head end with."""
+    """The sum of the values weighted by the softmax of their scores: the last step of attentions with one head."""
     weights = masked_softmax(scores, mask)
-    if watcher:
-        watcher("weights", weights[:, None])
+    if observer:
+        observer("weights", weights[:, None])
     return weights.to(values.dtype) @ values
 
 
-def attend(
+def dot_product_attention(
     query: Float[Tensor, "B H T K"],
     key: Float[Tensor, "B H S K"],
     value: Float[Tensor, "B H S K"],
-    mask: Bool[Tensor, "*M"] | Float[Tensor, "*M"] | None = None,
+    mask: Mask = None,
     causal: bool = False,
     dropout: float = 0.0,
-    watcher: Callable[[str, Tensor], None] | None = None,
+    observer: Observer | None = None,
 ) -> Float[Tensor, "B H T K"]:
-    """Mixes the values by the weights. `causal`, for as many keys as queries, hides from position t all after t.
-
-    The mask says where one may look; or it is what that costs: 0, or -inf where one may not.
-    """
-    if watcher is None:
+    """Scaled dot-product attention. `causal`, for as many keys as queries, hides later positions."""
+    if observer is None:
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=causal)
-    seen = mask if mask is None or mask.dtype == torch.bool else mask == 0
-    weights = attention_weights(query, key, seen, causal)
-    watcher("weights", weights)
+    weights = attention_weights(query, key, None if mask is None else as_boolean(mask), causal)
+    observer("weights", weights)
     return F.dropout(weights, dropout) @ value
 
 
 def attend_by_kernel(
-    given: Sequence[Tensor], mask: Tensor | None, causal: bool, dropout: float, watcher: object
+    inputs: Sequence[Tensor], mask: Tensor | None, causal: bool, dropout: float, observer: Observer | None
 ) -> Float[Tensor, "B T H K"] | None:
-    """By the kernels for sentences (attention_kernels.py), where this is what they can do and they pay; else None.
+    """Attention by our Triton kernels (attention_kernels.py) where they apply and are faster; else None.
 
-    `given` are queries, keys and values (B T H K), or the one projection (B T 3 H K) that made them all.
+    `inputs` are queries, keys and values (B T H K), or the one tensor (B T 3 H K) that holds all three.
     """
-    query, key = given[0], given[-1]
+    query, key = inputs[0], inputs[-1]
     if (
         not query.is_cuda
         or query.dtype not in (torch.bfloat16, torch.float16)
         or query.shape[-1] not in (16, 32, 64, 128)
         or (mask is not None and mask.dtype != query.dtype)
         or dropout
-        or watcher is not None
+        or observer is not None
     ):
         return None
     if torch.is_grad_enabled():
         for_keys = mask is None or (mask.ndim == 3 and mask.shape[1] == 1)
         if compiling.active and for_keys and query.shape[1] < 256 and key.shape[1] < 256:
-            return torch.ops.regard.short_attention(given, None if mask is None else mask[:, 0], causal)
-    elif len(query) >= 8 and query.shape[1] <= 16 and len(given) == 3 and not causal and (kernels := _kernels()):
-        return kernels.few_queries(*given, mask)
+            return torch.ops.regard.short_attention(inputs, None if mask is None else mask[:, 0], causal)
+    elif len(query) >= 8 and query.shape[1] <= 16 and len(inputs) == 3 and not causal and (kernels := _kernels()):
+        return kernels.few_queries(*inputs, mask)
     return None
 
 
 @functools.cache
 def _kernels() -> Any:
-    """None where Triton is missing, or the compiler that it needs."""
+    """The kernels, or None where Triton or the compiler that it needs is missing."""
     try:
         from regard.layers import attention_kernels
 

@@ -1,4 +1,4 @@
-"""Token ids to vectors: a row of a table, scaled, plus its position (Vaswani et al. 2017, 3.4 and 3.5)."""
+"""Token embedding: a row of a table, scaled, plus its position (Vaswani et al. 2017, 3.4 and 3.5)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard import registry
+from regard.layers.position._base import Position
 
 
 class TokenEmbedding(nn.Module):
-    """dropout(table[id] * sqrt(width) + position). The table may be shared: with another embedding, with the output.
+    """dropout(table[id] * sqrt(width) + position). The table may be shared with another embedding or the output.
 
     Without `scale` the factor is 1, as in GPT-2 and BERT; with `norm` the sum is normalised, as in BERT.
     """
@@ -28,7 +29,7 @@ class TokenEmbedding(nn.Module):
         self.scale = width**0.5 if scale else 1.0
         self.table = nn.Embedding(vocabulary, width)
         nn.init.normal_(self.table.weight, std=width**-0.5 if scale else 0.02)
-        self.position = registry.build("layers/position", position, "model.position", width=width)
+        self.position: Position = registry.build("layers/position", position, "model.position", width=width)
         self.norm = nn.LayerNorm(width) if norm else nn.Identity()
         self.dropout = nn.Dropout(dropout)
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.errors import UserError
-from regard.layers.watch import Watched
+from regard.layers.observable import Observable
 
 MAX_STEPS = 128
 """Steps cost time and memory but no weights, so unlike layers they are not limited by a model's weight file."""
@@ -24,11 +24,11 @@ def check_steps(steps: int, where: str) -> None:
         raise UserError(f"{where}.layers: a universal Transformer takes 1 to {MAX_STEPS} steps, given {steps}")
 
 
-class Halting(Watched):
+class Halting(Observable):
     """A position halts at the first step N at which p_1 + .. + p_N reaches 1 - epsilon, where p_n = sigmoid(w s_n + b).
 
     What comes out is the mean of its states s_1 .. s_N, weighted by p_1 .. p_{N-1} and the remainder R = 1 - the sum of
-    these. N + R, the ponder time, is what thinking cost. Tells its watcher "ponder", (B, T, 1), and "shares",
+    these. N + R, the ponder time, is what thinking cost. Tells its observer "ponder", (B, T, 1), and "shares",
     (B, T, steps): the weight of each step in the mean.
     """
 
@@ -71,7 +71,7 @@ class Halting(Watched):
             shares.append(share)
             if early and not running.any():
                 break
-        if self.watcher:
-            self.watcher("ponder", ponder[..., None])
-            self.watcher("shares", F.pad(torch.stack(shares, -1), (0, most - len(shares))))
+        if self.observer:
+            self.observer("ponder", ponder[..., None])
+            self.observer("shares", F.pad(torch.stack(shares, -1), (0, most - len(shares))))
         return mean, ponder

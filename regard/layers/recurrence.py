@@ -1,4 +1,4 @@
-"""Cells upon cells: layers, directions, and dropout between the layers. What they are used for, it does not know."""
+"""Stacks of recurrent cells: layers, directions, and dropout between layers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DIRECTIONS = ("forward", "backward", "both")
 
 
 class Recurrence(nn.Module):
-    """A stack of recurrent layers. Of both directions each has half the width; their outputs stand side by side."""
+    """A stack of recurrent layers. With both directions each has half the width, and their outputs are concatenated."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Recurrence(nn.Module):
 
     @property
     def parts(self) -> int:
-        """How many vectors the state of one layer has."""
+        """The number of vectors in the state of one layer."""
         return len(cast(Cell, self.cells[0]).parts)
 
     def layer(self, number: int) -> list[Cell]:
@@ -61,9 +61,9 @@ class Recurrence(nn.Module):
         state: Sequence[CellState] | None = None,
     ) -> tuple[Float[Tensor, "B T W"], list[CellState]]:
         """The top layer's outputs, zero at padding, and the last state of every layer."""
-        states = self._split(state) if state else [cast(Cell, cell).empty(len(x)) for cell in self.cells]
+        states = self._split(state) if state else [cast(Cell, cell).initial(len(x)) for cell in self.cells]
         dropout = self.dropout if self.training else 0.0
-        # cuDNN's own dropout cannot be taken up again where a run was stopped.
+        # cuDNN's own dropout cannot be resumed bit-exactly.
         exact = dropout > 0 and self.layers > 1 and torch.are_deterministic_algorithms_enabled()
         if exact or any(cast(Cell, cell).spells_out for cell in self.cells):
             outputs, finals = self._layer_by_layer(x, mask, states, dropout)
@@ -73,14 +73,14 @@ class Recurrence(nn.Module):
         return outputs, self._joined(finals)
 
     def step(self, product: Float[Tensor, "B G"], states: Sequence[CellState]) -> list[CellState]:
-        """One position of a stack that reads forwards; `product` is the first layer's U x, with its early bias."""
+        """One position of a forward stack; `product` is the first layer's U x, with its early bias."""
         after: list[CellState] = []
         for number, state in enumerate(states):
             (cell,) = self.layer(number)
             if after:
                 projected = cell.project(F.dropout(after[-1][0], self.dropout, self.training))
             else:
-                projected = cell.settled(product)
+                projected = cell.add_bias(product)
             after.append(cell.advance(projected, state))
         return after
 
@@ -99,7 +99,7 @@ class Recurrence(nn.Module):
         return x, finals
 
     def _joined(self, states: list[CellState]) -> list[CellState]:
-        """One state a layer: both directions' side by side."""
+        """One state per layer: both directions concatenated."""
         pairs = [states[i : i + self.directions] for i in range(0, len(states), self.directions)]
         return [tuple(torch.cat(part, -1) for part in zip(*pair)) for pair in pairs]
 

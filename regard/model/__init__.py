@@ -1,1 +1,1 @@
-"""Models: parts put together into something with `.loss(batch) -> LossSum`."""
+"""Models: parts assembled into something with `.loss(batch) -> LossSum`."""

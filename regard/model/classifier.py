@@ -1,4 +1,4 @@
-"""A classifier: a stem and an encoder read, their states become one vector, and that one becomes a label."""
+"""A classifier: stem, encoder, pooling to one vector, and a linear layer over the labels."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.encoder._base import Encoder
 from regard.layers.pooling import Pooling
+from regard.model._base import Model
+from regard.stem._base import Stem
 from regard.types import Batch, LossSum
 
 __all__ = ["Classifier"]
 
 
-class Classifier(nn.Module):
+class Classifier(Model):
     """p(label | input) = softmax(W pool(states) + b)."""
 
     def __init__(
         self,
-        stem: nn.Module,
-        encoder: nn.Module,
+        stem: Stem,
+        encoder: Encoder,
         labels: int,
         pooling: str = "mean",
         head_dropout: float = 0.1,
@@ -28,7 +31,7 @@ class Classifier(nn.Module):
         self.stem, self.encoder = stem, encoder
         self.pooling = Pooling(pooling)
         self.dropout = nn.Dropout(head_dropout)
-        self.head = nn.Linear(encoder.width, labels)  # type: ignore[arg-type]
+        self.head = nn.Linear(encoder.width, labels)
         self.label_smoothing = label_smoothing
 
     def forward(self, source: Shaped[Tensor, "B *input"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B L"]:
@@ -38,9 +41,7 @@ class Classifier(nn.Module):
     def loss(self, batch: Batch) -> LossSum:
         memory = self.encoder(*self.stem(batch.source, batch.source_mask))
         logits = self.head(self.dropout(self.pooling(memory))).float()
-        # What is validated is the likelihood alone.
+        # Validation measures the likelihood alone.
         smoothing = self.label_smoothing if self.training else 0.0
         total = F.cross_entropy(logits, batch.target[:, 0], label_smoothing=smoothing, reduction="sum")
-        if memory.cost is not None and self.training:
-            total = total + memory.cost.sum()
-        return LossSum(total, batch.units)
+        return LossSum(self.with_ponder_cost(total, memory.ponder_cost), batch.units)

@@ -1,5 +1,5 @@
-"""A server for trained models, in the contracts that existing clients speak.
+"""The HTTP server for trained models, compatible with clients of LibreTranslate and DeepL.
 
-One process speaks HTTP (app.py and what it is made of) and never imports torch; worker processes own the models
-(worker.py); between them stands the engine (engine.py), which batches what many clients ask for.
+One process speaks HTTP (http/) and never imports torch. It splits texts into sentences and joins their translations
+(text/). Worker processes own the models; a pool batches the sentences of all clients for them (workers/).
 """

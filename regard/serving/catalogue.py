@@ -1,4 +1,4 @@
-"""Which models a server offers, and between which languages: read from their folders without loading a weight."""
+"""The catalogue of served models and their language pairs, read from model folders without loading weights."""
 
 from __future__ import annotations
 
@@ -16,56 +16,56 @@ _NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True)
-class Served:
-    """A model by the name that requests use for it: never a path."""
+class ServedModel:
+    """A model under the name that requests use, which is never a path."""
 
     name: str
     folder: Path
     task: str
     source: str = ""
     target: str = ""
-    """Languages by their internal codes (languages.py); empty for what does not translate."""
+    """Internal language codes (languages.py); empty for other tasks than translation."""
     aligns: bool = True
-    """Whether it knows which word came from which: a decoder without attention does not."""
+    """Whether it can align words: a decoder without attention cannot."""
     optional: bool = False
-    """Whether the server does without it where it cannot be loaded."""
+    """Whether the server starts without it if it cannot be loaded."""
 
 
 class Catalogue:
-    """The models of a server. Of two for one pair of languages the first named is used."""
+    """The models of a server. Of two models for one language pair, the first is used."""
 
-    def __init__(self, models: Iterable[Served]):
-        self.models: dict[str, Served] = {}
+    def __init__(self, models: Iterable[ServedModel]):
+        self.models: dict[str, ServedModel] = {}
         for model in models:
             if model.name in self.models:
                 raise UserError(f"two models are called '{model.name}'; rename the folder of one")
             self.models[model.name] = model
-        self._pairs: dict[tuple[str, str], Served] = {}
+        self._pairs: dict[tuple[str, str], ServedModel] = {}
         for model in self.of_task("translate"):
             self._pairs.setdefault((model.source, model.target), model)
 
-    def of_task(self, task: str) -> list[Served]:
+    def of_task(self, task: str) -> list[ServedModel]:
         return [model for model in self.models.values() if model.task == task]
 
-    def pair(self, source: str, target: str) -> Served | None:
-        """What translates from one language into the other."""
+    def pair(self, source: str, target: str) -> ServedModel | None:
+        """The model that translates between two languages, if there is one."""
         return self._pairs.get((source, target))
 
     def languages(self) -> list[str]:
         return sorted({code for pair in self._pairs for code in pair})
 
     def targets(self, source: str) -> list[str]:
-        """What a language can be translated into. Into itself always: that changes nothing."""
+        """Target languages of a source language, which always include itself (the text is returned unchanged)."""
         found = {target for origin, target in self._pairs if origin == source}
         return sorted({*found, source}) if source in self.languages() else []
 
-    def find(self, name: str, task: str) -> Served:
-        """A model by name or, without a name, the only one there is for the task."""
+    def find(self, name: str, task: str) -> ServedModel:
+        """A model by name, or the only model of the task if the name is empty."""
         offered = {model.name: model for model in self.of_task(task)}
         if name in offered:
             return offered[name]
         if not offered:
-            raise UserError(f"no model of this server is made to {task}")
+            raise UserError(f"no model of this server can {task}")
         if name:
             shown = name if len(name) <= 60 else f"{name[:57]}..."
             raise UserError(f"no model '{shown}' to {task}{suggestion(shown, offered)}")
@@ -75,17 +75,17 @@ class Catalogue:
 
 
 def read_catalogue(names: Iterable[str]) -> Catalogue:
-    """Of model folders, runs, shipped models' names, and folders that hold several models."""
+    """Builds the catalogue from model folders, runs, names of shipped models, and folders of models."""
     found = [model for name in names for model in read_models(name)]
     if not found:
-        raise UserError("no model was named; try: regard serve --model fr-en")
+        raise UserError("no model given; try: regard serve --model fr-en")
     return Catalogue(found)
 
 
-def read_models(name: str, languages: bool = True) -> list[Served]:
-    """What one name stands for. With `languages`, a translator has to say between which.
+def read_models(name: str, languages: bool = True) -> list[ServedModel]:
+    """The models that a name stands for. With `languages`, a translator must have a language pair.
 
-    `fr-en=FOLDER` states the languages of a translator, whatever its recipe says of them.
+    `fr-en=FOLDER` overrides the languages of a translator's recipe.
     """
     stated, equals, place = name.partition("=")
     if equals and not Path(name).exists():
@@ -106,19 +106,19 @@ def read_models(name: str, languages: bool = True) -> list[Served]:
     raise UserError(f"no model '{name}'{suggestion(name, shipped)} (or the path of a model folder)")
 
 
-def _between(languages: str, name: str) -> Served:
-    """The translator of that name, between the languages that `languages` (such as fr-en) states."""
+def _between(languages: str, name: str) -> ServedModel:
+    """The translator of that name with the language pair `languages`, such as fr-en."""
     pair = split_pair(languages)
     if pair is None:
-        raise UserError(f"'{languages}={name}': '{languages}' is no pair of languages; write it like fr-en={name}")
+        raise UserError(f"'{languages}={name}': '{languages}' is not a language pair; write it like fr-en={name}")
     found = read_models(name, languages=False)
     if len(found) > 1 or found[0].task != "translate":
-        raise UserError(f"'{languages}={name}': languages can be stated for one translator; {name} is something else")
+        raise UserError(f"'{languages}={name}': languages can only be set for one translator, and {name} is not one")
     return replace(found[0], source=internal(pair[0]), target=internal(pair[1]))
 
 
 def _folder(path: Path) -> Path | None:
-    """A model folder itself, or that of a run: its final model, else its newest checkpoint."""
+    """The model folder at a path: the path itself, or a run's final model or newest checkpoint."""
     checkpoints = sorted((path / "checkpoints").glob("step-*")) if path.is_dir() else []
     for folder in (path, path / "model", *checkpoints[-1:]):
         if (folder / "manifest.json").is_file():
@@ -130,16 +130,16 @@ def _public_name(path: Path) -> str:
     return _NOT_PLAIN.sub("-", path.resolve().name).strip("-.") or "model"
 
 
-def _served(name: str, folder: Path, languages: bool) -> Served:
+def _served(name: str, folder: Path, languages: bool) -> ServedModel:
     recipe = read_recipe(folder)
     if recipe.task != "translate":
-        return Served(name, folder, recipe.task)
+        return ServedModel(name, folder, recipe.task)
     source, target = internal(recipe.source_language), internal(recipe.target_language)
     if languages and not (is_code(source) and is_code(target)):
         raise UserError(
-            f"{folder}: its recipe does not say between which languages it translates; say it, from French to English "
-            f"for example: --model fr-en={folder}"
+            f"{folder}: its recipe names no language pair; set it, for example from French to English: "
+            f"--model fr-en={folder}"
         )
     decoder = recipe.model.get("decoder", {})
     kind = decoder.get("kind") if isinstance(decoder, dict) else decoder
-    return Served(name, folder, recipe.task, source, target, kind != "recurrent")
+    return ServedModel(name, folder, recipe.task, source, target, kind != "recurrent")

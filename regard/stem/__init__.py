@@ -1,1 +1,1 @@
-"""Stems: raw input -> a sequence of vectors. `forward(source, mask) -> (vectors, mask)`, both batch first."""
+"""Stems: raw input to a sequence of vectors. `forward(source, mask) -> (vectors, mask)`, both batch first."""

@@ -1,4 +1,4 @@
-"""Clips: one small convolutional network looks at every image of a sequence, and makes one vector of each."""
+"""Clips: a small convolutional network turns every frame of a sequence of images into one vector."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from typing import ClassVar
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.layers.placing import Placing
+from regard.layers.add_position import AddPosition
+from regard.stem._base import Stem
 
 __all__ = ["Clips"]
 
 GRID = 4
-"""Images are halved until they are no wider than this: few cells are left, and where something is can still be told."""
+"""Images are halved until they are no wider than this: few cells remain, and they still tell where something is."""
 
 
-class Clips(nn.Module):
-    """Convolutions that halve the image, a linear layer over what is left, plus position.
+class Clips(Stem):
+    """Convolutions that halve the image, a linear layer over the remaining grid, plus position.
 
-    No batch norm: a frame must look the same whatever it comes with.
+    No batch norm: a frame's vector must not depend on the rest of the batch.
     """
 
     reads: ClassVar[str] = "clip"
@@ -32,7 +33,7 @@ class Clips(nn.Module):
         position: str | dict[str, object] = "sinusoidal",
         dropout: float = 0.1,
     ):
-        """`filters` are those of the first convolution; each further one has twice as many, up to eight times."""
+        """`filters` is the number of the first convolution; each further one has twice as many, up to eight times."""
         super().__init__()
         self.width = width
         layers: list[nn.Module] = []
@@ -44,7 +45,7 @@ class Clips(nn.Module):
             layers += [convolution, nn.ReLU()]
             side, inputs, outputs = (side + 1) // 2, outputs, min(2 * outputs, 8 * filters)
         self.look = nn.Sequential(*layers, nn.Flatten(), nn.Linear(inputs * side * side, width))
-        self.placing = Placing(width, 0, position, dropout)
+        self.placing = AddPosition(width, 0, position, dropout)
 
     def forward(
         self, source: Float[Tensor, "B S C H W"], mask: Bool[Tensor, "B S"]

@@ -1,4 +1,4 @@
-"""Series: the numbers measured at a step become a vector."""
+"""Time series: the values of a step, or of a patch of steps, become a vector."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.layers.placing import Placing
+from regard.layers.add_position import AddPosition
+from regard.stem._base import Stem
 
 __all__ = ["Features"]
 
 
-class Features(nn.Module):
-    """A linear layer plus position. `patch` steps make one vector together (Nie et al. 2023, PatchTST)."""
+class Features(Stem):
+    """A linear layer plus position. `patch` steps make one vector (Nie et al. 2023, PatchTST)."""
 
     reads: ClassVar[str] = "series"
 
@@ -29,12 +30,12 @@ class Features(nn.Module):
         super().__init__()
         self.width, self.patch = width, patch
         self.project = nn.Linear(features * patch, width)
-        self.placing = Placing(width, 0, position, dropout)
+        self.placing = AddPosition(width, 0, position, dropout)
 
     def forward(
         self, source: Float[Tensor, "B S F"], mask: Bool[Tensor, "B S"]
     ) -> tuple[Float[Tensor, "B P D"], Bool[Tensor, "B P"]]:
-        """The last patch is filled up with zeros, which is to say with means; it counts if any of its steps does."""
+        """The last patch is padded with zeros (the mean of scaled values); it is real if any of its steps is."""
         if self.patch > 1:
             extra = -source.shape[1] % self.patch
             source = F.pad(source.masked_fill(~mask[..., None], 0.0), (0, 0, 0, extra))

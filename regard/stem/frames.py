@@ -1,7 +1,7 @@
-"""Sound: samples to a log-mel spectrogram to vectors, a few of them for every tenth of a second.
+"""Sound: samples to a log-mel spectrogram to vectors.
 
-What a frame holds depends on its own samples alone, and what is normalised is normalised over the real frames of one
-recording: nothing depends on what a recording shares its batch with.
+A frame depends on its own samples alone, and normalisation is over the real frames of one recording: nothing depends on
+the other recordings of the batch.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.errors import UserError
+from regard.layers.add_position import AddPosition
 from regard.layers.augment import SOUNDS, Augment
-from regard.layers.placing import Placing
+from regard.stem._base import Stem
 
 __all__ = ["Frames", "mel_filters", "normalised"]
 
 RANGE = 8.0
-"""How far below the loudest moment something is still heard, in powers of ten: 80 dB."""
+"""The dynamic range below the loudest moment, in powers of ten: 80 dB."""
 
 
-class Frames(nn.Module):
-    """Log-mel frames, convolutions over time each of which halves it, plus position."""
+class Frames(Stem):
+    """Log-mel frames, convolutions over time with stride 2, plus position."""
 
     reads: ClassVar[str] = "sound"
 
@@ -44,14 +45,14 @@ class Frames(nn.Module):
         """`window` and `hop` are seconds; `subsample` frames make one vector. `augment` is "" or "mask"."""
         super().__init__()
         if subsample not in (1, 2, 4, 8, 16):
-            raise UserError(f"model.stem.subsample: {subsample} is no small power of two; use 1, 2, 4, 8 or 16")
+            raise UserError(f"model.stem.subsample: {subsample} is not supported; use 1, 2, 4, 8 or 16")
         self.augment = Augment(augment, SOUNDS)
         self.width, self.rate, self.mels = width, rate, mels
         self.window, self.hop = round(window * rate), round(hop * rate)
         if not 0 < hop <= window <= 1 or not self.hop:
             raise UserError(f"model.stem: a window of {window} s every {hop} s; they must overlap and last 1 s at most")
         self.bins = 1 << (self.window - 1).bit_length()
-        """Points of the Fourier transform: the window filled up with zeros to a power of two."""
+        """Points of the Fourier transform: the window, zero-padded to a power of two."""
         if mels > 256 or not mel_filters(rate, self.bins, mels, torch.device("cpu")).sum(0).all():
             raise UserError(f"model.stem.mels: {mels} are too many for a window of {window} s; use fewer")
         halvings = subsample.bit_length() - 1
@@ -59,7 +60,7 @@ class Frames(nn.Module):
         self.convolutions = nn.ModuleList(
             nn.Conv1d(width if layer else mels, width, 3, stride, padding=1) for layer, stride in enumerate(strides)
         )
-        self.placing = Placing(width, 0, position, dropout)
+        self.placing = AddPosition(width, 0, position, dropout)
 
     def forward(
         self, source: Float[Tensor, "B N"], mask: Bool[Tensor, "B N"]
@@ -69,7 +70,7 @@ class Frames(nn.Module):
             x = normalised(spectrogram, mask)
         x = self.augment(x).transpose(1, 2)
         for convolution in self.convolutions:
-            # What lies behind the end is nothing, as it is to a recording that is alone.
+            # Padding is zeroed, as if the recording were alone in its batch.
             x = F.gelu(convolution(x.masked_fill(~mask[:, None], 0.0)))
             mask = mask[:, :: convolution.stride[0]]  # type: ignore[index, union-attr]
         return self.placing(x.transpose(1, 2)), mask
@@ -78,7 +79,7 @@ class Frames(nn.Module):
         self, source: Float[Tensor, "B N"], mask: Bool[Tensor, "B N"]
     ) -> tuple[Float[Tensor, "B T M"], Bool[Tensor, "B T"]]:
         """log10 of the power in every mel band. Frame t begins at sample t * hop; the last holds the last sample."""
-        # As many frames as it takes to hold all samples, one at least.
+        # Enough frames to hold all samples, at least one.
         frames = 1 + ((mask.sum(1) - self.window + self.hop - 1) // self.hop).clamp(min=0)
         count = 1 + max(0, (mask.shape[1] - self.window + self.hop - 1) // self.hop)
         before = (self.bins - self.window) // 2  # where torch.stft puts the window
@@ -92,9 +93,9 @@ class Frames(nn.Module):
 
 
 def mel_filters(rate: int, bins: int, mels: int, device: torch.device) -> Float[Tensor, "K M"]:
-    """Triangles whose corners are equally far apart in mels, m = 2595 log10(1 + f / 700), from 0 to half the rate.
+    """Triangular filters with corners equally spaced in mels, m = 2595 log10(1 + f / 700), from 0 to half the rate.
 
-    Computed anew each time, not stored: a model that is loaded gets its weights from files, and these are none.
+    Computed, not stored: a loaded model gets its tensors from the weight file, and these are not weights.
     """
     top = 2595 * math.log10(1 + rate / 2 / 700)
     corners = 700 * (10 ** (torch.linspace(0, top, mels + 2, device=device) / 2595) - 1)
@@ -105,7 +106,7 @@ def mel_filters(rate: int, bins: int, mels: int, device: torch.device) -> Float[
 
 
 def normalised(x: Float[Tensor, "B T M"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T M"]:
-    """Mean 0 and spread 1 over each recording, so that its loudness does not matter; 0 at padding."""
+    """Mean 0 and standard deviation 1 over each recording, so that loudness does not matter; 0 at padding."""
     real = mask[..., None]
     x = torch.maximum(x, x.masked_fill(~real, -math.inf).amax((1, 2), keepdim=True) - RANGE)
     count = real.sum(1, keepdim=True) * x.shape[2]

@@ -1,4 +1,4 @@
-"""An image as the grid of places a small convolutional network sees, for a decoder to look at (Xu et al. 2015)."""
+"""An image as the feature grid of a small convolutional network, for a decoder to attend to (Xu et al. 2015)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.errors import UserError
+from regard.layers.add_position import AddPosition
 from regard.layers.augment import Augment
-from regard.layers.placing import Placing
+from regard.stem._base import Stem
 
 __all__ = ["Grid"]
 
@@ -19,7 +20,7 @@ Maps = Float[Tensor, "B C H W"]
 
 
 class Block(nn.Module):
-    """x + conv(relu(norm(conv(relu(norm(x)))))), a residual block that normalises first (He et al. 2016b)."""
+    """x + conv(relu(norm(conv(relu(norm(x)))))), a pre-activation residual block (He et al. 2016b)."""
 
     def __init__(self, channels: int):
         super().__init__()
@@ -33,11 +34,10 @@ class Block(nn.Module):
         return maps + x
 
 
-class Grid(nn.Module):
-    """Each stage halves the picture and doubles the channels, up to `width`; the last map's places are the sequence.
+class Grid(Stem):
+    """Each stage halves the image and doubles the channels, up to `width`; the cells of the last map are the sequence.
 
-    Groups of channels are normalised in each image alone (Wu and He 2018): unlike with batch norm, no image of a batch
-    sees another, and one that is alone is seen as in company.
+    Group normalisation (Wu and He 2018): unlike with batch norm, an image does not depend on the rest of its batch.
     """
 
     reads: ClassVar[str] = "image"
@@ -63,7 +63,6 @@ class Grid(nn.Module):
             raise UserError(f"model.stem.width: {width} cannot be halved {stages - 1} times; choose another width")
         self.width = width
         self.grid = (side, side)
-        """Rows and columns of the places, which come row by row."""
         self.augment = Augment(augment)
         layers: list[nn.Module] = []
         before = channels
@@ -73,7 +72,7 @@ class Grid(nn.Module):
             before = after
         self.layers = nn.Sequential(*layers)
         self.norm = group_norm(width)
-        self.placing = Placing(width, side * side, position, dropout)
+        self.placing = AddPosition(width, side * side, position, dropout)
 
     def forward(
         self, source: Float[Tensor, "B C H W"], mask: Bool[Tensor, "B M"]
@@ -84,7 +83,7 @@ class Grid(nn.Module):
 
 
 def convolution(inputs: int, outputs: int, stride: int = 1) -> nn.Conv2d:
-    """Three by three. The bias is left to the norm that follows."""
+    """3 x 3, without bias: the norm that follows has one."""
     conv = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
     nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")
     return conv

@@ -1,4 +1,4 @@
-"""An image as a sentence of square patches (Dosovitskiy et al. 2021, equation 1)."""
+"""An image as a sequence of square patches (Dosovitskiy et al. 2021, equation 1)."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.errors import UserError
+from regard.layers.add_position import AddPosition
 from regard.layers.augment import Augment
-from regard.layers.placing import Placing
+from regard.stem._base import Stem
 
 __all__ = ["Patches"]
 
 
-class Patches(nn.Module):
-    """[class; patch_1 E; ...; patch_N E] + position: each patch, its pixels in one row, is projected linearly.
+class Patches(Stem):
+    """[class; patch_1 E; ...; patch_N E] + position: each flattened patch is projected linearly.
 
-    Patches do not overlap, so cutting is a reshape and the rest one matrix product; a convolution with the same
-    weights takes twice as long on a CPU when patches are small.
+    Patches do not overlap, so cutting is a reshape and the projection one matrix product; a convolution with the same
+    weights takes twice as long on a CPU for small patches.
     """
 
     reads: ClassVar[str] = "image"
@@ -41,13 +42,13 @@ class Patches(nn.Module):
             raise UserError(f"model.stem.patch: {patch} does not divide images of {size} pixels; use one of {fitting}")
         self.width, self.patch = width, patch
         self.grid = (size // patch, size // patch)
-        """Rows and columns of patches; they come row by row, after the class token where there is one."""
+        self.prepended = int(class_token)
         self.augment = Augment(augment)
         self.project = nn.Linear(channels * patch * patch, width)
         nn.init.xavier_uniform_(self.project.weight)
         nn.init.zeros_(self.project.bias)
         self.class_token = nn.Parameter(torch.zeros(width)) if class_token else None
-        self.placing = Placing(width, self.grid[0] * self.grid[1] + class_token, position, dropout)
+        self.placing = AddPosition(width, self.grid[0] * self.grid[1] + class_token, position, dropout)
 
     def forward(
         self, source: Float[Tensor, "B C H W"], mask: Bool[Tensor, "B M"]
@@ -59,6 +60,6 @@ class Patches(nn.Module):
         return self.placing(vectors), mask.new_ones(vectors.shape[:2])
 
     def cut(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B N P"]:
-        """The patches row by row; in each, channel by channel, its pixels row by row."""
+        """The patches row by row; within each, channel by channel, the pixels row by row."""
         pieces = images.unflatten(3, (-1, self.patch)).unflatten(2, (-1, self.patch))
         return pieces.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)

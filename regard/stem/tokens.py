@@ -1,4 +1,4 @@
-"""Text: token ids to vectors. With `word_dropout` so many of them are unknown in training: all context must serve."""
+"""Text: token ids to vectors."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.layers.embedding import TokenEmbedding
+from regard.stem._base import Stem
 from regard.types import UNKNOWN
 
 __all__ = ["Tokens"]
 
 
-class Tokens(nn.Module):
-    """Embedding plus position."""
+class Tokens(Stem):
+    """Token embedding plus position.
+
+    `word_dropout` replaces that share of tokens by <unk> in training, so that the model learns to use context.
+    """
 
     reads: ClassVar[str] = "text"
-    recordable: ClassVar[bool] = True
+    cuda_graphable: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -33,6 +37,10 @@ class Tokens(nn.Module):
         super().__init__()
         self.width, self.word_dropout = width, word_dropout
         self.embedding = TokenEmbedding(vocabulary, width, position, dropout, scale, embedding_norm)
+
+    @property
+    def token_embedding(self) -> TokenEmbedding:
+        return self.embedding
 
     def forward(
         self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]

@@ -8,9 +8,7 @@ from typing import TypedDict
 
 from torch import Tensor
 
-from regard.decoding.abandoning import Gone
-from regard.inspection.drawing import matrix_svg
-from regard.inspection.paper import safe
+from regard.decoding.cancellation import Cancelled
 
 
 @dataclass
@@ -36,6 +34,9 @@ class Translation:
 
     def _repr_html_(self) -> str:
         """In a notebook: the alignment where it was asked for, else the text."""
+        from regard.inspection.draw.heatmap import matrix_svg
+        from regard.inspection.draw.style import safe
+
         words = self.source.split(), self.text.split()
         if self.attention is None or self.attention.shape != (len(words[1]), len(words[0])):
             return f'<p dir="auto">{safe(self.text)}</p>'
@@ -61,5 +62,5 @@ class TranslationOptions(TypedDict, total=False):
     """Called with a line for each text that was too long and was split."""
     progress: Callable[[int], None] | None
     """Called with the number of texts (or parts of long ones) finished since the last call."""
-    gone: Gone | None
+    cancelled: Cancelled | None
     """Called between steps; returns the numbers of the texts that nobody waits for any more."""

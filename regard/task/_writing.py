@@ -19,22 +19,22 @@ from regard.decoding.beam import beam as beam_search
 from regard.decoding.greedy import greedy
 from regard.decoding.rules import Forbid, NoLoops, Rule
 from regard.errors import UserError
-from regard.inspection.alignment import average
-from regard.inspection.capture import capture
+from regard.layers.capture import capture
 from regard.layers.cross_entropy import token_loss
 from regard.layers.embedding import TokenEmbedding
 from regard.task._base import ExampleTask, Progress
 from regard.task._one_or_many import one_or_many
-from regard.types import BEGIN, END, Hypothesis, Memory, Steps
+from regard.types import BEGIN, END, Hypothesis, Memory, StepwiseDecoder
+from regard.word_alignment import average
 
 if TYPE_CHECKING:
     from regard.data.input._accepted import InputLike
-    from regard.inspection.vision import CaptionLook
+    from regard.inspection.trace.image import CaptionLook
 
 
 @torch.inference_mode()
 def search(
-    decoder: Steps,
+    decoder: StepwiseDecoder,
     memory: Memory,
     limits: Int[Tensor, "B"],
     loops: Int[Tensor, "B"],
@@ -178,7 +178,7 @@ class Writer(ExampleTask):
         wanted = torch.tensor([ids + [END] * (longest - len(ids)) for ids in texts], device=self.device)
         fed = torch.cat([torch.full_like(wanted[:, :1], BEGIN), wanted[:, :-1]], 1)
         decoder = self.model.decoder
-        hidden, _ = decoder.advance(fed, decoder.start(memory, rows=1, capacity=0))
+        hidden, _ = decoder.advance(fed, decoder.start(memory, beams=1, capacity=0))
         # Of one position at a time: the logits of all would be the largest thing that using a model makes.
         columns = [
             decoder.project(state[:, None])[:, 0].float().softmax(-1).gather(1, ids[:, None])[:, 0]
@@ -197,7 +197,7 @@ class Writer(ExampleTask):
         n_best: int = 1,
     ) -> CaptionLook:
         """What the model did to write about one input."""
-        from regard.task._looking_at_pictures import look_while_writing
+        from regard.inspection.record.image import look_while_writing
 
         return look_while_writing(self, given, name, beam, length_penalty, max_length, n_best)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import torch
 
@@ -16,11 +16,12 @@ from regard.data.input.text import PlainText
 from regard.data.target.label import Label
 from regard.errors import UserError
 from regard.evaluation.labels import accuracy, macro_f1
-from regard.inspection.shown import Shown
 from regard.task._base import ExampleTask, Progress
-from regard.task._looking_at_text import look_at_class
 from regard.task._one_or_many import one_or_many
 from regard.types import Validation
+
+if TYPE_CHECKING:
+    from regard.inspection.trace.base import Shown
 
 __all__ = ["Classifier"]
 
@@ -77,10 +78,12 @@ class Classifier(ExampleTask):
         """What the model did with one text or picture; `name` is the model's."""
         kind = self.pair.input.kind
         if kind == "image":
-            from regard.task._looking_at_pictures import look_at_picture
+            from regard.inspection.record.image import look_at_picture
 
             return look_at_picture(self, given, name)
         if kind == "text":
+            from regard.inspection.record.text import look_at_class
+
             return look_at_class(self, PlainText().accept(given), name)
         raise UserError(f"this model reads {kind}, and there are no pictures of what it does with that yet")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import numpy as np
 import torch
@@ -18,11 +18,12 @@ from regard.data.input.text import PlainText, Text
 from regard.data.target.masked import Masked
 from regard.data.tokenizer._base import Tokenizer
 from regard.errors import UserError
-from regard.inspection.language import TextLook
 from regard.task._base import ExampleTask
-from regard.task._looking_at_text import look_at_blanks
 from regard.task._one_or_many import one_or_many
 from regard.types import END, UNKNOWN, Validation
+
+if TYPE_CHECKING:
+    from regard.inspection.trace.text import TextLook
 
 __all__ = ["Filler"]
 
@@ -90,6 +91,8 @@ class Filler(ExampleTask):
 
     def inspect(self, text: str, *, name: str = "") -> TextLook:
         """What the model did to fill the blanks of one text."""
+        from regard.inspection.record.text import look_at_blanks
+
         return look_at_blanks(self, PlainText().accept(text), name)
 
     def hidden(self, text: str) -> tuple[list[int], list[int]]:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast, overload
 
 import numpy as np
 import torch
@@ -31,14 +31,15 @@ from regard.decoding.rules import Forbid, MinLength, Rule
 from regard.decoding.sampling import check_sampling, distribution
 from regard.decoding.stream import stream
 from regard.errors import UserError
-from regard.inspection.language import LanguageLook
 from regard.model.language_model import LanguageModel
 from regard.task._base import Note, Prepared, Task
 from regard.task._generated import Generated, Next, Piece, SamplingOptions, Score, perplexity
-from regard.task._looking_at_text import look_at_language
 from regard.task._one_or_many import one_or_many
 from regard.task._writing import longest_text
-from regard.types import BEGIN, END, PAD, UNKNOWN, Validation, nothing
+from regard.types import BEGIN, END, PAD, UNKNOWN, Validation, empty_memory
+
+if TYPE_CHECKING:
+    from regard.inspection.trace.text import LanguageLook
 
 __all__ = ["Generator", "Generated"]
 
@@ -171,8 +172,8 @@ class Generator(Task):
 
     @cached_property
     def forgets(self) -> bool:
-        """Whether the model keeps its past in slots, which are full at some time, or carries a state for ever."""
-        return bool(self.model.decoder.start(nothing(1, self.device), 1, 1).slots)
+        """Whether the decoder has a KV cache, which has a limited window, or carries a recurrent state."""
+        return bool(self.model.decoder.start(empty_memory(1, self.device), 1, 1).cache)
 
     def _samples(self, documents: Sequence[np.ndarray]) -> list[tuple[str, str, str]]:
         """How a few documents, or places in one, go on by the model, and how they do."""
@@ -318,6 +319,8 @@ class Generator(Task):
         self, text: str, *, name: str = "", temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0
     ) -> LanguageLook:
         """How sure the model is of each token of a text, what may come next, and what it did to know."""
+        from regard.inspection.record.text import look_at_language
+
         return look_at_language(self, text, name, temperature, top_k, top_p)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import torch
 
@@ -17,11 +17,12 @@ from regard.data.target.tags import Tags
 from regard.data.word_spans import word_spans
 from regard.evaluation.entities import entities, entity_scores
 from regard.evaluation.labels import accuracy
-from regard.inspection.language import TextLook
 from regard.task._base import ExampleTask, Progress
-from regard.task._looking_at_text import look_at_tags
 from regard.task._one_or_many import one_or_many
 from regard.types import Validation
+
+if TYPE_CHECKING:
+    from regard.inspection.trace.text import TextLook
 
 __all__ = ["Tagger"]
 
@@ -94,6 +95,8 @@ class Tagger(ExampleTask):
 
     def inspect(self, text: str, *, name: str = "") -> TextLook:
         """What the model did to tag one text."""
+        from regard.inspection.record.text import look_at_tags
+
         return look_at_tags(self, PlainText().accept(text), name)
 
     def judge(self, valid: Sequence[Example]) -> Validation:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast, overload
 
 import numpy as np
 import torch
@@ -23,22 +23,23 @@ from regard.data.input.text import PlainText
 from regard.data.normalise import plain
 from regard.data.ragged import Sentences
 from regard.data.tokenizer._base import Tokenizer
-from regard.decoding.abandoning import Gone, abandoning
+from regard.decoding.cancellation import Cancelled, cancellation
 from regard.decoding.rules import loops_allowed
 from regard.errors import UserError
 from regard.evaluation.translation import corpus_scores
-from regard.inspection.alignment import average, links, word_matrix
-from regard.inspection.capture import capture
-from regard.inspection.look import Look
+from regard.layers.capture import capture
 from regard.layers.cross_entropy import token_loss
 from regard.model.seq2seq import Seq2Seq
 from regard.task._base import Prepared, Task
-from regard.task._looking import look, one_sentence
 from regard.task._one_or_many import one_or_many
 from regard.task._splitting import sentences, split_long
 from regard.task._translation import Translation, TranslationOptions
 from regard.task._writing import longest_text, search
-from regard.types import BEGIN, END, Hypothesis, Memory, Validation, joined
+from regard.types import BEGIN, END, Hypothesis, Memory, Validation, concatenate
+from regard.word_alignment import average, links, word_matrix
+
+if TYPE_CHECKING:
+    from regard.inspection.trace.translation import Look
 
 __all__ = ["Translator", "Translation"]
 
@@ -135,7 +136,7 @@ class Translator(Task):
         alignment: bool = False,
         warn: Warn | None = None,
         progress: Progress | None = None,
-        gone: Gone | None = None,
+        cancelled: Cancelled | None = None,
     ) -> list[Translation]:
         settings = self.recipe.decoding
         width = settings.beam if beam is None else beam
@@ -146,7 +147,7 @@ class Translator(Task):
         sources = [self.encode(part) for part in flat]
         usual = min(settings.batch_tokens, ON_CPU) if self.device.type == "cpu" else settings.batch_tokens
         budget = usual if batch_tokens is None else batch_tokens
-        parts_gone = gone and (lambda: _owned_by(gone(), owners))
+        cancelled_parts = cancelled and (lambda: _owned_by(cancelled(), owners))
         found = self.search(
             sources,
             beam=width,
@@ -155,9 +156,9 @@ class Translator(Task):
             max_length=settings.max_length if max_length is None else max_length,
             batch_tokens=budget,
             progress=progress,
-            gone=parts_gone,
+            cancelled=cancelled_parts,
         )
-        aligned = self._align(sources, found, budget, parts_gone) if alignment else [None] * len(flat)
+        aligned = self._align(sources, found, budget, cancelled_parts) if alignment else [None] * len(flat)
         done = iter(zip(flat, found, aligned, strict=True))
         return [self._joined(text, [self._translation(*next(done)) for _ in row]) for text, row in zip(texts, parts)]
 
@@ -175,15 +176,15 @@ class Translator(Task):
         max_length: int = 256,
         batch_tokens: int = 4096,
         progress: Progress | None = None,
-        gone: Gone | None = None,
+        cancelled: Cancelled | None = None,
         prefix: Sequence[int] = (),
     ) -> list[list[Hypothesis]]:
         """The best hypotheses for each source, best first; batched by length, answered in order. All begin with the
         prefix, which is given: what the model thinks of it does not count."""
         found: list[list[Hypothesis]] = [[NOTHING] for _ in sources]
-        for indexes in _wanted(sorted_batches([[*ids, END] for ids in sources], batch_tokens), gone):
+        for indexes in _wanted(sorted_batches([[*ids, END] for ids in sources], batch_tokens), cancelled):
             chosen = [[*sources[i], END] for i in indexes]
-            with abandoning(gone and partial(_places, gone, indexes)):
+            with cancellation(cancelled and partial(_places, cancelled, indexes)):
                 results = self._search_batch(chosen, beam, n_best, length_penalty, max_length, prefix)
             for index, hypotheses in zip(indexes, results, strict=True):
                 found[index] = hypotheses
@@ -203,7 +204,7 @@ class Translator(Task):
     ) -> list[list[Hypothesis]]:
         settings = self.recipe.decoding
         known = longest_text(self.model)
-        watched = any(getattr(module, "watcher", None) for module in self.model.modules())
+        watched = any(getattr(module, "observer", None) for module in self.model.modules())
         ids, mask = (tensor.to(self.device) for tensor in pad(sources, 1 if known or watched else LANES))
         longest = min(max_length, known or max_length)
         limits = (mask.sum(1) * settings.length_factor + settings.length_extra).long().clamp(max=longest)
@@ -220,7 +221,7 @@ class Translator(Task):
         if len(groups) < 2 or sorted(widths, reverse=True) != widths:
             return self.model.encode(ids, mask)
         starts = itertools.accumulate(groups.values(), initial=0)
-        return joined(
+        return concatenate(
             [
                 self.model.encode(ids[start : start + rows, :width], mask[start : start + rows, :width])
                 for start, (width, rows) in zip(starts, groups.items())
@@ -242,15 +243,15 @@ class Translator(Task):
 
     @torch.inference_mode()
     def attention(
-        self, pairs: Sequence[tuple[list[int], list[int]]], batch_tokens: int = 4096, gone: Gone | None = None
+        self, pairs: Sequence[tuple[list[int], list[int]]], batch_tokens: int = 4096, cancelled: Cancelled | None = None
     ) -> list[Tensor]:
         """Where the decoder looked when it wrote each target: (T + 1, S + 1), the mean of layers and heads.
 
         Row t is the step that wrote target token t, END last. A forward pass over the finished text: it shows the
-        chosen hypothesis whatever the search did to get there. It is empty for pairs that are `gone`.
+        chosen hypothesis whatever the search did to get there. It is empty for pairs that are `cancelled`.
         """
         found: list[Tensor] = [torch.empty(0, 0)] * len(pairs)
-        for indexes in _wanted(sorted_batches([source for source, _ in pairs], batch_tokens), gone):
+        for indexes in _wanted(sorted_batches([source for source, _ in pairs], batch_tokens), cancelled):
             ids, mask = (tensor.to(self.device) for tensor in pad([[*pairs[i][0], END] for i in indexes]))
             target, _ = pad([[BEGIN, *pairs[i][1]] for i in indexes])
             with capture(self.model.decoder) as seen:
@@ -281,6 +282,8 @@ class Translator(Task):
         The search finds `n_best` translations, and number `of` of them is looked at, counted from 0. They begin with
         `prefix`, tokens by their numbers; where the last of these is END, there is nothing left to search.
         """
+        from regard.inspection.record.translation import look, one_sentence
+
         width = self.recipe.decoding.beam if beam is None else beam
         self._check(width, max(n_best, of + 1), length_penalty, max_length, None)
         return look(
@@ -309,16 +312,18 @@ class Translator(Task):
         return parts
 
     def _align(
-        self, sources: list[list[int]], found: list[list[Hypothesis]], batch_tokens: int, gone: Gone | None
+        self, sources: list[list[int]], found: list[list[Hypothesis]], batch_tokens: int, cancelled: Cancelled | None
     ) -> list[list[Tensor]]:
         """Where each word of every hypothesis of every source looked."""
         owners = [number for number, hypotheses in enumerate(found) for _ in hypotheses]
-        pairs_gone = gone and (lambda: _owned_by(gone(), owners))
+        cancelled_pairs = cancelled and (lambda: _owned_by(cancelled(), owners))
         pairs = [(source, h.ids) for source, hypotheses in zip(sources, found, strict=True) for h in hypotheses]
         word = self.tokenizer.word_index
         matrices = (
             word_matrix(weights, word(target), word(source)) if weights.numel() else weights
-            for (source, target), weights in zip(pairs, self.attention(pairs, batch_tokens, pairs_gone), strict=True)
+            for (source, target), weights in zip(
+                pairs, self.attention(pairs, batch_tokens, cancelled_pairs), strict=True
+            )
         )
         return [[next(matrices) for _ in hypotheses] for hypotheses in found]
 
@@ -373,22 +378,22 @@ class Translator(Task):
             raise UserError(f"batch-tokens must be at least 1, not {batch_tokens}")
 
 
-def _owned_by(gone: Collection[int], owners: Sequence[int]) -> set[int]:
+def _owned_by(cancelled: Collection[int], owners: Sequence[int]) -> set[int]:
     """The numbers of what belongs to texts that nobody waits for."""
-    return {number for number, owner in enumerate(owners) if owner in gone} if gone else set()
+    return {number for number, owner in enumerate(owners) if owner in cancelled} if cancelled else set()
 
 
-def _wanted(batches: Iterable[list[int]], gone: Gone | None) -> Iterator[list[int]]:
+def _wanted(batches: Iterable[list[int]], cancelled: Cancelled | None) -> Iterator[list[int]]:
     """Batches without what nobody waits for when their turn comes."""
     for indexes in batches:
-        lost = gone() if gone else ()
+        lost = cancelled() if cancelled else ()
         if left := [index for index in indexes if index not in lost]:
             yield left
 
 
-def _places(gone: Gone, indexes: Sequence[int]) -> list[int]:
+def _places(cancelled: Cancelled, indexes: Sequence[int]) -> list[int]:
     """Which sentences of a batch nobody waits for."""
-    lost = gone()
+    lost = cancelled()
     return [place for place, index in enumerate(indexes) if index in lost] if lost else []
 
 

@@ -6,7 +6,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from regard.assemble import build_model
 from regard.decoding.greedy import greedy
-from regard.types import BEGIN, END, PAD, Batch, nothing
+from regard.types import BEGIN, END, PAD, Batch, empty_memory
 
 VOCABULARY, LENGTH, WIDTH, LAYERS, HEADS = 40, 16, 32, 2, 4
 
@@ -121,7 +121,7 @@ def test_loss_and_all_gradients_agree(ours, theirs, batch):
 
 
 def test_greedy_outputs_agree(ours, theirs):
-    (found,) = greedy(ours.decoder, nothing(1), max_lengths=torch.tensor([12]))
+    (found,) = greedy(ours.decoder, empty_memory(1), max_lengths=torch.tensor([12]))
     row = theirs.generate(
         torch.tensor([[BEGIN]]), attention_mask=torch.ones(1, 1), max_new_tokens=12, do_sample=False, num_beams=1
     )[0, 1:].tolist()

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.inspection.capture import capture
+from regard.layers.capture import capture
 from regard.layers.cell.gru import GRU
 from regard.layers.cell.lstm import LSTM
 from regard.layers.cell.rnn import RNN

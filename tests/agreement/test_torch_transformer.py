@@ -66,7 +66,7 @@ def test_encoder_and_decoder_agree_with_torch_where_positions_are_real(pair):
     with torch.no_grad():
         memory = encoder(x, mask)
         target = decoder.embedding(ids)
-        hidden, _ = decoder.advance(ids, decoder.start(memory, rows=1, capacity=0))
+        hidden, _ = decoder.advance(ids, decoder.start(memory, beams=1, capacity=0))
         their_memory = theirs.encoder(x, src_key_padding_mask=~mask)
         causal = nn.Transformer.generate_square_subsequent_mask(5)
         their_hidden = theirs.decoder(target, their_memory, tgt_mask=causal, memory_key_padding_mask=~mask)

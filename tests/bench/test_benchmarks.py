@@ -8,7 +8,6 @@ import pytest
 import torch
 import typer
 
-from bench import algorithms
 from regard import registry
 from regard.assemble import build_model
 from regard.bench import decode, recurrent, train
@@ -179,12 +178,3 @@ def test_both_recurrent_stacks_compute_the_same(direction):
     mask = recurrent.random_batch(60, 6, 9).source_mask
     x = torch.randn(*mask.shape, 8)
     torch.testing.assert_close(ours(x, mask)[0], recurrent.Packed(recurrent.lstm_like(ours))(x, mask)[0])
-
-
-def test_algorithms_are_asked_of_both_models(capsys):
-    assert algorithms.main(["--tasks", "copy", "--steps", "2", "--count", "3"]) == 0
-    head, *rows = capsys.readouterr().out.splitlines()
-    assert [row.split()[:2] for row in rows] == [["copy", "transformer"], ["copy", "universal"]]
-    shares = [float(cell) for row in rows for cell in row.split()[2:7]]
-    assert len(shares) == 2 * len(algorithms.LENGTHS) and all(0 <= share <= 1 for share in shares)
-    assert 1 < float(rows[1].split()[7]) <= 5  # of at most four steps, and what was left

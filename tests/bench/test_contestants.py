@@ -93,7 +93,7 @@ def test_a_step_is_measured_where_it_says(monkeypatch):
     seen, step = [], model.decoder.step
 
     def watched(ids, state):
-        seen.append((int(state.position), ids.shape[1], state.slots[0].shape[1]))
+        seen.append((int(state.position), ids.shape[1], state.cache[0].shape[1]))
         return step(ids, state)
 
     monkeypatch.setattr(model.decoder, "step", watched)

@@ -43,3 +43,13 @@ def environment(**more: str) -> dict[str, str]:
 
 def regard(*arguments: str, **options) -> subprocess.CompletedProcess:
     return subprocess.run(command(*arguments), env=environment(), capture_output=True, **options)
+
+
+def imported(*words: str) -> tuple[str, set[str]]:
+    """What a command writes, and the modules that its process has imported at the end."""
+    code = f"import sys; sys.argv = ['regard', *{words!r}]\ntry:\n    import regard.cli; regard.cli.main()\n"
+    code += "except SystemExit:\n    print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
+    out, _, modules = done.stdout.rstrip("\n").rpartition("\n")
+    assert "regard.cli" in modules.split(), done.stderr
+    return out, set(modules.split())

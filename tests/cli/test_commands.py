@@ -12,22 +12,19 @@ from pathlib import Path
 import pytest
 
 from regard import __version__
-from regard.cli import main
 from regard.cli.doctor import doctor
-from regard.cli.terminal import as_json, harmless, one_line, shown
+from regard.cli.terminal import as_json, escape_control_characters, one_line, shown
 from regard.cli.train import recipe_and_overrides
 from regard.errors import UserError
 
-from .conftest import environment, regard
+from .conftest import environment, imported, regard
 
 
 def test_help_comes_at_once_and_without_torch():
-    code = "import sys; sys.argv = ['regard', '--help']\ntry:\n    import regard.cli; regard.cli.main()\n"
-    code += "except SystemExit:\n    print(sorted({'torch', 'numpy', 'rich', 'sacrebleu'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+    out, modules = imported("--help")
+    assert not {"torch", "numpy", "rich", "sacrebleu"} & modules
     for name in ("translate", "train", "evaluate", "serve", "models", "doctor"):
-        assert f"  {name} " in done.stdout
+        assert f"  {name} " in out
 
 
 def test_help_takes_less_than_a_third_of_a_second():
@@ -98,14 +95,10 @@ def test_doctor_says_of_a_missing_package_whether_it_is_needed(monkeypatch, caps
     ],
     ids=lambda value: " ".join(value).replace("\x1b", "ESC") if isinstance(value, list) else "",
 )  # fmt: skip
-def test_a_mistake_is_one_line_and_exit_code_two(arguments, message, model, tmp_path, monkeypatch, capfd):
+def test_a_mistake_is_one_line_and_exit_code_two(arguments, message, model, tmp_path, monkeypatch, run_regard):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["regard", *(model if word == "MODEL" else word for word in arguments)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    out, err = capfd.readouterr()
-    assert ended.value.code == 2 and out == ""
-    assert err.startswith("regard: ") and message in err and err.count("\n") == 1
+    out, err = run_regard(*(model if word == "MODEL" else word for word in arguments), code=2)
+    assert out == "" and err.startswith("regard: ") and message in err and err.count("\n") == 1
     assert not list(tmp_path.iterdir()), "nothing half-written"
 
 
@@ -143,7 +136,7 @@ def test_what_is_a_recipe_and_what_a_setting(tmp_path: Path, monkeypatch):
     "number", [*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200B, 0x2060, 0xFEFF, 0x9B, 0xE0041]
 )
 def test_characters_that_reorder_or_hide_text_are_spelled_out(number: int):
-    shown = harmless(f"a{chr(number)}b")
+    shown = escape_control_characters(f"a{chr(number)}b")
     assert shown.isascii() and shown.isprintable() and f"{number:x}" in shown
 
 
@@ -158,7 +151,7 @@ def test_characters_that_reorder_or_hide_text_are_spelled_out(number: int):
     ],
 )
 def test_text_of_every_script_stays_readable(text: str):
-    assert harmless(text) == text
+    assert escape_control_characters(text) == text
 
 
 def test_results_are_escaped_on_a_terminal_and_exact_in_a_pipe(monkeypatch):
@@ -170,8 +163,11 @@ def test_results_are_escaped_on_a_terminal_and_exact_in_a_pipe(monkeypatch):
 
 
 def test_text_cannot_steer_a_terminal_or_break_a_line():
-    assert harmless("a\x1b[31mb\x9b2Jc\x07\u200dé") == "a\\x1b[31mb\\x9b2Jc\\x07\u200dé"
-    assert harmless("a\u202eb\u2066c\U000e0041d\u2028e\udce9f") == "a\\u202eb\\u2066c\\U000e0041d\\u2028e\\udce9f"
+    assert escape_control_characters("a\x1b[31mb\x9b2Jc\x07\u200dé") == "a\\x1b[31mb\\x9b2Jc\\x07\u200dé"
+    assert (
+        escape_control_characters("a\u202eb\u2066c\U000e0041d\u2028e\udce9f")
+        == "a\\u202eb\\u2066c\\U000e0041d\\u2028e\\udce9f"
+    )
     assert one_line("a\tb\r\nc\u2028d\x85e") == "a b c d e"
     unsafe = "\u202e\u2069\u200b\U000e0041\x7f"
     assert as_json(unsafe).isascii() and json.loads(as_json(unsafe)) == unsafe

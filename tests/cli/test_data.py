@@ -7,18 +7,17 @@ import http.server
 import json
 import signal
 import subprocess
-import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from regard.cli import main
 from regard.config import shipped_recipes
 from regard.data.datasets import DataSet, File
 
-from .conftest import command, environment, regard
+from .conftest import command, environment, imported, regard
 
 CONTENT = b"one\ntwo\n"
 TINY = DataSet(
@@ -32,30 +31,19 @@ TINY = DataSet(
 
 
 @pytest.fixture
-def said(monkeypatch, capfd, tmp_path):
+def run_data(monkeypatch, run_regard, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("REGARD_DATA", raising=False)
     monkeypatch.setattr("regard.data.datasets.data_sets", lambda: {"multi30k": TINY})
     (tmp_path / "from").mkdir()
     (tmp_path / "from/a.txt").write_bytes(CONTENT)
 
-    def run(*words: object, code: int = 0) -> tuple[str, str]:
-        monkeypatch.setattr(sys, "argv", ["regard", "data", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capfd.readouterr()
-        assert (ended.value.code or 0) == code, err
-        return out, err
-
-    return run
+    return partial(run_regard, "data")
 
 
 @pytest.mark.parametrize("words", [["data"], ["data", "--help"], ["data", "--format", "json"]], ids=" ".join)
 def test_the_list_comes_without_torch(words, tmp_path):
-    code = f"import sys; sys.argv = ['regard', *{words!r}]\ntry:\n    import regard.cli; regard.cli.main()\n"
-    code += "except SystemExit:\n    print(sorted({'torch', 'numpy', 'rich'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), cwd=tmp_path, capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+    assert not {"torch", "numpy", "rich"} & imported(*words)[1]
 
 
 def test_the_list_names_licence_size_and_what_is_there(tmp_path):
@@ -72,20 +60,23 @@ def test_the_list_names_licence_size_and_what_is_there(tmp_path):
     assert found["multi30k"]["there"] == 1 and "train.en.gz" in found["multi30k"]["files"]
 
 
-def test_get_from_a_folder_and_what_it_is_for(said):
-    out, err = said("get", "multi30k", "--mirror", "from")
+def test_get_from_a_folder_and_what_it_is_for(run_data):
+    out, err = run_data("get", "multi30k", "--mirror", "from")
     whole, licence, first, *_ = out.splitlines()
     assert (whole, licence) == ("data/multi30k: 1 whole files (1 copied)", "licence: none \\x1b[2J")
     assert "regard train multi30k-en-de" in out and "regard train universal-multi30k" in out
     assert first.startswith("try: regard train ")
     assert err == "" and Path("data/multi30k/a.txt").read_bytes() == CONTENT
-    assert "yes" in said()[0] and "1 there" in said("get", "multi30k")[0]
+    assert "yes" in run_data()[0] and "1 there" in run_data("get", "multi30k")[0]
 
 
-def test_the_data_folder_may_be_named(said, monkeypatch):
-    assert "regard train multi30k-en-de --data here" in said("get", "multi30k", "--mirror", "from", "--data", "here")[0]
+def test_the_data_folder_may_be_named(run_data, monkeypatch):
+    assert (
+        "regard train multi30k-en-de --data here"
+        in run_data("get", "multi30k", "--mirror", "from", "--data", "here")[0]
+    )
     monkeypatch.setenv("REGARD_DATA", "there")
-    found = json.loads(said("get", "multi30k", "--mirror", "from", "--format", "json")[0])
+    found = json.loads(run_data("get", "multi30k", "--mirror", "from", "--format", "json")[0])
     assert found == {
         "name": "multi30k",
         "folder": "there/multi30k",
@@ -110,8 +101,8 @@ def test_the_data_folder_may_be_named(said, monkeypatch):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )  # fmt: skip
-def test_a_mistake_is_one_line(said, words, message):
-    out, err = said(*words, code=2)
+def test_a_mistake_is_one_line(run_data, words, message):
+    out, err = run_data(*words, code=2)
     assert out == "" and err.startswith("regard: ") and message in err and err.count("\n") == 1
     assert [path.name for path in Path().iterdir()] == ["from"]
 

@@ -18,7 +18,6 @@ import torch
 
 import regard as package
 from regard.assemble import build_model, model_files, resolve_model
-from regard.cli import main
 from regard.cli.generate import _encoded
 from regard.config import Data, Decoding, Recipe
 from regard.data.midi import midi
@@ -73,46 +72,33 @@ def musician(tmp_path_factory) -> str:
     return saved(tmp_path_factory.mktemp("m") / "music", Word.train(["60 62 64 65 67 | | |"], seed=1))
 
 
-@pytest.fixture
-def said(monkeypatch, capfdbinary):
-    def run(*words: str | Path, code: int = 0) -> tuple[str, str]:
-        monkeypatch.setattr(sys, "argv", ["regard", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capfdbinary.readouterr()
-        assert (ended.value.code or 0) == code, err
-        return out.decode(), err.decode()
-
-    return run
-
-
-def test_what_python_gives(writer, said):
+def test_what_python_gives(writer, run_regard):
     task = package.load(writer)
     wanted = task.generate("a b", seed=7, length=30, temperature=0.7, top_k=8, top_p=0.9)
     options = ("--seed", "7", "--length", "30", "--temperature", "0.7", "--top-k", "8", "--top-p", "0.9")
-    out, err = said("generate", writer, "a b", *options)
+    out, err = run_regard("generate", writer, "a b", *options)
     assert out == f"{wanted}\n" and out.startswith("a b ") and err == ""
-    assert len(said("generate", writer, "--seed", "1")[0].split()) == 20  # the recipe's length; from nothing
-    assert said("generate", writer, "--seed", "1")[0] == f"{task.generate('', seed=1)}\n"
+    assert len(run_regard("generate", writer, "--seed", "1")[0].split()) == 20  # the recipe's length; from nothing
+    assert run_regard("generate", writer, "--seed", "1")[0] == f"{task.generate('', seed=1)}\n"
 
 
-def test_several_texts_and_a_seed_of_one_s_own(writer, said):
-    out, _ = said("generate", writer, "a", "--count", "3", "--seed", "5", "--length", "6")
+def test_several_texts_and_a_seed_of_one_s_own(writer, run_regard):
+    out, _ = run_regard("generate", writer, "a", "--count", "3", "--seed", "5", "--length", "6")
     assert out.split("---\n") == [
-        said("generate", writer, "a", "--seed", str(seed), "--length", "6")[0] for seed in (5, 6, 7)
+        run_regard("generate", writer, "a", "--seed", str(seed), "--length", "6")[0] for seed in (5, 6, 7)
     ]
-    assert len({said("generate", writer)[0] for _ in range(3)}) > 1  # without a seed, always another text
+    assert len({run_regard("generate", writer)[0] for _ in range(3)}) > 1  # without a seed, always another text
 
 
-def test_how_sure_the_model_was(writer, said):
+def test_how_sure_the_model_was(writer, run_regard):
     wanted = package.load(writer).generate("a b", seed=7, length=5)
     rows = [
         line.split("\t")
-        for line in said("generate", writer, "a b", "--seed", "7", "--length", "5", "--scores")[0].splitlines()
+        for line in run_regard("generate", writer, "a b", "--seed", "7", "--length", "5", "--scores")[0].splitlines()
     ]
     assert [token for token, _ in rows] == wanted.tokens
     assert [float(p) for _, p in rows] == pytest.approx(wanted.probabilities, abs=1e-4)
-    lines = said("generate", writer, "a b", "--seed", "7", "--length", "5", "--format", "json", "--count", "2")[
+    lines = run_regard("generate", writer, "a b", "--seed", "7", "--length", "5", "--format", "json", "--count", "2")[
         0
     ].splitlines()
     one, two = map(json.loads, lines)
@@ -120,39 +106,39 @@ def test_how_sure_the_model_was(writer, said):
     assert one["probabilities"] == wanted.probabilities and one["finished"] is False and two["seed"] == 8
 
 
-def test_a_text_that_ends(tmp_path, said):
+def test_a_text_that_ends(tmp_path, run_regard):
     model = saved(tmp_path / "m", Word.train(["a b"], seed=1), endless=False)
-    found = [json.loads(said("generate", model, "--seed", s, "--format", "json")[0]) for s in map(str, range(8))]
+    found = [json.loads(run_regard("generate", model, "--seed", s, "--format", "json")[0]) for s in map(str, range(8))]
     ended = next(one for one in found if one["finished"])
     assert ended["tokens"][-1] == "</s>" and len(ended["text"].split()) == len(ended["tokens"]) - 1
-    assert said("generate", model, "--seed", str(ended["seed"]))[0] == ended["text"] + "\n"
+    assert run_regard("generate", model, "--seed", str(ended["seed"]))[0] == ended["text"] + "\n"
 
 
-def test_lines_stay_lines(tmp_path, said):
+def test_lines_stay_lines(tmp_path, run_regard):
     model = saved(tmp_path / "m", Character.train(["a\n\tb"], seed=1, exact=True))
-    out, _ = said("generate", model, "a\n\n\tb", "--seed", "1", "--length", "4")
+    out, _ = run_regard("generate", model, "a\n\n\tb", "--seed", "1", "--length", "4")
     assert out.startswith("a\n\n\tb")
-    said("generate", model, "a\n\n\tb", "--seed", "1", "--length", "4", "-o", tmp_path / "text.txt")
+    run_regard("generate", model, "a\n\n\tb", "--seed", "1", "--length", "4", "-o", tmp_path / "text.txt")
     assert (tmp_path / "text.txt").read_bytes().decode() == out
 
 
-def test_files(writer, tmp_path, said):
+def test_files(writer, tmp_path, run_regard):
     file = tmp_path / "out.txt"
     options = ("--seed", "7", "--length", "5", "--count", "2")
     for more in ((), ("--scores",), ("--format", "json")):
-        out, _ = said("generate", writer, "a", *options, *more)
-        assert said("generate", writer, "a", *options, *more, "-o", file) == ("", "")
+        out, _ = run_regard("generate", writer, "a", *options, *more)
+        assert run_regard("generate", writer, "a", *options, *more, "-o", file) == ("", "")
         assert file.read_text() == out
     assert [path.name for path in tmp_path.iterdir()] == ["out.txt"]  # nothing half-written is left
     (tmp_path / "folder").mkdir()
-    _, err = said("generate", writer, "a", "-o", tmp_path / "folder", code=2)
+    _, err = run_regard("generate", writer, "a", "-o", tmp_path / "folder", code=2)
     assert err.startswith("regard: cannot write") and err.count("\n") == 1
 
 
-def test_music_as_a_file(musician, tmp_path, said):
+def test_music_as_a_file(musician, tmp_path, run_regard):
     file = tmp_path / "piece.mid"
-    text, _ = said("generate", musician, "60 64|", "--seed", "2", "--length", "40")
-    said(
+    text, _ = run_regard("generate", musician, "60 64|", "--seed", "2", "--length", "40")
+    run_regard(
         "generate",
         musician,
         "60 64|",
@@ -174,7 +160,7 @@ def test_music_as_a_file(musician, tmp_path, said):
     assert length == len(read_steps(text)) * 480
 
 
-def test_refused_in_one_line(writer, musician, model, tmp_path, said):
+def test_refused_in_one_line(writer, musician, model, tmp_path, run_regard):
     mid = ("--format", "midi", "-o", tmp_path / "x.mid")
     cases = [
         ((writer, "a", *mid), "this model writes text, not music"),
@@ -193,14 +179,14 @@ def test_refused_in_one_line(writer, musician, model, tmp_path, said):
         ((tmp_path / "nothing", "a"), "no model"),
     ]
     for words, message in cases:
-        out, err = said("generate", *words, code=2)
+        out, err = run_regard("generate", *words, code=2)
         assert message in err and err.startswith("regard: ") and err.count("\n") == 1 and out == ""
     assert not list(tmp_path.iterdir())
 
 
-def test_unknown_words_are_said(writer, said):
-    assert "does not know every word" in said("generate", writer, "a zebra", "--seed", "1")[1]
-    assert said("generate", writer, "a zebra", "--seed", "1", "--quiet")[1] == ""
+def test_unknown_words_are_said(writer, run_regard):
+    assert "does not know every word" in run_regard("generate", writer, "a zebra", "--seed", "1")[1]
+    assert run_regard("generate", writer, "a zebra", "--seed", "1", "--quiet")[1] == ""
 
 
 def started(*words: str, **options) -> subprocess.Popen:

@@ -127,13 +127,11 @@ def test_results_that_are_records_have_json():
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_mistake_in_the_arguments_is_one_line(words, message, monkeypatch, capfd):
-    monkeypatch.setattr(sys, "argv", ["regard", *words])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    out, err = capfd.readouterr()
-    assert ended.value.code == 2 and out == ""
-    assert message in err and err.count("\n") == 1 and re.match(r"regard: .*; see: regard.* --help\n", err)
+def test_a_mistake_in_the_arguments_is_one_line(words, message, run_regard):
+    out, err = run_regard(*words, code=2)
+    assert (
+        out == "" and message in err and err.count("\n") == 1 and re.match(r"regard: .*; see: regard.* --help\n", err)
+    )
 
 
 @pytest.fixture
@@ -178,24 +176,16 @@ def test_train_heeds_the_folder_of_data_sets(begun, tmp_path, monkeypatch):
     assert begun("own.toml").data.root == "mine", "a recipe that names its folder means it"
 
 
-def test_export_states_languages_and_the_folder_stays_whole(model, tmp_path, monkeypatch, capfd):
+def test_export_states_languages_and_the_folder_stays_whole(model, tmp_path, run_regard):
     from regard.assemble import read_recipe_of
     from regard.storage import read_folder
 
-    monkeypatch.setattr(
-        sys, "argv", ["regard", "export", "-m", model, "-o", str(tmp_path / "x"), "--from", "fr", "--to", "en"]
-    )
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert not ended.value.code, capfd.readouterr().err
+    run_regard("export", "-m", model, "-o", tmp_path / "x", "--from", "fr", "--to", "en")
     recipe = read_recipe_of(read_folder(tmp_path / "x"))
     assert (recipe.source_language, recipe.target_language) == ("fr", "en")
 
 
-def test_a_doctor_and_a_list_of_benchmarks_are_records(monkeypatch, capfd):
+def test_a_doctor_and_a_list_of_benchmarks_are_records(run_regard):
     for words, name in ((["doctor", "--json"], "torch"), (["bench", "--list", "--json"], "cold-start")):
-        monkeypatch.setattr(sys, "argv", ["regard", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out = capfd.readouterr().out
-        assert not ended.value.code and name in str(json.loads(out)) and out.count("\n") == 1
+        out, _ = run_regard(*words)
+        assert name in str(json.loads(out)) and out.count("\n") == 1

@@ -8,14 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from regard.cli import main
 from regard.cli.progress import parts_bar
 
-from .conftest import command, environment, regard
+from .conftest import command, environment, imported, regard
 
 NAME = "gradients-through-time"
 SAVED = f"lab/{NAME}/{NAME}.json"
@@ -29,31 +29,20 @@ def folder(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess]:
 
 
 @pytest.fixture
-def said(monkeypatch, capfd):
-    def run(*words: object, code: int = 0) -> tuple[str, str]:
-        monkeypatch.setattr(sys, "argv", ["regard", "lab", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capfd.readouterr()
-        assert (ended.value.code or 0) == code, err
-        return out, err
-
-    return run
+def run_lab(run_regard):
+    return partial(run_regard, "lab")
 
 
 @pytest.mark.parametrize("words", [["lab"], ["lab", "--help"], ["lab", "--format", "json"]], ids=" ".join)
 def test_the_list_comes_without_torch(words):
-    code = f"import sys; sys.argv = ['regard', *{words!r}]\ntry:\n    import regard.cli; regard.cli.main()\n"
-    code += "except SystemExit:\n    print(sorted({'torch', 'numpy', 'rich', 'matplotlib'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+    assert not {"torch", "numpy", "rich", "matplotlib"} & imported(*words)[1]
 
 
-def test_the_list_has_names_lectures_and_claims(said):
-    out, err = said()
+def test_the_list_has_names_lectures_and_claims(run_lab):
+    out, err = run_lab()
     (line,) = [line for line in out.splitlines() if line.startswith(f"{NAME} ")]
     assert line.split()[1] == "F8" and line.endswith("LSTM and GRU keep them.") and err == ""
-    found = {entry["name"]: entry for entry in json.loads(said("--format", "json")[0])}
+    found = {entry["name"]: entry for entry in json.loads(run_lab("--format", "json")[0])}
     assert found[NAME]["lecture"] == "F8" and len(found) == len(out.splitlines())
 
 
@@ -73,11 +62,11 @@ def test_the_list_has_names_lectures_and_claims(said):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_mistake_is_one_line(words, message, said, tmp_path, monkeypatch):
+def test_a_mistake_is_one_line(words, message, run_lab, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("file").touch()
     Path("folder").mkdir()
-    out, err = said(*words, code=2)
+    out, err = run_lab(*words, code=2)
     assert out == "" and err.startswith("regard: ") and message in err and err.count("\n") == 1
 
 
@@ -94,27 +83,27 @@ def test_results_are_on_stdout_and_the_rest_on_stderr(folder):
     assert (record["size"], record["seed"], record["experiment"]) == ("tiny", 3, NAME)
 
 
-def test_saved_numbers_give_the_same_again_at_once(folder, said, tmp_path, monkeypatch):
+def test_saved_numbers_give_the_same_again_at_once(folder, run_lab, tmp_path, monkeypatch):
     where, done = folder
     monkeypatch.chdir(where)
     monkeypatch.setattr("regard.lab._report.measure", None)  # nothing is run
-    out, err = said(NAME, "--numbers", SAVED, "--output", tmp_path / "again", "--quiet")
+    out, err = run_lab(NAME, "--numbers", SAVED, "--output", tmp_path / "again", "--quiet")
     assert out == done.stdout and err == ""
     for file in (tmp_path / "again").iterdir():
         assert file.read_bytes() == (where / "lab" / NAME / file.name).read_bytes(), file.name
 
 
-def test_a_verdict_is_judged_anew_and_not_an_error(folder, said, tmp_path):
+def test_a_verdict_is_judged_anew_and_not_an_error(folder, run_lab, tmp_path):
     record = json.loads((folder[0] / SAVED).read_text())
     for curve in record["numbers"]["curves"]:
         curve["ratios"] = [1.0] * len(curve["ratios"])
     (tmp_path / "other.json").write_text(json.dumps(record))
-    out, _ = said(NAME, "--numbers", tmp_path / "other.json", "--output", tmp_path)
+    out, _ = run_lab(NAME, "--numbers", tmp_path / "other.json", "--output", tmp_path)
     assert "\ndid not hold: " in out
 
 
-def test_json_is_one_line_with_the_verdict(folder, said, tmp_path):
-    out, err = said(NAME, "--numbers", folder[0] / SAVED, "--output", tmp_path, "--format", "json")
+def test_json_is_one_line_with_the_verdict(folder, run_lab, tmp_path):
+    out, err = run_lab(NAME, "--numbers", folder[0] / SAVED, "--output", tmp_path, "--format", "json")
     assert out.count("\n") == 1 and err.count("\n") == 1
     found = json.loads(out)
     verdict = found.pop("verdict")
@@ -122,26 +111,26 @@ def test_json_is_one_line_with_the_verdict(folder, said, tmp_path):
     assert found == json.loads((folder[0] / SAVED).read_text())
 
 
-def test_a_page_is_written_instead(folder, said, tmp_path, monkeypatch):
+def test_a_page_is_written_instead(folder, run_lab, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    said(NAME, "--numbers", folder[0] / SAVED, "--page", "docs")
+    run_lab(NAME, "--numbers", folder[0] / SAVED, "--page", "docs")
     assert {path.name for path in Path("docs").iterdir()} == {f"{NAME}.{kind}" for kind in ("md", "svg", "json")}
     assert Path(f"docs/{NAME}.md").read_text().startswith("# Gradients through time\n")
     assert not Path("lab").exists()
 
 
-def test_pages_are_listed_without_a_name(folder, said, tmp_path):
-    said(NAME, "--numbers", folder[0] / SAVED, "--page", tmp_path)
-    out, err = said("--page", tmp_path)
+def test_pages_are_listed_without_a_name(folder, run_lab, tmp_path):
+    run_lab(NAME, "--numbers", folder[0] / SAVED, "--page", tmp_path)
+    out, err = run_lab("--page", tmp_path)
     assert out == "" and err == f"regard: wrote {tmp_path / 'README.md'}\n"
     assert f"({NAME}.md)" in (tmp_path / "README.md").read_text()
 
 
-def test_numbers_of_another_version_are_refused_in_one_line(folder, said, tmp_path):
+def test_numbers_of_another_version_are_refused_in_one_line(folder, run_lab, tmp_path):
     record = json.loads((folder[0] / SAVED).read_text())
     del record["numbers"]["descents"]
     (tmp_path / "old.json").write_text(json.dumps(record))
-    _, err = said(NAME, "--numbers", tmp_path / "old.json", "--output", tmp_path / "out", code=2)
+    _, err = run_lab(NAME, "--numbers", tmp_path / "old.json", "--output", tmp_path / "out", code=2)
     assert "old.json: there is no 'descents' in these numbers" in err and err.count("\n") == 1
 
 

@@ -8,7 +8,6 @@ import os
 import pty
 import struct
 import subprocess
-import sys
 import zlib
 from pathlib import Path
 
@@ -18,11 +17,11 @@ import soundfile
 from PIL import Image
 
 import regard as package
-from regard.cli import inputs, main
+from regard.cli import inputs
 from regard.config import read_recipe, tiny_form
 from regard.data.splitting import read_parts
 
-from .conftest import command, environment
+from .conftest import command, environment, imported
 from .conftest import regard as regard_process
 
 FORMS = {
@@ -116,119 +115,106 @@ def files(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def said(monkeypatch, capfd, files):
-    """Runs the command line in the folder of files; gives what it wrote."""
+def run_here(monkeypatch, run_regard, files):
+    """Runs the command line in the folder of files."""
     monkeypatch.chdir(files)
-
-    def run(*words: object, code: int = 0, typed: str | None = None) -> tuple[str, str]:
-        monkeypatch.setattr(sys, "argv", ["regard", *map(str, words)])
-        if typed is not None:
-            reading, writing = os.pipe()
-            os.write(writing, typed.encode())
-            os.close(writing)
-            monkeypatch.setattr(sys, "stdin", os.fdopen(reading))
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capfd.readouterr()
-        assert (ended.value.code or 0) == code, err
-        return out, err
-
-    return run
+    return run_regard
 
 
 # ------------------------------------------------------------------------------------------------------- what comes out
 
 
-def test_pictures_get_labels_with_probabilities(said, models):
-    out, err = said("classify", models("picture"), "grey.png", "other.png")
+def test_pictures_get_labels_with_probabilities(run_here, models):
+    out, err = run_here("classify", models("picture"), "grey.png", "other.png")
     lines = [line.split("\t") for line in out.splitlines()]
     assert len(lines) == 2 and err == ""
     for names in lines:
         labels, sure = names[::2], list(map(float, names[1::2]))
         assert len(set(labels)) == 3 and sure == sorted(sure, reverse=True) and 0 < sum(sure) <= 1.0002
-    assert [len(said("classify", models("picture"), "--top", top, "grey.png")[0].split("\t")) for top in (1, 9)] == [
+    assert [
+        len(run_here("classify", models("picture"), "--top", top, "grey.png")[0].split("\t")) for top in (1, 9)
+    ] == [
         2,
         8,
     ]
 
 
-def test_labels_as_json(said, models):
-    out, _ = said("classify", models("picture"), "--format", "json", "grey.png", "other.png")
+def test_labels_as_json(run_here, models):
+    out, _ = run_here("classify", models("picture"), "--format", "json", "grey.png", "other.png")
     first, second = map(json.loads, out.splitlines())
     assert first["label"] == max(first["probabilities"], key=first["probabilities"].get)
     assert sum(first["probabilities"].values()) == pytest.approx(1, abs=1e-5) and len(second["probabilities"]) == 4
 
 
-def test_series_and_clips_get_labels_too(said, models):
-    out, err = said("classify", models("series"), "motion.csv", "timed.csv")
+def test_series_and_clips_get_labels_too(run_here, models):
+    out, err = run_here("classify", models("series"), "motion.csv", "timed.csv")
     assert out.splitlines()[0] == out.splitlines()[1] and err == ""  # a column of times is none of the model's
-    assert said("classify", models("moves"), "clip.gif")[0].count("\t") == 5
+    assert run_here("classify", models("moves"), "clip.gif")[0].count("\t") == 5
 
 
-def test_a_picture_gets_a_sentence(said, models):
-    out, err = said("caption", models("caption"), "photo.png", "large.jpg", "photo.png")
+def test_a_picture_gets_a_sentence(run_here, models):
+    out, err = run_here("caption", models("caption"), "photo.png", "large.jpg", "photo.png")
     first, _, third = out.splitlines()
     assert first == third and len(first.split()) > 2 and err == ""
-    scored = said("caption", models("caption"), "--scores", "photo.png")[0].rstrip("\n").split("\t")
+    scored = run_here("caption", models("caption"), "--scores", "photo.png")[0].rstrip("\n").split("\t")
     assert scored[0] == first and float(scored[1]) < 0
 
 
-def test_sentences_as_json_and_several_of_them(said, models):
-    out, _ = said("caption", models("caption"), "--format", "json", "--n-best", 3, "photo.png")
+def test_sentences_as_json_and_several_of_them(run_here, models):
+    out, _ = run_here("caption", models("caption"), "--format", "json", "--n-best", 3, "photo.png")
     found = json.loads(out)
     assert len(found["alternatives"]) == 2 and found["finished"] is True
     assert " ".join(token["token"] for token in found["tokens"]) and all(
         0 < t["probability"] <= 1 for t in found["tokens"]
     )
-    lines = said("caption", models("caption"), "--n-best", 2, "photo.png", "large.jpg")[0].splitlines()
+    lines = run_here("caption", models("caption"), "--n-best", 2, "photo.png", "large.jpg")[0].splitlines()
     assert [line.split("\t")[0] for line in lines] == ["1", "1", "2", "2"] and lines[0].split("\t")[1] == found["text"]
 
 
-def test_a_recording_gets_its_words(said, models):
-    out, err = said("transcribe", models("transcribe"), "speech.wav", "speech.flac")
+def test_a_recording_gets_its_words(run_here, models):
+    out, err = run_here("transcribe", models("transcribe"), "speech.wav", "speech.flac")
     first, second = out.splitlines()
     assert first == second and set(first.split()) <= {"low", "mid", "high"} and err == ""
-    found = json.loads(said("transcribe", models("transcribe"), "--format", "json", "--beam", 1, "speech.wav")[0])
+    found = json.loads(run_here("transcribe", models("transcribe"), "--format", "json", "--beam", 1, "speech.wav")[0])
     assert set(found) == {"text", "log_probability", "finished", "tokens", "alternatives"}
 
 
-def test_stereo_and_fast_sound_work_and_say_what_was_done(said, models):
-    text = said("transcribe", models("transcribe"), "speech.wav")[0]
-    out, err = said("transcribe", models("transcribe"), "stereo.wav")
+def test_stereo_and_fast_sound_work_and_say_what_was_done(run_here, models):
+    text = run_here("transcribe", models("transcribe"), "speech.wav")[0]
+    out, err = run_here("transcribe", models("transcribe"), "stereo.wav")
     assert (out, err) == (text, "regard: stereo.wav: 2 channels, mixed into one\n")
-    out, err = said("transcribe", models("transcribe"), "fast.wav")
+    out, err = run_here("transcribe", models("transcribe"), "fast.wav")
     assert (out, err) == (text, "regard: fast.wav: 96,000 Hz, resampled to the model's 8,000 Hz\n")
-    assert said("transcribe", models("transcribe"), "--quiet", "stereo.wav", "fast.wav") == (text * 2, "")
+    assert run_here("transcribe", models("transcribe"), "--quiet", "stereo.wav", "fast.wav") == (text * 2, "")
 
 
-def test_a_clip_gets_a_line_a_frame(said, models):
-    out, err = said("track", models("track"), "clip.gif")
+def test_a_clip_gets_a_line_a_frame(run_here, models):
+    out, err = run_here("track", models("track"), "clip.gif")
     lines = [list(map(float, line.split("\t"))) for line in out.splitlines()]
     assert [line[0] for line in lines] == list(range(1, len(example("track")) + 1)) and err == ""
     assert all(len(line) == 4 and line[3] > 0 for line in lines)
-    found = json.loads(said("track", models("track"), "--format", "json", "clip.gif")[0])
+    found = json.loads(run_here("track", models("track"), "--format", "json", "clip.gif")[0])
     assert np.array(found["places"]) == pytest.approx(np.array(lines)[:, 1:3], abs=1e-4)
     assert found["spreads"] == pytest.approx([line[3] for line in lines], abs=1e-4)
 
 
-def test_a_gif_with_one_frame_is_a_short_clip(said, models):
-    out, err = said("track", models("track"), "still.gif")
+def test_a_gif_with_one_frame_is_a_short_clip(run_here, models):
+    out, err = run_here("track", models("track"), "still.gif")
     assert out.count("\n") == 1 and err == "regard: still.gif: has a single frame, in which nothing moves\n"
 
 
-def test_what_is_cut_off_is_said(said, models):
-    _, err = said("caption", models("caption"), "oblong.png")
+def test_what_is_cut_off_is_said(run_here, models):
+    _, err = run_here("caption", models("caption"), "oblong.png")
     assert err == "regard: oblong.png: is 30 x 20 pixels; only the square in the middle is used\n"
-    _, err = said("caption", models("caption"), "clip.gif")
+    _, err = run_here("caption", models("caption"), "clip.gif")
     assert err == "regard: clip.gif: is an animation; only its first frame is used\n"
 
 
-def test_names_come_on_standard_input_too(said, models):
-    given = said("classify", models("picture"), "grey.png", "other.png")[0].splitlines()
-    out, err = said("classify", models("picture"), typed="grey.png\n\nother.png\n")
+def test_names_come_on_standard_input_too(run_here, models):
+    given = run_here("classify", models("picture"), "grey.png", "other.png")[0].splitlines()
+    out, err = run_here("classify", models("picture"), stdin="grey.png\n\nother.png\n")
     assert (out.splitlines(), err) == ([given[0], "", given[1]], "")
-    numbered = said("caption", models("caption"), "--n-best", 2, typed="photo.png\n\nlarge.jpg")[0].splitlines()
+    numbered = run_here("caption", models("caption"), "--n-best", 2, stdin="photo.png\n\nlarge.jpg")[0].splitlines()
     assert [line.split("\t")[0] for line in numbered] == ["1", "1", "2", "3", "3"]
 
 
@@ -296,28 +282,28 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("task", "model", "argument", "message"), WRONG)
-def test_what_cannot_be_read_is_one_line(task, model, argument, message, models, said):
-    out, err = said(task, models(model), argument, code=2)
+def test_what_cannot_be_read_is_one_line(task, model, argument, message, models, run_here):
+    out, err = run_here(task, models(model), argument, code=2)
     assert out == "" and err.count("\n") == 1 and err.startswith("regard: ") and message in err, err
     assert len(err) < 400
 
 
-def test_those_before_it_are_answered(said, models):
-    alone = said("classify", models("picture"), "grey.png")[0]
-    out, err = said("classify", models("picture"), "grey.png", "missing.png", "other.png", code=2)
+def test_those_before_it_are_answered(run_here, models):
+    alone = run_here("classify", models("picture"), "grey.png")[0]
+    out, err = run_here("classify", models("picture"), "grey.png", "missing.png", "other.png", code=2)
     assert out == alone and "missing.png does not exist" in err
-    out, err = said("classify", models("picture"), typed="grey.png\n\nmissing.png\nother.png\n", code=2)
+    out, err = run_here("classify", models("picture"), stdin="grey.png\n\nmissing.png\nother.png\n", code=2)
     assert out == alone + "\n" and err.count("\n") == 1
 
 
-def test_a_file_that_may_not_be_read(said, models, monkeypatch):
+def test_a_file_that_may_not_be_read(run_here, models, monkeypatch):
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("regard.data.input.clip.read_gif", refuse)
     monkeypatch.setattr("regard.data.input.sound.read_sound", refuse)
     for task, name in (("track", "clip.gif"), ("transcribe", "speech.wav")):
-        out, err = said(task, models(task), name, code=2)
+        out, err = run_here(task, models(task), name, code=2)
         assert (out, err) == ("", f"regard: {name}: cannot be read (Permission denied); check the file\n")
 
 
@@ -325,28 +311,28 @@ def test_a_file_that_may_not_be_read(said, models, monkeypatch):
     ("task", "model", "argument"),
     [("caption", "picture", "photo.png"), ("transcribe", "caption", "speech.wav"), ("track", "moves", "clip.gif")],
 )
-def test_a_model_of_another_task_is_refused(task, model, argument, models, said):
-    _, err = said(task, models(model), argument, code=2)
+def test_a_model_of_another_task_is_refused(task, model, argument, models, run_here):
+    _, err = run_here(task, models(model), argument, code=2)
     other = "caption" if model == "caption" else "classify"
     assert err.count("\n") == 1 and f"this model is made to {other}, not to {task}; use: regard {other}" in err
 
 
-def test_a_model_that_is_not_there(said):
+def test_a_model_that_is_not_there(run_here):
     for task in ("classify", "caption", "transcribe", "track"):
-        assert "no model 'nowhere'" in said(task, "nowhere", "a.png", code=2)[1]
+        assert "no model 'nowhere'" in run_here(task, "nowhere", "a.png", code=2)[1]
 
 
-def test_a_text_model_is_shown_a_name_and_says_so(said, models):
-    out, err = said("classify", models("text"), "photo.png", "a wonderful film")
+def test_a_text_model_is_shown_a_name_and_says_so(run_here, models):
+    out, err = run_here("classify", models("text"), "photo.png", "a wonderful film")
     assert out.count("\n") == 2
     assert err == "regard: photo.png: this model reads text, so it was shown this name and not what is in the file\n"
-    assert said("classify", models("text"), "-q", "photo.png")[1] == ""
+    assert run_here("classify", models("text"), "-q", "photo.png")[1] == ""
 
 
 @pytest.mark.parametrize("option", [("--beam", 0), ("--n-best", 2000)])
-def test_options_out_of_range(said, models, option):
+def test_options_out_of_range(run_here, models, option):
     for task, name in (("caption", "photo.png"), ("transcribe", "speech.wav")):
-        assert "(from 1 to 1,000)" in said(task, models(task), *option, name, code=2)[1]
+        assert "(from 1 to 1,000)" in run_here(task, models(task), *option, name, code=2)[1]
 
 
 # ------------------------------------------------------------------------------------------------- many, and where they go
@@ -422,7 +408,4 @@ def test_through_a_real_process(models, files):
 
 @pytest.mark.parametrize("task", ["classify", "caption", "transcribe", "track"])
 def test_help_comes_without_torch(task):
-    code = f"import sys; sys.argv = ['regard', {task!r}, '--help']\ntry:\n    import regard.cli; regard.cli.main()\n"
-    code += "except SystemExit:\n    print(sorted({'torch', 'numpy', 'PIL', 'soundfile'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
-    assert done.stdout.rstrip().endswith("[]"), done.stderr
+    assert not {"torch", "numpy", "PIL", "soundfile"} & imported(task, "--help")[1]

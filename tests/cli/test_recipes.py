@@ -1,37 +1,27 @@
-"""`regard recipes`: every recipe listed with what was measured, and the README's table made of the same numbers."""
+"""`regard recipes`: every recipe listed with what was measured, and the table in docs/measured.md made of the same numbers."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from bench.recipes import BEGIN, END, ROOT, markdown_table, with_table
-from regard.cli import main
 from regard.cli.recipes import NOT_MEASURED, Measured, entries, measured, users_of
 from regard.config import read_recipe, shipped_recipes
 from regard.errors import UserError
+from tools.recipe_table import BEGIN, END, markdown_table, pages, with_table
 
-from .conftest import environment, regard
+from .conftest import imported, regard
 
 
 @pytest.fixture
-def said(monkeypatch, capfd, tmp_path):
+def run_recipes(monkeypatch, run_regard, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("REGARD_DATA", raising=False)
 
-    def run(*words: object, code: int = 0) -> tuple[str, str]:
-        monkeypatch.setattr(sys, "argv", ["regard", "recipes", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capfd.readouterr()
-        assert (ended.value.code or 0) == code, err
-        return out, err
-
-    return run
+    return partial(run_regard, "recipes")
 
 
 @pytest.fixture
@@ -51,10 +41,7 @@ def shipped(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("words", [["recipes"], ["recipes", "fr-en"]], ids=" ".join)
 def test_it_comes_without_torch(words):
-    code = f"import sys; sys.argv = ['regard', *{words!r}]\ntry:\n    import regard.cli; regard.cli.main()\n"
-    code += "except SystemExit:\n    print(sorted({'torch', 'numpy', 'rich'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+    assert not {"torch", "numpy", "rich"} & imported(*words)[1]
 
 
 def test_the_list_has_every_recipe(tmp_path):
@@ -79,10 +66,11 @@ def test_tasks_are_those_the_recipes_name():
         assert entry.task == read_recipe(name).task
 
 
-def test_the_table_in_the_readme_is_that_of_today():
-    page = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_table_in_the_docs_is_current():
+    (path,) = pages()
+    page = path.read_text(encoding="utf-8")
     assert page.count(BEGIN) == page.count(END) == 1
-    assert with_table(page) == page, "python bench/recipes.py writes it"
+    assert with_table(page) == page, "python tools/recipe_table.py writes it"
 
 
 def test_the_table_goes_between_its_marks():
@@ -99,10 +87,10 @@ def test_what_a_recipe_reads(shipped):
     assert users_of("sst2") == ["one"] and users_of("sst") == []
 
 
-def test_what_was_not_measured_is_said(shipped, said):
-    assert said()[0].splitlines()[1].endswith("-           not measured")
+def test_what_was_not_measured_is_said(shipped, run_recipes):
+    assert run_recipes()[0].splitlines()[1].endswith("-           not measured")
     (shipped / "measured.json").write_text('{"one": {"score": "% right", "value": 93.1, "parameters": 1234}}')
-    rows = {line.split()[0]: line for line in said()[0].splitlines()}
+    rows = {line.split()[0]: line for line in run_recipes()[0].splitlines()}
     assert rows["one"].endswith("1,234       93.1 % right") and rows["two"].endswith("not measured")
     assert "| `one` | classify | sst2, dna | 1,234 | 93.1 % right |  |" in markdown_table()
 
@@ -114,13 +102,13 @@ def test_a_broken_register_is_one_line(shipped, text):
         measured()
 
 
-def test_one_recipe_with_its_data_and_its_commands(shipped, said):
+def test_one_recipe_with_its_data_and_its_commands(shipped, run_recipes):
     (shipped / "measured.json").write_text(
         '{"one": {"score": "F1", "value": 90, "time": "2 min", "hardware": "a laptop"}}'
     )
     Path("data/dna").mkdir(parents=True)
     Path("data/dna/promoters.data").touch()
-    out, err = said("one")
+    out, err = run_recipes("one")
     assert err == "" and out.startswith('# "sst2/comment.gz"\n')
     assert out.splitlines()[-6:] == [
         "data        sst2: train.tsv.gz, dev.tsv.gz not in data/sst2: regard data get sst2",
@@ -130,16 +118,16 @@ def test_one_recipe_with_its_data_and_its_commands(shipped, said):
         "train       regard train one",
         "use         regard classify runs/one ...",
     ]
-    assert "regard data get dna --data else" in said("one", "--data", "else")[0]
-    told = said("three.toml")[0]
+    assert "regard data get dna --data else" in run_recipes("one", "--data", "else")[0]
+    told = run_recipes("three.toml")[0]
     assert "data        your own" in told and "regard translate --model runs/three ..." in told
-    found = json.loads(said("one", "--format", "json")[0])
+    found = json.loads(run_recipes("one", "--format", "json")[0])
     assert found["missing"] == ["sst2/train.tsv.gz", "sst2/dev.tsv.gz"] and found["measured"]["value"] == 90
-    assert [one["name"] for one in json.loads(said("--format", "json")[0])] == list(entries())
+    assert [one["name"] for one in json.loads(run_recipes("--format", "json")[0])] == list(entries())
 
 
-def test_a_recipe_that_is_not_there(said):
-    out, err = said("fr-em", code=2)
+def test_a_recipe_that_is_not_there(run_recipes):
+    out, err = run_recipes("fr-em", code=2)
     assert out == "" and err == "regard: no recipe 'fr-em'; did you mean 'fr-en'?\n"
 
 

@@ -3,29 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 import regard as package
-from regard.cli import main
 from regard.config import read_recipe, tiny_form
 
-from .conftest import environment, regard
-
-
-@pytest.fixture
-def said(monkeypatch, capfd):
-    def run(*words: object, code: int = 0) -> tuple[str, str]:
-        monkeypatch.setattr(sys, "argv", ["regard", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capfd.readouterr()
-        assert (ended.value.code or 0) == code, err
-        return out, err
-
-    return run
+from .conftest import imported, regard
 
 
 def trained(name, folder):
@@ -53,8 +37,8 @@ TEXT = "Yesterday, Harry Potter met Hermione Granger."
 MARKED = "Yesterday, [person Harry Potter] met [person Hermione Granger]."
 
 
-def test_a_text_comes_back_marked(said, names):
-    assert said("tag", names, TEXT, "Nobody was at home.") == (f"{MARKED}\nNobody was at home.\n", "")
+def test_a_text_comes_back_marked(run_regard, names):
+    assert run_regard("tag", names, TEXT, "Nobody was at home.") == (f"{MARKED}\nNobody was at home.\n", "")
 
 
 def test_lines_come_back_as_lines(names, blanks):
@@ -65,30 +49,30 @@ def test_lines_come_back_as_lines(names, blanks):
     assert first.count("|") == 1 and empty == "" and last.startswith("you\t") and done.stderr == ""
 
 
-def test_every_word_as_json(said, names):
-    found = json.loads(said("tag", names, "--format", "json", TEXT)[0])
+def test_every_word_as_json(run_regard, names):
+    found = json.loads(run_regard("tag", names, "--format", "json", TEXT)[0])
     assert found["words"][:3] == ["Yesterday", ",", "Harry"] and found["tags"][2:4] == ["B-person", "I-person"]
     assert len(found["probabilities"]) == len(found["words"]) == 8
     for span in found["spans"]:
         assert TEXT[span["start"] : span["stop"]] == span["text"] and span["kind"] == "person"
-    cut = json.loads(said("tag", names, "--words", "--format", "json", "Ada's met  Alan-Turing .")[0])
+    cut = json.loads(run_regard("tag", names, "--words", "--format", "json", "Ada's met  Alan-Turing .")[0])
     assert cut["words"] == ["Ada's", "met", "Alan-Turing", "."]
 
 
-def test_text_cannot_break_the_line(said, names):
-    assert said("tag", names, "a\nb\u2028c")[0].count("\n") == 1
+def test_text_cannot_break_the_line(run_regard, names):
+    assert run_regard("tag", names, "a\nb\u2028c")[0].count("\n") == 1
 
 
-def test_dna_comes_back_marked(said, dna):
-    out, _ = said("tag", dna, "gcgcggccgatataatcgcggccgcgatcggcgcgccgcg")
+def test_dna_comes_back_marked(run_regard, dna):
+    out, _ = run_regard("tag", dna, "gcgcggccgatataatcgcggccgcgatcggcgcgccgcg")
     assert out == "gcgcggccga[site t]ataatcgcggccgcgatcggcgcgccgcg\n"
 
 
-def test_blanks_are_filled(said, blanks):
-    out, _ = said("fill", blanks, "The film begins _ eight .", "--top", "2")
+def test_blanks_are_filled(run_regard, blanks):
+    out, _ = run_regard("fill", blanks, "The film begins _ eight .", "--top", "2")
     word, probability, _, other = out.rstrip("\n").split("\t")
     assert word == "at" and float(probability) > float(other)
-    found = json.loads(said("fill", blanks, "--format", "json", "Have _ seen Ada ?")[0])
+    found = json.loads(run_regard("fill", blanks, "--format", "json", "Have _ seen Ada ?")[0])
     assert found["text"] == "Have you seen Ada ?" and len(found["blanks"][0]) == 5
 
 
@@ -102,23 +86,20 @@ def test_blanks_are_filled(said, blanks):
         ("tag", "ACGX", "letter 'X' at place 4 is not in the alphabet; allowed are A, C, G, T, N, D, R, S"),
     ],
 )
-def test_a_mistake_is_one_line(command, text, message, blanks, dna, said):
-    out, err = said(command, blanks if command == "fill" else dna, text, code=2)
+def test_a_mistake_is_one_line(command, text, message, blanks, dna, run_regard):
+    out, err = run_regard(command, blanks if command == "fill" else dna, text, code=2)
     assert out == "" and err.count("\n") == 1 and message in err
 
 
-def test_a_model_for_something_else(said, names, blanks):
-    assert "made to tag, not to fill; use: regard tag" in said("fill", names, "a _", code=2)[1]
-    assert "made to fill, not to tag" in said("tag", blanks, "a", code=2)[1]
+def test_a_model_for_something_else(run_regard, names, blanks):
+    assert "made to tag, not to fill; use: regard tag" in run_regard("fill", names, "a _", code=2)[1]
+    assert "made to fill, not to tag" in run_regard("tag", blanks, "a", code=2)[1]
 
 
-def test_a_run_is_tested_on_its_own_examples(said, names, blanks):
-    assert said("evaluate", names)[0].startswith("f1 ") and "accuracy" in said("evaluate", blanks)[0]
+def test_a_run_is_tested_on_its_own_examples(run_regard, names, blanks):
+    assert run_regard("evaluate", names)[0].startswith("f1 ") and "accuracy" in run_regard("evaluate", blanks)[0]
 
 
 @pytest.mark.parametrize("command", ["tag", "fill"])
 def test_help_comes_without_torch(command, tmp_path):
-    code = f"import sys; sys.argv = ['regard', {command!r}, '--help']\ntry:\n    import regard.cli; regard.cli.main()\n"
-    code += "except SystemExit:\n    print(sorted({'torch', 'numpy'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), cwd=tmp_path, capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+    assert not {"torch", "numpy"} & imported(command, "--help")[1]

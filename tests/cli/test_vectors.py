@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from functools import partial
 
 import pytest
 
-from regard.cli import app, main
+from regard.cli import app
 from regard.data.vectors.file import read_vectors
 
-from .conftest import environment, regard
+from .conftest import imported, regard
 
 
 @pytest.fixture
-def said(monkeypatch, capfd):
-    def run(*words: object, code: int = 0) -> tuple[str, str]:
-        monkeypatch.setattr(sys, "argv", ["regard", "vectors", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capfd.readouterr()
-        assert (ended.value.code or 0) == code, err
-        return out, err
-
-    return run
+def run_vectors(run_regard):
+    return partial(run_regard, "vectors")
 
 
 @pytest.fixture(scope="module")
@@ -39,15 +30,14 @@ def trained(tmp_path_factory):
 
 @pytest.mark.parametrize("words", [["vectors", "--help"], ["vectors", "train", "--help"]], ids=" ".join)
 def test_help_comes_without_torch(words):
-    code = f"import sys; sys.argv = ['regard', *{words!r}]\ntry:\n    import regard.cli; regard.cli.main()\n"
-    code += "except SystemExit:\n    print(sorted({'torch', 'numpy', 'rich'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1] == "[]" and "train" in done.stdout, done.stderr
+    out, modules = imported(*words)
+    assert not {"torch", "numpy", "rich"} & modules
+    assert "train" in out
 
 
-def test_commands_and_groups_are_all_there_after_a_run(said, trained):
+def test_commands_and_groups_are_all_there_after_a_run(run_vectors, trained):
     before = len(app.registered_commands), len(app.registered_groups)
-    said("near", "hot", "-v", trained[0] / "v.txt")
+    run_vectors("near", "hot", "-v", trained[0] / "v.txt")
     assert (len(app.registered_commands), len(app.registered_groups)) == before
 
 
@@ -61,16 +51,16 @@ def test_vectors_are_learnt_and_told_of(trained):
     assert sorted(path.name for path in folder.iterdir()) == ["corpus.txt", "v.txt"]
 
 
-def test_near_analogy_and_compare(trained, said):
+def test_near_analogy_and_compare(trained, run_vectors):
     file = trained[0] / "v.txt"
-    out, _ = said("near", "hot", "-v", file, "-n", 2)
+    out, _ = run_vectors("near", "hot", "-v", file, "-n", 2)
     first, second = (line.split("\t") for line in out.splitlines())
     assert first[0] == "warm" and 1 >= float(first[1]) >= float(second[1])
-    found = json.loads(said("analogy", "sun", "day", "moon", "-v", file, "--format", "json")[0])
+    found = json.loads(run_vectors("analogy", "sun", "day", "moon", "-v", file, "--format", "json")[0])
     assert [one["word"] for one in found] == [word for word, _ in read_vectors(file).analogy("sun", "day", "moon")]
-    numbers = json.loads(said("compare", "hot", "warm", "-v", file, "--format", "json")[0])
+    numbers = json.loads(run_vectors("compare", "hot", "warm", "-v", file, "--format", "json")[0])
     assert numbers["cosine"] == pytest.approx(float(first[1]), abs=1e-3) and numbers["dot"] > 0
-    assert said("compare", "hot", "hot", "-v", file)[0].splitlines()[1] == "cosine\t1.0000"
+    assert run_vectors("compare", "hot", "hot", "-v", file)[0].splitlines()[1] == "cosine\t1.0000"
 
 
 @pytest.mark.parametrize(
@@ -87,8 +77,8 @@ def test_near_analogy_and_compare(trained, said):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_mistake_is_one_line(words, message, trained, said, monkeypatch):
+def test_a_mistake_is_one_line(words, message, trained, run_vectors, monkeypatch):
     monkeypatch.chdir(trained[0])
-    out, err = said(*words, *(["-q"] if words[0] == "train" else []), code=2)
+    out, err = run_vectors(*words, *(["-q"] if words[0] == "train" else []), code=2)
     assert out == "" and err.startswith("regard: ") and message in err and err.count("\n") == 1
     assert sorted(path.name for path in trained[0].iterdir()) == ["corpus.txt", "v.txt"]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 import typer.models
 
-from regard.cli import app, main, serve
+from regard.cli import app, serve
 from regard.cli.vectors import vectors
 
 REQUIRED = {
@@ -96,11 +96,11 @@ def named(*kinds: type) -> list[Any]:
 
 
 @pytest.fixture
-def refused(monkeypatch, capfd, tmp_path):
-    """Runs a command that must be refused; gives the line it says."""
+def refused(monkeypatch, run_regard, tmp_path):
+    """Runs a command that must be refused; returns its error message, one line."""
     for variable in ("REGARD_DATA", "REGARD_MODEL", "RANK", "LOCAL_RANK"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr("regard.serving.server.listen", lambda *given: pytest.fail("a server was started"))
+    monkeypatch.setattr("regard.serving.http.server.listen", lambda *given: pytest.fail("a server was started"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.fr").write_text("un\ndeux\n")
     (tmp_path / "a.en").write_text("one\ntwo\n")
@@ -108,11 +108,7 @@ def refused(monkeypatch, capfd, tmp_path):
     there = sorted(tmp_path.iterdir())
 
     def run(*words: str) -> str:
-        monkeypatch.setattr(sys, "argv", ["regard", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capfd.readouterr()
-        assert ended.value.code == 2, (words, out, err)
+        out, err = run_regard(*words, code=2)
         assert out == "" and err.startswith("regard: ") and err.count("\n") == 1, (words, out, err)
         assert sorted(tmp_path.iterdir()) == there, "nothing is written"
         return err

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard import registry
-from regard.inspection.capture import capture
+from regard.layers.capture import capture
 
 WIDTH = 16
 

@@ -5,7 +5,7 @@ import torch
 
 from regard import registry
 from regard.errors import UserError
-from regard.inspection.capture import capture
+from regard.layers.capture import capture
 from regard.layers.recurrence import Recurrence
 
 INPUTS, WIDTH, LENGTH = 3, 4, 5
@@ -103,7 +103,7 @@ def test_without_a_mask_every_position_is_read(kind, backwards):
     cell = cell_of(kind)
     x, _ = padded()
     everywhere = torch.ones(x.shape[:2], dtype=torch.bool)
-    state = cell.empty(LENGTH)
+    state = cell.initial(LENGTH)
     outputs, final = cell.spelled_out(x, None, state, backwards)
     for mask in (None, everywhere):
         for again in (cell(x, mask, backwards=backwards), cell.spelled_out(x, mask, state, backwards)):
@@ -220,7 +220,7 @@ def test_reading_backwards_is_reading_the_turned_sentence(kind, norm):
 
 
 def test_parameters_are_those_of_the_formula(kind):
-    """R1 times the gates: W, U and one bias."""
+    """W, U and one bias for each gate."""
     cell = registry.build("layers/cell", kind, inputs=7, width=5)
     assert sum(p.numel() for p in cell.parameters()) == len(cell.gates) * (5 + 5 * 5 + 5 * 7)
     stack = Recurrence(7, 10, 3, kind, "both")
@@ -245,17 +245,17 @@ def test_norm_is_of_both_products_over_all_gates(kind):
         gain.fill_(1.0)
     for normalised in (
         cell.project(torch.randn(2, 6, INPUTS).double() * 50) - bias,
-        cell.remembered(torch.randn(9, WIDTH).double() * 50),
+        cell.recur(torch.randn(9, WIDTH).double() * 50),
     ):
         close(normalised.mean(-1), torch.zeros(normalised.shape[:-1]).double())
         torch.testing.assert_close(
             normalised.var(-1, correction=0), torch.ones(normalised.shape[:-1]).double(), atol=1e-3, rtol=0
         )
-    before = cell.project(torch.ones(1, INPUTS).double()), cell.remembered(torch.ones(1, WIDTH).double())
+    before = cell.project(torch.ones(1, INPUTS).double()), cell.recur(torch.ones(1, WIDTH).double())
     cell.norm_inward.weight.fill_(3.0)
     cell.norm_recurrent.weight.fill_(4.0)
     close(cell.project(torch.ones(1, INPUTS).double()) - bias, 3 * (before[0] - bias))
-    close(cell.remembered(torch.ones(1, WIDTH).double()), 4 * before[1])
+    close(cell.recur(torch.ones(1, WIDTH).double()), 4 * before[1])
 
 
 @torch.no_grad()

@@ -12,8 +12,8 @@ import torch
 
 from regard import registry
 from regard.assemble import build_model
-from regard.inspection.capture import capture
-from regard.layers.watch import Watched
+from regard.layers.capture import capture
+from regard.layers.observable import Observable
 from regard.types import PAD, Batch
 
 VOCABULARY, LABELS, FEATURES, WIDTH = 23, 5, 2, 16
@@ -207,7 +207,7 @@ def test_watched_equals_unwatched(asked, model, batch):
         spelled = answers(model, batch.source, batch.source_mask)
     for row in range(len(LENGTHS)):
         close(rows(asked, spelled, row), rows(asked, plain, row))
-    assert bool(seen) == any(isinstance(module, Watched) for module in model.modules())
+    assert bool(seen) == any(isinstance(module, Observable) for module in model.modules())
 
 
 @torch.no_grad()
@@ -215,7 +215,9 @@ def test_what_thinking_costs_is_paid_in_training_only(model, batch):
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
-    model.encoder.register_forward_hook(lambda encoder, inputs, memory: replace(memory, cost=torch.full((4,), 100.0)))
+    model.encoder.register_forward_hook(
+        lambda encoder, inputs, memory: replace(memory, ponder_cost=torch.full((4,), 100.0))
+    )
     used = model.loss(batch).total
     model.train()
     torch.manual_seed(0)

@@ -9,7 +9,7 @@ from regard.decoding.greedy import greedy
 from regard.decoding.sampling import sample
 from regard.decoding.stream import stream
 from regard.errors import UserError
-from regard.types import BEGIN, END, PAD, Batch, nothing
+from regard.types import BEGIN, END, PAD, Batch, empty_memory
 
 VOCABULARY, CAPACITY = 23, 8
 SIZES = {"width": 16, "heads": 4, "feed_forward": 32, "layers": 2, "dropout": 0.1}
@@ -33,7 +33,7 @@ def decoders() -> list[dict]:
         try:
             registry.build("decoder", {"kind": kind, **sizes}, vocabulary=VOCABULARY, memory_width=None)
         except UserError as error:
-            assert "nothing to look at" in str(error)
+            assert "needs a source" in str(error)
             continue
         found += [{"kind": kind, **sizes, **variant} for variant in VARIANTS.get(kind, [{}])]
     return found
@@ -81,7 +81,7 @@ def test_nothing_is_there_to_look_at(model):
 def test_a_cached_step_equals_the_full_forward_at_every_position(model, batch):
     full = model(batch.target)
     for chunks in ([1] * 7, [4, 3], [2, 1, 4], [7]):
-        state = model.decoder.start(nothing(4), rows=1, capacity=CAPACITY)
+        state = model.decoder.start(empty_memory(4), beams=1, capacity=CAPACITY)
         at, parts = 0, []
         for size in chunks:
             logits, state = model.decoder.step(batch.target[:, at : at + size], state)
@@ -142,8 +142,8 @@ def test_every_parameter_learns(model, batch):
 def test_what_is_written_has_the_probability_that_the_model_gives_it(model):
     limits = torch.full((3,), CAPACITY)
     for found in (
-        greedy(model.decoder, nothing(3), max_lengths=limits),
-        sample(model.decoder, nothing(3), max_lengths=limits, seed=[1, 2, 3]),
+        greedy(model.decoder, empty_memory(3), max_lengths=limits),
+        sample(model.decoder, empty_memory(3), max_lengths=limits, seed=[1, 2, 3]),
     ):
         for hypothesis in found:
             wanted = torch.tensor([*hypothesis.ids, *([END] if hypothesis.finished else [])])
@@ -155,7 +155,7 @@ def test_what_is_written_has_the_probability_that_the_model_gives_it(model):
 @torch.no_grad()
 def test_a_stream_is_a_sample_and_goes_beyond_it(model):
     for seed in range(4):
-        (wanted,) = sample(model.decoder, nothing(1), max_lengths=torch.tensor([CAPACITY]), seed=seed)
+        (wanted,) = sample(model.decoder, empty_memory(1), max_lengths=torch.tensor([CAPACITY]), seed=seed)
         drawn = list(stream(model.decoder, window=CAPACITY, length=CAPACITY, seed=seed))
         assert [d.id for d in drawn if d.id != END] == wanted.ids
         assert sum(d.log_probability for d in drawn) == pytest.approx(wanted.log_probability, abs=1e-3)

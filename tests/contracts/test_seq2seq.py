@@ -10,7 +10,8 @@ from regard.assemble import build_model
 from regard.decoding.beam import beam
 from regard.decoding.greedy import greedy
 from regard.decoding.sampling import sample
-from regard.inspection.capture import capture
+from regard.layers.attention._base import Attention
+from regard.layers.capture import capture
 from regard.types import BEGIN, END, PAD, Batch, fork, narrow, select_
 
 VOCABULARY, WIDTH = 23, 16
@@ -107,7 +108,7 @@ def close(a, b):
 def test_a_cached_step_equals_the_full_forward_at_every_position(model, batch):
     full = model(batch.source, batch.source_mask, batch.target)
     for chunks in ([1] * 6, [4, 2], [2, 1, 3], [6]):
-        state = model.decoder.start(model.encode(batch.source, batch.source_mask), rows=1, capacity=8)
+        state = model.decoder.start(model.encode(batch.source, batch.source_mask), beams=1, capacity=8)
         at, parts = 0, []
         for size in chunks:
             logits, state = model.decoder.step(batch.target[:, at : at + size], state)
@@ -166,14 +167,15 @@ def test_watched_equals_unwatched(model, batch):
     with capture(model) as seen:
         spelled = model(batch.source, batch.source_mask, batch.target)
     close(spelled, plain)
-    for name, (weights,) in seen.items():
-        if name.endswith("weights"):
-            close(weights.sum(-1), torch.ones(weights.shape[:-1]))
-            if name.startswith("decoder") and "cross" not in name:
-                assert (weights.triu(1) == 0).all()
-            else:
-                hidden = ~batch.source_mask[:, None, None, :].expand_as(weights)
-                assert (weights[hidden] == 0).all()
+    attention = {name: weights for name, (weights,) in seen.items() if name.endswith("weights")}
+    assert bool(attention) == any(isinstance(part, Attention) for part in model.modules())
+    for name, weights in attention.items():
+        close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+        if name.startswith("decoder") and "cross" not in name:
+            assert (weights.triu(1) == 0).all()
+        else:
+            hidden = ~batch.source_mask[:, None, None, :].expand_as(weights)
+            assert (weights[hidden] == 0).all()
 
 
 @torch.no_grad()

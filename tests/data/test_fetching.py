@@ -1,4 +1,4 @@
-"""Getting data sets from a server that misbehaves and from folders that were changed; and the register that ships."""
+"""Downloads of data sets (S19): servers that misbehave, folders that were changed, and the register that ships."""
 
 from __future__ import annotations
 

@@ -229,11 +229,12 @@ def test_who_waits_is_let_go(tmp_path: Path, subword: Subword, make_pairs: MakeP
     batches = iter(stream(Pack(tmp_path / "growing", growth), workers=1))
     for _ in range(3):
         next(batches)
+    readers = [thread for thread in threading.enumerate() if thread.name.startswith("batches")]
+    assert readers
     batches.close()  # type: ignore[attr-defined]
-    for thread in threading.enumerate():
-        if thread.name.startswith("batches"):
-            thread.join(5)
-            assert not thread.is_alive()
+    for thread in readers:
+        thread.join(5)
+        assert not thread.is_alive()
 
 
 # ------------------------------------------------------------------------------------------------ by another process

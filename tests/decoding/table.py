@@ -16,7 +16,7 @@ BUCKETS = 9973
 
 
 class Table:
-    """Breaks at once when a search mistreats its state: reads past the filled slots, mixes rows, overruns capacity."""
+    """Breaks at once when a search mistreats its state: reads past the written cache, mixes beams, overruns capacity."""
 
     def __init__(
         self, vocabulary: int = 7, seed: int = 0, impossible: float = 0.0, end: float = 0.0, spread: float = 1.5
@@ -26,7 +26,7 @@ class Table:
         self.table = torch.randn(BUCKETS, vocabulary, generator=random) * spread
         self.table[:, END] += end
         self.table[torch.rand(self.table.shape, generator=random) < impossible] = -torch.inf
-        self.rows_seen: list[int] = []
+        self.beams_seen: list[int] = []
 
     def memory(self, keys: list[int]) -> Memory:
         return Memory(
@@ -46,34 +46,34 @@ class Table:
     def teacher_forced(self, key: int, tokens: list[int], given: int = 0) -> float:
         return sum(self.log_probs(key, tokens[:i])[tokens[i]] for i in range(given, len(tokens)))
 
-    def start(self, memory: Memory, rows: int, capacity: int) -> State:
+    def start(self, memory: Memory, beams: int, capacity: int) -> State:
         keys = memory.states[:, 0, 0].long()
-        slots = torch.full((len(keys), capacity, rows), -99)
-        origin = torch.full((len(keys) * rows, capacity), -1)
-        carry = {"bucket": keys.repeat_interleave(rows)}
-        return State(rows, torch.tensor(0), {"key": keys}, {"tokens": slots}, origin, carry)
+        cache = torch.full((len(keys), capacity, beams), -99)
+        origin = torch.full((len(keys) * beams, capacity), -1)
+        carry = {"bucket": keys.repeat_interleave(beams)}
+        return State(beams, torch.tensor(0), {"key": keys}, {"tokens": cache}, origin, carry)
 
     def step(self, ids: Tensor, state: State) -> tuple[Tensor, State]:
-        keys, slots, carried = state.memory["key"], state.slots["tokens"], state.carry["bucket"]
-        position, rows = int(state.position), state.rows
-        assert ids.shape[0] == len(keys) * rows == len(state.origin) and slots.shape[2] == rows
+        keys, cache, carried = state.memory["key"], state.cache["tokens"], state.carry["bucket"]
+        position, beams = int(state.position), state.beams
+        assert ids.shape[0] == len(keys) * beams == len(state.origin) and cache.shape[2] == beams
         assert ids.shape[1] == 1 or position == 0
         assert ids.min() >= 0 and ids.max() < self.vocabulary
         end = position + ids.shape[1]
-        assert end <= slots.shape[1], "more steps than there is capacity for"
-        slots[:, position:end] = ids.view(len(keys), rows, -1).transpose(1, 2)
-        state.origin[:, position:end] = torch.arange(rows).repeat(len(keys))[:, None]
-        past = slots.repeat_interleave(rows, 0)[:, :end]
+        assert end <= cache.shape[1], "more steps than there is capacity for"
+        cache[:, position:end] = ids.view(len(keys), beams, -1).transpose(1, 2)
+        state.origin[:, position:end] = torch.arange(beams).repeat(len(keys))[:, None]
+        past = cache.repeat_interleave(beams, 0)[:, :end]
         tokens = past.gather(2, state.origin[:, :end, None])[:, :, 0]
-        bucket = keys.repeat_interleave(state.rows)
-        for place in range(end):
-            bucket = (bucket * 31 + tokens[:, place] * 7 + 13) % BUCKETS
-        for place in range(position, end):
-            carried = (carried * 31 + tokens[:, place] * 7 + 13) % BUCKETS
-        assert torch.equal(bucket, carried), "slots and carry tell different stories"
+        bucket = keys.repeat_interleave(state.beams)
+        for at in range(end):
+            bucket = (bucket * 31 + tokens[:, at] * 7 + 13) % BUCKETS
+        for at in range(position, end):
+            carried = (carried * 31 + tokens[:, at] * 7 + 13) % BUCKETS
+        assert torch.equal(bucket, carried), "cache and carry disagree"
         state.carry["bucket"].copy_(carried)
         state.position += ids.shape[1]
-        self.rows_seen.append(len(ids))
-        logits = torch.full((*ids.shape, self.vocabulary), torch.nan)  # only the last position may be looked at
+        self.beams_seen.append(len(ids))
+        logits = torch.full((*ids.shape, self.vocabulary), torch.nan)  # only the last position may be read
         logits[:, -1] = self.table[bucket]
         return logits, state

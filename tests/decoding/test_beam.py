@@ -97,7 +97,7 @@ def test_a_beam_as_wide_as_the_space_is_brute_force(alpha: float, impossible: fl
 def test_brute_force_with_rules() -> None:
     table, keys, limits = Table(vocabulary=6, seed=8, end=-2), [3, 4], [5, 6]
 
-    rules = [Forbid(), MinLength(2), NoLoops(lengths(2, 2), rows=64, longest=1)]
+    rules = [Forbid(), MinLength(2), NoLoops(lengths(2, 2), beams=64, longest=1)]
     found = beam(
         table, table.memory(keys), max_lengths=lengths(*limits), width=64, n_best=5, length_penalty=1.0, rules=rules
     )
@@ -176,7 +176,7 @@ def test_a_batch_equals_its_sentences_alone(end: float, spread: float) -> None:
             max_lengths=lengths(*(limits[i] for i in chosen)),
             width=4,
             n_best=3,
-            rules=[Forbid(), NoLoops(allowed[chosen], rows=4)],
+            rules=[Forbid(), NoLoops(allowed[chosen], beams=4)],
         )
 
     together = run(list(range(count)))
@@ -189,10 +189,10 @@ def test_a_batch_equals_its_sentences_alone(end: float, spread: float) -> None:
 def test_sentences_that_are_done_leave_the_batch() -> None:
     table = Table(vocabulary=30, seed=2, spread=3.0)
     beam(table, table.memory(list(range(40))), max_lengths=lengths(*[60] * 40), width=4)
-    assert table.rows_seen[0] == 160
-    assert table.rows_seen[-1] <= 40
-    assert len(table.rows_seen) < 60
-    assert table.rows_seen == sorted(table.rows_seen, reverse=True)
+    assert table.beams_seen[0] == 160
+    assert table.beams_seen[-1] <= 40
+    assert len(table.beams_seen) < 60
+    assert table.beams_seen == sorted(table.beams_seen, reverse=True)
 
 
 def test_what_the_limit_cuts_is_returned_only_when_nothing_finished() -> None:

@@ -46,7 +46,7 @@ def test_the_likeliest_token_every_time(prefix: list[int], end: float) -> None:
             table.teacher_forced(key, chosen, given=len(prefix)), abs=1e-4
         )
         assert hypothesis.score == hypothesis.log_probability
-    assert table.rows_seen[-1] < len(keys)
+    assert table.beams_seen[-1] < len(keys)
 
 
 def test_a_batch_equals_its_sentences_alone() -> None:
@@ -55,7 +55,7 @@ def test_a_batch_equals_its_sentences_alone() -> None:
 
     def run(chosen: list[int]) -> list[Hypothesis]:
         memory = table.memory([keys[i] for i in chosen])
-        return greedy(table, memory, max_lengths=limits[chosen], rules=[NoLoops(allowed[chosen], rows=1)])
+        return greedy(table, memory, max_lengths=limits[chosen], rules=[NoLoops(allowed[chosen], beams=1)])
 
     together = run(list(range(20)))
     assert [run([i])[0] for i in range(20)] == together

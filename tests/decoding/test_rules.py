@@ -40,28 +40,28 @@ def ends_in_too_many_copies(tokens: list[int], allowed: int, longest: int) -> bo
     seed=st.integers(0, 2**20),
     longest=st.integers(1, 4),
     allowed=st.lists(st.integers(1, 5), min_size=1, max_size=3),
-    rows=st.integers(1, 3),
+    beams=st.integers(1, 3),
 )
-def test_no_loops(size: int, period: int, seed: int, longest: int, allowed: list[int], rows: int) -> None:
+def test_no_loops(size: int, period: int, seed: int, longest: int, allowed: list[int], beams: int) -> None:
     random = torch.Generator().manual_seed(seed)
-    count = len(allowed) * rows
+    count = len(allowed) * beams
     block = torch.randint(0, 3, (count, period), generator=random)  # histories that end in loops of some period
     tail = block.repeat(1, size // period + 1)[:, :size]
     noise = torch.randint(0, 3, (count, size), generator=random)
     cut = torch.randint(0, size + 1, (count, 1), generator=random)
     history = torch.where(torch.arange(size) < cut, noise, tail)
     scores = torch.zeros(count, 4)
-    NoLoops(torch.tensor(allowed), rows, longest)(history, scores)
+    NoLoops(torch.tensor(allowed), beams, longest)(history, scores)
     for row in range(count):
         for token in range(4):
-            wanted = ends_in_too_many_copies([*history[row].tolist(), token], allowed[row // rows], longest)
+            wanted = ends_in_too_many_copies([*history[row].tolist(), token], allowed[row // beams], longest)
             assert scores[row, token] == (-torch.inf if wanted else 0)
 
 
 def test_no_loops_keeps_minus_infinity_and_narrows() -> None:
     allowed, history = torch.tensor([1, 2, 5]), torch.tensor([[7, 7], [8, 8], [9, 9]])
     scores = torch.full((3, 10), -torch.inf)
-    rule = NoLoops(allowed, rows=1)
+    rule = NoLoops(allowed, beams=1)
     rule(history, scores)
     assert (scores == -torch.inf).all()
     some = torch.tensor([2, 1])
@@ -91,7 +91,7 @@ def test_a_translation_may_repeat_as_often_as_its_source() -> None:
     allowed = loops_allowed(source, torch.ones_like(source, dtype=torch.bool))
     assert allowed.tolist() == [5, 3]
     scores = torch.zeros(2, 10)
-    NoLoops(allowed, rows=1)(torch.tensor([[7, 7, 7], [7, 7, 7]]), scores)
+    NoLoops(allowed, beams=1)(torch.tensor([[7, 7, 7], [7, 7, 7]]), scores)
     assert scores[0].eq(0).all()
     assert (scores[1] == -torch.inf).nonzero().flatten().tolist() == [7]
 

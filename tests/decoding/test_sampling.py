@@ -83,7 +83,7 @@ def test_a_batch_equals_its_sentences_alone() -> None:
     limits, allowed = torch.arange(count) + 2, torch.arange(count) % 3 + 1
 
     def run(chosen: list[int], seed: int | list[int]) -> list[Hypothesis]:
-        rules = [Forbid(), NoLoops(allowed[chosen], rows=1)]
+        rules = [Forbid(), NoLoops(allowed[chosen], beams=1)]
         return sample(
             table, table.memory(chosen), max_lengths=limits[chosen], seed=seed, rules=rules, top_p=0.95, temperature=2.0
         )

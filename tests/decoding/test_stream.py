@@ -23,21 +23,21 @@ class Alone(Table):
 
     begun = 0
 
-    def start(self, memory: Memory, rows: int, capacity: int) -> State:
+    def start(self, memory: Memory, beams: int, capacity: int) -> State:
         self.begun += 1
-        return super().start(self.memory([KEY] * len(memory)), rows, capacity)
+        return super().start(self.memory([KEY] * len(memory)), beams, capacity)
 
 
 class Carrying:
-    """All it knows is a state it carries: it has no slots. It remembers what it was fed, to be asked."""
+    """A recurrent decoder: no KV cache. It keeps what it was fed, for the test to check."""
 
     def __init__(self) -> None:
         self.fed: list[list[int]] = []
         self.begun = 0
 
-    def start(self, memory: Memory, rows: int, capacity: int) -> State:
+    def start(self, memory: Memory, beams: int, capacity: int) -> State:
         self.begun += 1
-        return State(rows, torch.tensor(0))
+        return State(beams, torch.tensor(0))
 
     def step(self, ids: torch.Tensor, state: State) -> tuple[torch.Tensor, State]:
         self.fed.append(ids[0].tolist())

@@ -12,10 +12,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.inspection import gates as module
-from regard.inspection.capture import capture
-from regard.inspection.gates import UNITS, gates_figure, gates_svg, layer_gates
-from regard.inspection.paper import LIGHT
+from regard.inspection.draw import gates as module
+from regard.inspection.draw.gates import UNITS, gates_figure, gates_svg, layer_gates
+from regard.inspection.draw.style import LIGHT
+from regard.layers.capture import capture
 from regard.layers.recurrence import Recurrence
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -161,7 +161,7 @@ def test_every_string_gives_valid_xml(word: str, title: str) -> None:
 
 
 def test_everything_lies_within_the_picture() -> None:
-    words = ["a", "considerably", "anticonstitutionnellement"]
+    words, slanted = ["a", "considerably", "anticonstitutionnellement"], 0
     for tokens, title in ((words, "title"), (["a"], ""), (["a"], "x" * 90), (["a"] * 9 + words, "")):
         root = ElementTree.fromstring(gates_svg({"candidate": torch.randn(len(tokens), 30)}, tokens, title))
         width, height = float(root.get("width", 0)), float(root.get("height", 0))
@@ -173,9 +173,11 @@ def test_everything_lies_within_the_picture() -> None:
             size = float(text.get("font-size", 14))
             across = 0.45 * size * len("".join(text.itertext())) if text.get("text-anchor") is None else 0.0
             if "rotate" in text.get("transform", ""):
+                slanted += 1
                 across *= 0.71
                 assert float(text.get("y", 0)) - across > 0
             assert float(text.get("x", 0)) + across < width
+    assert slanted >= len(words)
 
 
 def test_odd_values_are_drawn_as_nothing_and_told() -> None:

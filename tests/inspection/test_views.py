@@ -15,15 +15,26 @@ import numpy as np
 import pytest
 
 from regard.errors import UserError
-from regard.inspection.gradients import Gradients, Track
-from regard.inspection.grid import coarse
-from regard.inspection.look import Branch, Look, SearchStep
-from regard.inspection.numbers import Calculation, Row, Stage
-from regard.inspection.page import embedded
-from regard.inspection.positions import spread
-from regard.inspection.shown import CROSS, READING, WRITING, Attention, Gates, Ponder, Positions, Side, number, plain
-from regard.inspection.steps import Next
-from regard.inspection.views import VIEWS
+from regard.inspection.draw.gradients import Gradients, Track
+from regard.inspection.draw.head_grid import coarse
+from regard.inspection.draw.page import embedded
+from regard.inspection.draw.positions import spread
+from regard.inspection.draw.steps import Next
+from regard.inspection.draw.views import VIEWS
+from regard.inspection.trace.arithmetic import Calculation, Row, Stage
+from regard.inspection.trace.base import (
+    CROSS,
+    READING,
+    WRITING,
+    Attention,
+    Gates,
+    Ponder,
+    Positions,
+    Side,
+    number,
+    plain,
+)
+from regard.inspection.trace.translation import Branch, Look, SearchStep
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = [

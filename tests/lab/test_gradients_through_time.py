@@ -68,7 +68,7 @@ def test_a_nudge_of_h_changes_the_loss_as_its_gradient_says(cell):
 
     @torch.no_grad()
     def after(t, nudge):
-        state = made.empty(1)
+        state = made.initial(1)
         for step in range(8):
             state, _ = made.step(made.project(x[:, step]), state)
             if step == t:
@@ -86,7 +86,7 @@ def test_the_lstms_cell_gradient_counts_both_ways_forward():
     torch.manual_seed(7)
     cell, x = LSTM(2, 5).double(), torch.randn(2, 6, 2).double()
     found = gradients_at_every_step(cell, x, lambda last: last.square().sum())
-    state, steps = cell.empty(2), []
+    state, steps = cell.initial(2), []
     for t in range(6):
         state, gates = cell.step(cell.project(x[:, t]), state)
         steps.append((gates, state[1]))
@@ -120,7 +120,7 @@ class Turning(RNN):
     """A network whose W only turns and whose activation does nothing: it cannot lose a gradient."""
 
     def step(self, projected, state):
-        h = projected + self.remembered(state[0])
+        h = projected + self.recur(state[0])
         return (h,), {"candidate": h}
 
 

@@ -8,7 +8,6 @@ import time
 import pytest
 import torch
 
-from regard.inspection.capture import capture
 from regard.lab import parallel
 from regard.lab._experiment import Setting
 from regard.lab.parallel import (
@@ -23,6 +22,7 @@ from regard.lab.parallel import (
     timed,
     write,
 )
+from regard.layers.capture import capture
 from regard.types import BEGIN, Memory
 
 EXPERIMENT, CPU, RECIPE = Parallel(), torch.device("cpu"), SIZES["tiny"]
@@ -170,7 +170,7 @@ def test_what_is_written_is_the_likeliest_token_after_the_likeliest(name):
     expected = torch.full((2, 1), BEGIN)
     with torch.no_grad():
         for _ in range(5):
-            logits, _ = decoder.step(expected, decoder.start(memory, rows=1, capacity=0))
+            logits, _ = decoder.step(expected, decoder.start(memory, beams=1, capacity=0))
             expected = torch.cat([expected, logits[:, -1:].argmax(-1)], 1)
     assert torch.equal(torch.cat(fed, 1), expected)
 

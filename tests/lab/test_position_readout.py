@@ -63,7 +63,7 @@ def test_a_layer_is_the_formula_with_the_connection_or_without(residual):
     def norm(x: torch.Tensor, around: torch.nn.Module) -> torch.Tensor:
         return F.layer_norm(x, (SIZE.width,), around.norm.weight, around.norm.bias)
 
-    middle = norm(kept * embedded + layer.attention.to_itself(embedded), layer.around_attention)
+    middle = norm(kept * embedded + layer.attention.self_attend(embedded), layer.around_attention)
     wanted = norm(kept * middle + layer.feed_forward(middle), layer.around_feed_forward)
     assert torch.allclose(first, wanted, atol=1e-6)
 

@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from regard.layers.attend import as_cost, attend, masked_softmax
+from regard.layers.attend import attention_bias, dot_product_attention, masked_softmax
 
 
 def test_a_cost_is_0_where_one_may_look_and_endless_where_not():
     mask = torch.tensor([[True, False]])
-    assert as_cost(mask, torch.float32).tolist() == [[0.0, -torch.inf]]
-    assert as_cost(mask, torch.bfloat16).dtype == torch.bfloat16
+    assert attention_bias(mask, torch.float32).tolist() == [[0.0, -torch.inf]]
+    assert attention_bias(mask, torch.bfloat16).dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize("watched", [False, True])
@@ -20,9 +20,9 @@ def test_a_mask_and_its_cost_give_the_same_attention(watched):
     mask[..., 0] = True
     mask[0, 0, 2] = False  # a query that may look at nothing
     found, seen = [], []
-    for way in (mask, as_cost(mask, torch.float32)):
-        watcher = (lambda name, weights: seen.append(weights)) if watched else None
-        found.append(attend(query, key, value, way, watcher=watcher))
+    for way in (mask, attention_bias(mask, torch.float32)):
+        observer = (lambda name, weights: seen.append(weights)) if watched else None
+        found.append(dot_product_attention(query, key, value, way, observer=observer))
     scores = (query @ key.mT / 8**0.5).exp() * mask
     expected = scores / scores.sum(-1, keepdim=True).clamp_min(1e-30)
     for context in found:

@@ -8,7 +8,7 @@ import torch
 from regard.assemble import build_model
 from regard.encoder.transformer import EncoderLayer
 from regard.encoder.universal import UniversalEncoder
-from regard.inspection.capture import capture
+from regard.layers.capture import capture
 from regard.layers.halting import Halting
 from regard.layers.position.sinusoidal import Sinusoidal
 from regard.types import BEGIN, END, PAD, Batch
@@ -123,7 +123,7 @@ def test_without_halting_it_is_one_layer_so_many_times(norm):
     for step in (1, 2, 3):
         x = layer(x + places + Sinusoidal(8)(torch.tensor([step])), mask[:, None, :])
     torch.testing.assert_close(found.states, encoder.norm(x))
-    assert found.cost is None
+    assert found.ponder_cost is None
 
 
 @pytest.fixture
@@ -152,10 +152,10 @@ def test_padding_costs_nothing(model):
         memory = model.encode(both.source, both.source_mask)
         _, state = model.decoder.step(given, model.decoder.start(memory, 1, 0))
     (read,), (written,) = seen["encoder.halting.ponder"], seen["decoder.halting.ponder"]
-    torch.testing.assert_close(memory.cost, 0.01 * torch.stack([read[0].sum(), read[1, :2].sum()]))
-    torch.testing.assert_close(state.cost, 0.5 * torch.stack([written[0, :3].sum(), written[1].sum()]))
+    torch.testing.assert_close(memory.ponder_cost, 0.01 * torch.stack([read[0].sum(), read[1, :2].sum()]))
+    torch.testing.assert_close(state.ponder_cost, 0.5 * torch.stack([written[0, :3].sum(), written[1].sum()]))
     alone = model.encode(both.source[1:, :2], both.source_mask[1:, :2])
-    torch.testing.assert_close(alone.cost, memory.cost[1:])
+    torch.testing.assert_close(alone.ponder_cost, memory.ponder_cost[1:])
 
 
 @torch.no_grad()
@@ -164,7 +164,7 @@ def test_the_cost_belongs_to_training_and_a_validation_loss_stays_the_likelihood
     memory = model.encode(both.source, both.source_mask)
     _, state = model.decoder.step(both.target[:, :-1], model.decoder.start(memory, 1, 0))
     trained, judged = model.train().loss(both).total, model.eval().loss(both).total
-    torch.testing.assert_close(trained - judged, memory.cost.sum() + state.cost.sum())
+    torch.testing.assert_close(trained - judged, memory.ponder_cost.sum() + state.ponder_cost.sum())
     assert trained - judged > 1
 
 

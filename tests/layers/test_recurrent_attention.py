@@ -9,10 +9,10 @@ from regard.assemble import build_model, resolve_model
 from regard.config import read_recipe
 from regard.decoder.attentional import AttentionalDecoder
 from regard.errors import UserError
-from regard.inspection.capture import capture
 from regard.layers.attention.additive import Additive
 from regard.layers.attention.local import Local
 from regard.layers.attention.multiplicative import Multiplicative
+from regard.layers.capture import capture
 from regard.types import Memory
 
 MEMORY = [[1.0, 0.0], [0.5, -1.0], [2.0, 1.0]]
@@ -109,7 +109,7 @@ def memory_of(count: int = 3, width: int = 6) -> Memory:
 
 
 def test_bahdanau_looks_with_the_state_before_and_moves_with_what_it_saw():
-    """R8 spelled out for two words: e from s_{i-1}, c_i, s_i = GRU(s_{i-1}, [y_{i-1}; c_i]), maxout(s_i, y_{i-1}, c_i)."""
+    """Bahdanau et al. (2015) spelled out for two words: e from s_{i-1}, c_i, s_i = GRU(s_{i-1}, [y_{i-1}; c_i]), maxout(s_i, y_{i-1}, c_i)."""
     torch.manual_seed(0)
     decoder = AttentionalDecoder(11, memory_width=6, width=4, embedding=5, dropout=0.0)
     memory, ids = memory_of(), torch.tensor([[4, 7], [5, 9]])
@@ -130,7 +130,7 @@ def test_bahdanau_looks_with_the_state_before_and_moves_with_what_it_saw():
 
 @pytest.mark.parametrize("feed", [True, False])
 def test_luong_moves_then_looks_and_feeds_what_it_said(feed):
-    """R9 spelled out: h_t = LSTM(h_{t-1}, [y; a_{t-1}]), c_t from h_t, a_t = tanh(W_c [h_t; c_t])."""
+    """Luong et al. (2015) spelled out: h_t = LSTM(h_{t-1}, [y; a_{t-1}]), c_t from h_t, a_t = tanh(W_c [h_t; c_t])."""
     torch.manual_seed(0)
     decoder = AttentionalDecoder(
         11, width=6, cell="lstm", order="after", feed=feed, attention="multiplicative", dropout=0.0
@@ -150,7 +150,7 @@ def test_luong_moves_then_looks_and_feeds_what_it_said(feed):
 
 
 def test_without_attention_only_the_last_state_matters():
-    """R7: whatever the encoder said at other positions, the decoder does not know it."""
+    """Without attention, the decoder sees the encoder's last state only."""
     torch.manual_seed(0)
     model = build_model({"width": 8, "layers": 2, "encoder": "recurrent", "decoder": "recurrent"}, 20).eval()
     source, target = torch.randint(4, 20, (2, 5)), torch.randint(4, 20, (2, 4))

@@ -7,7 +7,7 @@ import torch
 from regard.assemble import build_model
 from regard.data.format.made_algorithm import MadeAlgorithm
 from regard.decoding.greedy import greedy
-from regard.inspection.capture import capture
+from regard.layers.capture import capture
 from regard.types import BEGIN, END, PAD, Batch
 
 STEPS, BATCH = 200, 48

@@ -101,5 +101,5 @@ def test_the_loss_is_that_of_the_logits(model, texts):
 
 
 def test_only_text_can_be_hidden():
-    with pytest.raises(UserError, match="model.stem: words can be hidden only in text"):
+    with pytest.raises(UserError, match="model.stem: only tokens can be masked"):
         build_model({"kind": "masked_language_model", "stem": "features"}, features=3)

@@ -11,13 +11,13 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import StreamingResponse
-from serving.fakes import FakeEngine, catalogue
+from serving.fakes import FakePool, catalogue
 
-from regard.serving.app import behind_doors
-from regard.serving.asked import fields_of
-from regard.serving.engine import Search
+from regard.serving.http.app import app_with_middleware
+from regard.serving.http.request_body import BodyLimits
+from regard.serving.http.request_fields import fields_of
 from regard.serving.settings import Settings
-from regard.serving.sizes import Sizes
+from regard.serving.workers.translation_result import SearchOptions
 
 HOST = "127.0.0.1:5000"
 FORM = "application/x-www-form-urlencoded"
@@ -25,14 +25,14 @@ Message = dict[str, Any]
 
 
 def guarded(
-    engine: FakeEngine | None = None, sizes: Sizes | None = None, logged: bool = False, **settings: Any
+    pool: FakePool | None = None, body_limits: BodyLimits | None = None, log_requests: bool = False, **settings: Any
 ) -> FastAPI:
     """An application with these settings and the routes below."""
-    engine = engine or FakeEngine()
-    return behind_doors(Settings(**settings), catalogue(), engine, [routes(engine)], logged, sizes)  # type: ignore[arg-type]
+    pool = pool or FakePool()
+    return app_with_middleware(Settings(**settings), catalogue(), pool, [routes(pool)], log_requests, body_limits)  # type: ignore[arg-type]
 
 
-def routes(engine: FakeEngine) -> APIRouter:
+def routes(pool: FakePool) -> APIRouter:
     router = APIRouter()
 
     @router.get("/health")
@@ -55,13 +55,13 @@ def routes(engine: FakeEngine) -> APIRouter:
     @router.post("/translate")
     async def translate(request: Request) -> dict[str, Any]:
         fields = await fields_of(request)
-        (found,) = await engine.translate("fr-en", [fields["q"]], Search(), request.state.owner)
+        (found,) = await pool.translate("fr-en", [fields["q"]], SearchOptions(), request.state.owner)
         return {"translatedText": found.text}
 
     @router.post("/stream")
     async def stream(request: Request) -> StreamingResponse:
         async def lines() -> Any:
-            async for part in engine.stream("poet", "generate", {}):
+            async for part in pool.stream("poet", "generate", {}):
                 yield json.dumps(part) + "\n"
 
         return StreamingResponse(lines(), media_type="application/x-ndjson")

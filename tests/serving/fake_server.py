@@ -1,4 +1,4 @@
-"""A server as a process of its own with the engine of fakes.py: HTTP as it is, nothing to load.
+"""A server as a process of its own with the pool of fakes.py: HTTP as it is, nothing to load.
 
 python fake_server.py '{"port": 0, "api_keys": ["k"]}' [MOST_FILES]
 """
@@ -10,16 +10,17 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from serving.fakes import FakeEngine, catalogue
+from serving.fakes import FakePool, catalogue
 
 from regard.cli.terminal import say
-from regard.serving import server
-from regard.serving.app import make_app
-from regard.serving.engine import Refused, Search, Translated
+from regard.serving.http import server
+from regard.serving.http.app import make_app
 from regard.serving.settings import Settings
+from regard.serving.workers.errors import JobRefused
+from regard.serving.workers.translation_result import SearchOptions, TranslationResult
 
 
-class FakeServerEngine(FakeEngine):
+class FakeServerPool(FakePool):
     """Refuses as many sentences at once as the real one does."""
 
     def __init__(self, settings: Settings, *others: Any):
@@ -27,14 +28,16 @@ class FakeServerEngine(FakeEngine):
         self.broken = asyncio.Event()
         self.limit = settings.queue_limit
 
-    async def translate(self, model: str, sentences: Sequence[str], how: Search, owner: str = "") -> list[Translated]:
+    async def translate(
+        self, model: str, sentences: Sequence[str], search: SearchOptions, owner: str = ""
+    ) -> list[TranslationResult]:
         if len(sentences) > self.limit:
-            raise Refused(f"The text has {len(sentences)} sentences")
-        return await super().translate(model, sentences, how, owner)
+            raise JobRefused(f"The text has {len(sentences)} sentences")
+        return await super().translate(model, sentences, search, owner)
 
 
 if len(sys.argv) > 2:
     resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]), int(sys.argv[2])))
 given = {name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(sys.argv[1]).items()}
-vars(server)["Engine"] = FakeServerEngine
+vars(server)["WorkerPool"] = FakeServerPool
 sys.exit(server.listen(Settings(**given), catalogue(), say, make_app))

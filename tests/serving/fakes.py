@@ -1,4 +1,4 @@
-"""An engine without models, which answers at once with what can be foretold, and a catalogue to go with it."""
+"""A pool without models, which answers at once with what can be foretold, and a catalogue to go with it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.serving.catalogue import Catalogue, Served
-from regard.serving.engine import Engine, Search, Translated
+from regard.serving.catalogue import Catalogue, ServedModel
+from regard.serving.workers.translation_result import SearchOptions, TranslationResult
+from regard.serving.workers.worker_pool import WorkerPool
 
 FOLDERS = Path("/srv/models")
 """Not there; must never be seen in an answer."""
@@ -16,15 +17,15 @@ FOLDERS = Path("/srv/models")
 
 def catalogue() -> Catalogue:
     models = [
-        Served("fr-en", FOLDERS / "fr-en", "translate", "fr", "en"),
-        Served("en-fr", FOLDERS / "en-fr", "translate", "en", "fr"),
-        Served("poet", FOLDERS / "poet", "generate"),
-        Served("moods", FOLDERS / "moods", "classify"),
+        ServedModel("fr-en", FOLDERS / "fr-en", "translate", "fr", "en"),
+        ServedModel("en-fr", FOLDERS / "en-fr", "translate", "en", "fr"),
+        ServedModel("poet", FOLDERS / "poet", "generate"),
+        ServedModel("moods", FOLDERS / "moods", "classify"),
     ]
     return Catalogue(models)
 
 
-class FakeEngine(Engine):
+class FakePool(WorkerPool):
     """A translation is the sentence in upper case, its n-th alternative the same with `(n)`; other tasks echo.
 
     `seconds` makes everything take so long, `error` makes everything fail with it. What was asked, and how often the
@@ -49,18 +50,20 @@ class FakeEngine(Engine):
     async def close(self) -> None:
         self.ready = False
 
-    async def translate(self, model: str, sentences: Sequence[str], how: Search, owner: str = "") -> list[Translated]:
-        self.asked.append((model, list(sentences), how))
+    async def translate(
+        self, model: str, sentences: Sequence[str], search: SearchOptions, owner: str = ""
+    ) -> list[TranslationResult]:
+        self.asked.append((model, list(sentences), search))
         self.owners.append(owner)
         await self._work()
         self.batches += 1
         self.batched += len(sentences)
-        return [_translated(sentence, how) for sentence in sentences]
+        return [_translated(sentence, search) for sentence in sentences]
 
     def refuse_if_busy(self, jobs: int = 1) -> None:
         pass
 
-    async def ask(self, model: str, task: str, request: dict[str, Any]) -> dict[str, Any]:
+    async def run_task(self, model: str, task: str, request: dict[str, Any]) -> dict[str, Any]:
         self.asked.append((model, task, request))
         await self._work()
         return {"model": model, "task": task, "request": request}
@@ -84,15 +87,15 @@ class FakeEngine(Engine):
             raise self.error
 
 
-def _translated(sentence: str, how: Search) -> Translated:
+def _translated(sentence: str, search: SearchOptions) -> TranslationResult:
     words, text = sentence.split(), sentence.upper()
-    return Translated(
+    return TranslationResult(
         text=text,
         score=-0.5,
         log_probability=-0.25 * len(words),
         tokens=text.split(),
         finished=True,
-        alignment=[(n, n) for n in range(len(words))] if how.alignment else None,
-        attention=[[float(n == m) for m in range(len(words))] for n in range(len(words))] if how.attention else None,
-        alternatives=[Translated(f"{text} ({n})", score=-0.5 - n) for n in range(1, how.n_best)],
+        alignment=[(n, n) for n in range(len(words))] if search.alignment else None,
+        attention=[[float(n == m) for m in range(len(words))] for n in range(len(words))] if search.attention else None,
+        alternatives=[TranslationResult(f"{text} ({n})", score=-0.5 - n) for n in range(1, search.n_best)],
     )

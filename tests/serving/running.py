@@ -49,7 +49,7 @@ def running_server(*options: str, env: dict[str, str] | None = None) -> Iterator
 
 @contextmanager
 def fake_server(files: int | None = None, **settings: Any) -> Iterator[Running]:
-    """The same with an engine that answers at once (fake_server.py), and at most so many open files."""
+    """The same with a pool that answers at once (fake_server.py), and at most so many open files."""
     script = Path(__file__).with_name("fake_server.py")
     command = [sys.executable, str(script), json.dumps({"port": 0, **settings}), *([str(files)] if files else [])]
     with _running(command, environment(PYTHONPATH=os.pathsep.join([str(ROOT), str(ROOT / "tests")]))) as it:

@@ -1,4 +1,4 @@
-"""A worker without models, for tests of the engine: it speaks the worker's language, and texts tell it what to do.
+"""A worker without models, for tests of the pool: it speaks the worker's language, and texts tell it what to do.
 
 A text is answered in upper case. `wait 0.5` takes half a second unless it is taken back, `crash` ends the process,
 `memory` and `refuse` fail, `noted` answers what was taken back so far, `pid` who answers. `deaf` computes for ever,
@@ -58,7 +58,7 @@ def answer(job: dict, item: int, text: str) -> dict:
     if text.startswith("matrix "):
         rows, columns = map(int, text.split()[1:3])
         tree["attention"] = [[0.5] * columns] * rows
-        tree["alternatives"] = [tree.copy() for _ in range(job["how"]["n_best"] - 1)]
+        tree["alternatives"] = [tree.copy() for _ in range(job["search"]["n_best"] - 1)]
     return tree
 
 
@@ -76,15 +76,15 @@ if "dies" in first["models"] and os.path.exists(first["models"]["dies"]):
     os._exit(3)
 while True:
     job = jobs.get()
-    if job["do"] == "cut":
+    if job["action"] == "split":
         say(id=job["id"], answer=[text.split(" / ") for text in job["texts"]])
-    elif job["do"] == "translate":
+    elif job["action"] == "translate":
         if "refuse" in job["texts"]:
             say(id=job["id"], kind="refused", error="no such thing")
             continue
         time.sleep(0.002 * len(job["texts"]))
         say(id=job["id"], answer=[answer(job, item, text) for item, text in enumerate(job["texts"])])
-    elif job["do"] == "ask":
+    elif job["action"] == "run":
         say(id=job["id"], answer={"asked": job["request"], "task": job["task"]})
     else:
         for number in range(job["request"]["parts"]):

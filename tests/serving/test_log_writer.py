@@ -6,7 +6,7 @@ import os
 import time
 
 from regard.serving import log_writer
-from regard.serving.log_writer import INTERVAL, LogWriter, Repeats
+from regard.serving.log_writer import INTERVAL, LineRateLimit, LogWriter
 
 
 def lines(descriptor: int) -> list[str]:
@@ -24,31 +24,31 @@ def test_lines_are_written_in_order_and_to_the_end() -> None:
 
 def test_so_many_lines_of_a_kind_are_written_in_an_interval_and_the_rest_are_counted() -> None:
     now = 0.0
-    repeats = Repeats(lambda: now)
-    assert [repeats.allow("a", 2) for _ in range(5)] == [True, True, False, False, False]
-    assert repeats.allow("b", 2)
-    assert repeats.summaries() == []
+    rate_limit = LineRateLimit(lambda: now)
+    assert [rate_limit.allow("a", 2) for _ in range(5)] == [True, True, False, False, False]
+    assert rate_limit.allow("b", 2)
+    assert rate_limit.summaries() == []
     now = INTERVAL + 1
-    assert repeats.summaries() == ["log: 3 more lines within 11 s of the kind: a"]
-    assert repeats.allow("a", 2) and repeats.summaries(at_once=True) == []
+    assert rate_limit.summaries() == ["log: 3 more lines within 11 s of the kind: a"]
+    assert rate_limit.allow("a", 2) and rate_limit.summaries(all_windows=True) == []
 
 
 def test_kinds_that_are_told_apart_are_bounded() -> None:
-    repeats = Repeats(lambda: 0.0)
-    written = sum(repeats.allow(f"kind {number}", 5) for number in range(10 * log_writer.MOST_KINDS))
-    assert written <= log_writer.MOST_KINDS + 5
+    rate_limit = LineRateLimit(lambda: 0.0)
+    written = sum(rate_limit.allow(f"kind {number}", 5) for number in range(10 * log_writer.MAX_KINDS))
+    assert written <= log_writer.MAX_KINDS + 5
 
 
 def test_what_does_not_fit_the_queue_is_dropped_and_counted() -> None:
     read, write = os.pipe()
     writer = LogWriter(write)
     start = time.monotonic()
-    count = 3 * log_writer.MOST_WAITING
+    count = 3 * log_writer.MAX_QUEUED
     for number in range(count):
         writer.put(f"line {number}")
     assert time.monotonic() - start < 5, "nobody waits for a pipe that is full"
     assert not writer.close(0.1)
-    assert writer.dropped > log_writer.MOST_WAITING
+    assert writer.dropped > log_writer.MAX_QUEUED
     said: list[str] = []
     while not (said and "dropped" in said[-1]):
         said += lines(read)

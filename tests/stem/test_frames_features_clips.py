@@ -169,7 +169,7 @@ def test_weights_are_all_that_a_stem_keeps(make):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"subsample": 3}, "subsample: 3 is no small power of two"),
+        ({"subsample": 3}, "subsample: 3 is not supported"),
         ({"mels": 200}, "mels: 200 are too many"),
         ({"hop": 0.03}, "must overlap"),
         ({"hop": 0.0}, "must overlap"),
@@ -202,7 +202,7 @@ def test_a_patch_is_its_steps_side_by_side():
 def test_too_long_a_series_for_learned_positions_is_refused():
     stem = Features(2, width=6, position={"kind": "learned", "length": 4})
     stem(torch.zeros(1, 4, 2), torch.ones(1, 4, dtype=torch.bool))
-    with pytest.raises(UserError, match="room for 4 places, but there are 5"):
+    with pytest.raises(UserError, match="room for 4 positions, but there are 5"):
         stem(torch.zeros(1, 5, 2), torch.ones(1, 5, dtype=torch.bool))
 
 

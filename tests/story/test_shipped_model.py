@@ -77,10 +77,10 @@ def test_sentences_that_nobody_waits_for_are_given_up_and_the_others_stay_the_sa
     monkeypatch.setattr(translator.model.decoder, "step", lambda *given: steps.append(1) or step(*given))
     usual = translator.translate(texts)
     before = len(steps)
-    found = translator.translate(texts, gone=lambda: [1, 3] if len(steps) > before + 5 else [])
+    found = translator.translate(texts, cancelled=lambda: [1, 3] if len(steps) > before + 5 else [])
     assert [found[i].text for i in (0, 2)] == [usual[i].text for i in (0, 2)]
     assert len(steps) - before < before  # the long ones were not finished
-    translator.translate(texts, gone=lambda: range(4))
+    translator.translate(texts, cancelled=lambda: range(4))
     assert len(steps) - before < before + 2
 
 
@@ -93,7 +93,7 @@ def test_a_long_text_that_nobody_waits_for_costs_nothing_more(translator, monkey
     usual = len(encoded)
     encoded.clear()
     found = translator.translate(
-        [text, "Bonjour."], beam=1, alignment=True, batch_tokens=100, gone=lambda: [0] if len(encoded) > 2 else []
+        [text, "Bonjour."], beam=1, alignment=True, batch_tokens=100, cancelled=lambda: [0] if len(encoded) > 2 else []
     )
     assert len(encoded) < 6 < usual / 4
     assert (found[1].text, found[1].alignment) == ("Good morning.", [(0, 0), (0, 1)])

@@ -16,11 +16,12 @@ from studio.browsing import asked, write_tiny
 
 from regard.cli import main
 from regard.errors import UserError
-from regard.serving import exhibits, server
-from regard.serving.catalogue import Catalogue, Served
-from regard.serving.engine import Engine
-from regard.serving.looking import module_of, question_names
+from regard.serving.catalogue import Catalogue, ServedModel
+from regard.serving.http import server
 from regard.serving.settings import Settings
+from regard.serving.workers.worker_pool import WorkerPool
+from regard.studio import models as exhibits
+from regard.studio.questions import module_of, question_names
 
 
 def called(studio: str, method: str, path: str, body: object = None, **headers: str) -> tuple[int, dict[str, str], str]:
@@ -33,16 +34,19 @@ def called(studio: str, method: str, path: str, body: object = None, **headers: 
 
 def test_a_worker_does_without_an_optional_model(tmp_path):
     good = write_tiny(tmp_path / "good", "tiny-none")
-    models = [Served("good", good, "translate"), Served("gone", tmp_path / "gone", "translate", optional=True)]
+    models = [
+        ServedModel("good", good, "translate"),
+        ServedModel("gone", tmp_path / "gone", "translate", optional=True),
+    ]
 
     async def started() -> tuple[dict[str, str], object]:
-        engine = Engine(Settings(workers=1, device="cpu", precision="float32", warm=False), Catalogue(models))
-        await engine.start()
+        pool = WorkerPool(Settings(workers=1, device="cpu", precision="float32", warm=False), Catalogue(models))
+        await pool.start()
         try:
             request = {"model": "good", "text": "oui", "view": "beam"}
-            return engine.failed, await engine.ask("good", "pictures", request, room="looking")
+            return pool.failed, await pool.run_task("good", "pictures", request, family="questions")
         finally:
-            await engine.close()
+            await pool.close()
 
     failed, answer = asyncio.run(started())
     assert list(failed) == ["gone"] and "gone" in failed["gone"]
@@ -144,8 +148,8 @@ def test_every_question_has_a_bounded_request():
 
 def test_the_http_side_never_imports_torch():
     code = (
-        "import sys; from regard.serving import studio, looking;"
-        "[looking.module_of(name) for name in looking.question_names()];"
+        "import sys; from regard.studio import app, questions;"
+        "[questions.module_of(name) for name in questions.question_names()];"
         "assert 'torch' not in sys.modules, 'torch'"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env=environment(), cwd=ROOT, timeout=60)

@@ -13,10 +13,10 @@ from serving.running import ROOT, environment
 from studio.browsing import open_view, running_studio, settled, stop, told, until, write_tiny
 
 import regard
-from regard.inspection.capture import capture
-from regard.inspection.paper import DARK, LIGHT
-from regard.serving import exhibits
-from regard.serving.studio import PAGE, code_page, page_files, sources
+from regard.inspection.draw.style import DARK, LIGHT
+from regard.layers.capture import capture
+from regard.studio import models as exhibits
+from regard.studio.app import PAGE, code_page, page_files, sources
 
 TEXT = "elle a lu ce livre ."
 

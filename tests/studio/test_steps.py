@@ -31,7 +31,7 @@ def next_chances(model, written: list[int]) -> torch.Tensor:
     ids, mask = pad([[*model.encode(TEXT), END]])
     decoder = model.model.decoder
     with torch.inference_mode():
-        state = decoder.start(model.model.encode(ids, mask), rows=1, capacity=len(written) + 1)
+        state = decoder.start(model.model.encode(ids, mask), beams=1, capacity=len(written) + 1)
         for token in (BEGIN, *written):
             logits, state = decoder.step(torch.tensor([[token]]), state)
     return logits[0, -1].softmax(-1)

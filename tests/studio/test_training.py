@@ -316,8 +316,8 @@ def test_a_real_training_is_watched_from_its_first_to_its_last_step(page: Page, 
 
 
 def test_the_pages_own_drawings_have_the_colours_of_all_others() -> None:
-    from regard.inspection import paper
-    from regard.serving.studio import PAGE
+    from regard.inspection.draw import style as paper
+    from regard.studio.app import PAGE
 
     drawn = (PAGE / "plotted.js").read_text(encoding="utf-8")
     for name, colours in (("LIGHT", paper.LIGHT), ("DARK", paper.DARK)):

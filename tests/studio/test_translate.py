@@ -15,8 +15,8 @@ from studio.speaking import HOSTILE, LINES, PERSIAN, SENTENCE, write_speaker
 
 import regard
 from regard.data.batching import pad
-from regard.inspection.capture import capture
-from regard.inspection.paper import hue
+from regard.inspection.draw.style import hue
+from regard.layers.capture import capture
 from regard.types import BEGIN, END
 
 PANEL = ".panel:not(.outdated) .pair"
@@ -64,7 +64,7 @@ def independently(folder: Path, of: int = 0) -> tuple[np.ndarray, list[float], l
     ids, mask = pad([[*source, END]])
     found = []
     with torch.inference_mode(), capture(model) as seen:
-        state = model.decoder.start(model.encode(ids, mask), rows=1, capacity=len(written))
+        state = model.decoder.start(model.encode(ids, mask), beams=1, capacity=len(written))
         for token in [BEGIN, *best.ids]:
             logits, state = model.decoder.step(torch.tensor([[token]]), state)
             found.append(logits[0, -1].softmax(-1))

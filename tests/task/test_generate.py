@@ -20,7 +20,7 @@ from regard.errors import UserError
 from regard.runs import prepare, settle
 from regard.storage import write_folder
 from regard.task.generate import Generator, Spelling, as_ids, coded, spans
-from regard.types import BEGIN, END, PAD, UNKNOWN, nothing
+from regard.types import BEGIN, END, PAD, UNKNOWN, empty_memory
 
 TEXT = "ROMEO:\nWhat light is this?\n\nJULIET:\n\tNone.\n"
 WINDOW = 16
@@ -232,7 +232,7 @@ def test_a_stream_is_the_sample_of_its_seed(writer):
     ids = writer.encode("a b")
     (wanted,) = sample(
         writer.model.decoder,
-        nothing(1),
+        empty_memory(1),
         max_lengths=torch.tensor([WINDOW]),
         seed=5,
         temperature=0.8,

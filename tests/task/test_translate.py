@@ -121,7 +121,7 @@ def test_the_attention_that_is_shown_is_that_of_the_chosen_hypothesis(tree):
         torch.testing.assert_close(shown.sum(-1), torch.ones(len(shown)), atol=1e-5, rtol=0)
         ids = torch.tensor([[*source, END]])
         memory = translator.model.encode(ids, torch.ones_like(ids, dtype=torch.bool))
-        state = translator.model.decoder.start(memory, rows=1, capacity=20)
+        state = translator.model.decoder.start(memory, beams=1, capacity=20)
         rows = []
         for token in (BEGIN, *written):
             with regard.capture(translator.model.decoder) as seen:

@@ -139,7 +139,7 @@ def test_filling_a_batch_up_changes_neither_loss_nor_gradients() -> None:
     ],
 )
 def test_what_the_host_takes_part_in_is_not_recorded(model: dict, expected: bool) -> None:
-    assert build_model({"preset": "tiny", **model}, 30).recordable is expected
+    assert build_model({"preset": "tiny", **model}, 30).cuda_graphable is expected
 
 
 def late(**changes: object) -> Callable[[Path, Quiet], object]:

@@ -101,17 +101,20 @@ def test_sigkill_at_random_steps(kills: int, alone: Path, tmp_path: Path) -> Non
 @few_or("kills", 7, 50)
 def test_sigkill_inside_a_save(kills: int, alone: Path, tmp_path: Path) -> None:
     """Dies at one of the some 30 file operations of a save: making, writing, flushing, hashing, renaming, pruning."""
+    killed = 0
     for number in range(kills):
         folder, save, event = tmp_path / str(number), 1 + number % 4, number * 28 // kills
         code = run_child(train_in_child, str(folder), "lstm", 0, save, event)
         assert code in (0, -signal.SIGKILL)
         if code:
+            killed += 1
             found = Checkpoints(folder).newest_valid()
             assert found and found[0].step >= 4 * save, f"a save before the killed one was lost at event {event}"
             assert run_child(train_in_child, str(folder)) == 0
         same_run(alone, folder, f"killed at event {event} of save {save}")
         assert not list(folder.rglob(".*.tmp")), "leftovers stay"
         shutil.rmtree(folder)
+    assert killed > kills // 2
 
 
 @few_or("attempts", 6, 40)

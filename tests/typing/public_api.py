@@ -9,7 +9,7 @@ import numpy as np
 
 import regard
 from regard.data.input.sound import Sound
-from regard.inspection.look import Look
+from regard.inspection.trace.translation import Look
 from regard.runs import Run
 from regard.task._generated import Generated
 from regard.task._writing import Written

@@ -1,26 +1,27 @@
-"""Attention without parameters: softmax(x m^T) m, the first step of the road to the Transformer."""
+"""Dot-product attention without parameters: softmax(x m^T) m, the simplest form on the way to the Transformer."""
 
 from __future__ import annotations
 
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.layers.attend import mix
-from regard.layers.attention._base import Attention, Context, Kept, Mask, Places, Query
+from regard.layers.attention._base import Attention, Mask, Positions, ProjectedMemory, Query
 
 __all__ = ["Dot"]
 
 
 class Dot(Attention):
-    """Every query compares itself with every remembered vector; `scaled` divides by sqrt(width) first."""
+    """The score is the dot product of query and memory vector; `scaled` divides it by sqrt(width)."""
 
     def __init__(self, width: int, scaled: bool = False):
         super().__init__()
         self.context = width
         self.scale = width**-0.5 if scaled else 1.0
 
-    def remember(self, memory: Float[Tensor, "B S D"]) -> Kept:
+    def project_memory(self, memory: Float[Tensor, "B S D"]) -> ProjectedMemory:
         return {"value": memory}
 
-    def recall(self, query: Query, kept: Kept, mask: Mask = None, places: Places = None) -> Context:
-        return mix(query @ kept["value"].mT * self.scale, kept["value"], mask, self.watcher)
+    def scores(
+        self, query: Query, projected: ProjectedMemory, mask: Mask = None, positions: Positions = None
+    ) -> Float[Tensor, "B T S"]:
+        return query @ projected["value"].mT * self.scale

@@ -1,4 +1,4 @@
-"""Local attention (Luong, Pham and Manning 2015, 3.2): first choose a place in the source, then look only around it."""
+"""Local attention (Luong, Pham and Manning 2015, 3.2): chooses a source position and attends to a window around it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import UserError
-from regard.layers.attend import mix
-from regard.layers.attention._base import Attention, Context, Kept, Mask, Places, Query
+from regard.layers.attend import as_boolean, weighted_sum
+from regard.layers.attention._base import Attention, Context, Mask, Positions, ProjectedMemory, Query
 from regard.layers.attention.multiplicative import Multiplicative
 
 __all__ = ["Local"]
@@ -17,9 +17,9 @@ ALIGNMENTS = ("predictive", "monotonic")
 
 
 class Local(Attention):
-    """Looks at [p_t - D, p_t + D], where p_t = S sigmoid(v^T tanh(W h_t)) (predictive) or p_t = t (monotonic).
+    """Attends to [p_t - D, p_t + D], where p_t = S sigmoid(v^T tanh(W h_t)) (predictive) or p_t = t (monotonic).
 
-    Predictive weights also fall off like a Gaussian of deviation D / 2 around p_t. S is the sentence's own length.
+    Predictive weights also fall off like a Gaussian of standard deviation D / 2 around p_t. S is the source length.
     """
 
     def __init__(
@@ -38,23 +38,25 @@ class Local(Attention):
         guess = (nn.Linear(width, width, bias=False), nn.Tanh(), nn.Linear(width, 1, bias=False))
         self.place = nn.Sequential(*guess) if alignment == "predictive" else None
 
-    def remember(self, memory: Float[Tensor, "B S M"]) -> Kept:
-        return self.match.remember(memory)
+    def project_memory(self, memory: Float[Tensor, "B S M"]) -> ProjectedMemory:
+        return self.match.project_memory(memory)
 
-    def recall(self, query: Query, kept: Kept, mask: Mask = None, places: Places = None) -> Context:
-        scores = self.match.scores(query, kept["key"])
-        positions = torch.arange(scores.shape[-1], device=scores.device)
-        seen = torch.ones_like(positions, dtype=torch.bool) if mask is None else mask
-        lengths = seen.sum(-1, keepdim=True)
+    def attend(
+        self, query: Query, projected: ProjectedMemory, mask: Mask = None, positions: Positions = None
+    ) -> Context:
+        scores = self.match.scores(query, projected)
+        source = torch.arange(scores.shape[-1], device=scores.device)
+        visible = torch.ones_like(source, dtype=torch.bool) if mask is None else as_boolean(mask)
+        lengths = visible.sum(-1, keepdim=True)
         if self.place is None:
-            if places is None:
-                places = torch.arange(query.shape[1], device=query.device)
-            # The paper's p_t = t would leave the source behind where the translation is longer: it stays at its end.
-            centre = torch.minimum(places[:, None], (lengths - 1).clamp(min=0)).float()
+            if positions is None:
+                positions = torch.arange(query.shape[1], device=query.device)
+            # The paper's p_t = t leaves the source where the translation is longer; here it stops at the last position.
+            centre = torch.minimum(positions[:, None], (lengths - 1).clamp(min=0)).float()
         else:
             centre = lengths * torch.sigmoid(self.place(query).float())
-            # The paper multiplies the weights by the Gaussian, after which they no longer sum to one. Added to the
-            # scores as its logarithm it does the same and they do.
-            scores = scores - (positions - centre) ** 2 / (2 * (self.window / 2) ** 2)
-        near = (positions - centre).abs() <= self.window
-        return mix(scores, kept["value"], seen & near, self.watcher)
+            # The paper multiplies the weights by the Gaussian, so that they no longer sum to one. Adding its logarithm
+            # to the scores has the same effect and keeps the sum.
+            scores = scores - (source - centre) ** 2 / (2 * (self.window / 2) ** 2)
+        near = (source - centre).abs() <= self.window
+        return weighted_sum(scores, projected["value"], visible & near, self.observer)

@@ -1,14 +1,19 @@
-"""Multi-head attention: several small attentions side by side, then one projection (Vaswani et al. 2017, 3.2.2)."""
+"""Multi-head attention: parallel attentions in subspaces, then an output projection (Vaswani et al. 2017, 3.2.2)."""
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import UserError
-from regard.layers.attend import attend, attend_by_kernel
-from regard.layers.attention._base import Attention, Context, Kept, Mask, Places, Query
+from regard.layers.attend import attend_by_kernel, dot_product_attention
+from regard.layers.attention._base import Attention, Context, Mask, Positions, ProjectedMemory, Query
+from regard.layers.kv_cache import CachePositions, KVCache
 from regard.layers.linear import Linear
+from regard.layers.precision import computed_in
 
 __all__ = ["MultiHead"]
 
@@ -18,44 +23,59 @@ Heads = Float[Tensor, "B T H K"]
 class MultiHead(Attention):
     """Concat(head_1 .. head_h) W_O, where head_i attends with its own projections of query, key and value."""
 
+    cuda_graphable: ClassVar[bool] = True
+
     def __init__(self, width: int, heads: int = 8, dropout: float = 0.0):
         super().__init__()
         if width % heads:
             raise UserError(f"model: width {width} cannot be divided among {heads} heads; choose heads that divide it")
         self.width = self.context = width
         self.heads, self.dropout = heads, dropout
-        self.inward = Linear(width, 3 * width)  # W_Q, W_K, W_V on top of each other: one product makes all three
+        self.inward = Linear(width, 3 * width)  # W_Q, W_K, W_V stacked: one product for all three
         self.outward = nn.Linear(width, width)
         for matrix in (*self.inward.weight.chunk(3), self.outward.weight):
             nn.init.xavier_uniform_(matrix)
         nn.init.zeros_(self.inward.bias)
         nn.init.zeros_(self.outward.bias)
 
-    def to_itself(self, x: Float[Tensor, "B T D"], mask: Mask = None, causal: bool = False) -> Float[Tensor, "B T D"]:
-        """Self-attention: the vectors look at each other, with `causal` only at those before them."""
+    def self_attend(self, x: Float[Tensor, "B T D"], mask: Mask = None, causal: bool = False) -> Float[Tensor, "B T D"]:
+        """Self-attention; with `causal`, no position attends to later ones."""
         all_three = self.inward(x).unflatten(-1, (3, self.heads, self.width // self.heads))
-        mixed = attend_by_kernel([all_three], mask, causal, self._dropped(), self.watcher)
+        mixed = attend_by_kernel([all_three], mask, causal, self._dropped(), self.observer)
         if mixed is not None:
             return self.outward(mixed.flatten(2))
         query, key, value = all_three.unbind(2)
-        return self.look(query, key, value, mask, causal)
+        return self.attend_heads(query, key, value, mask, causal)
 
     def project(self, x: Float[Tensor, "B T D"]) -> tuple[Heads, Float[Tensor, "B T 2 H K"]]:
-        """Queries, and keys and values together, of the same vectors."""
-        query, both = self.inward(x).split((self.width, 2 * self.width), dim=-1)
-        return self._split(query), both.unflatten(-1, (2, self.heads, self.width // self.heads))
+        """Queries, and keys and values in one tensor, of the same vectors."""
+        query, key_value = self.inward(x).split((self.width, 2 * self.width), dim=-1)
+        return self._split(query), key_value.unflatten(-1, (2, self.heads, self.width // self.heads))
 
-    def remember(self, memory: Float[Tensor, "B S D"]) -> Kept:
-        """Keys and values."""
+    def cached_self_attend(self, x: Float[Tensor, "R T D"], cache: KVCache, at: CachePositions) -> Context:
+        """All beams of a sentence attend to the entries of all its beams; the bias leaves each its own past."""
+        query, key_value = self.project(x)
+        at.write(cache, key_value)
+        queries = query.unflatten(0, (len(cache), -1)).flatten(1, 2)
+        key, value = cache[:, : at.length].flatten(1, 2).unbind(2)
+        return self.attend_heads(queries, key, value, at.bias).view(x.shape)
+
+    def allocate_cache(self, like: Float[Tensor, "*N D"], sentences: int, capacity: int, beams: int) -> KVCache:
+        shape = sentences, capacity, beams, 2, self.heads, self.width // self.heads
+        return torch.zeros(shape, dtype=computed_in(like), device=like.device)
+
+    def project_memory(self, memory: Float[Tensor, "B S D"]) -> ProjectedMemory:
         both = self.inward.part(memory, self.width, 3 * self.width)
         key, value = both.chunk(2, dim=-1)
         return {"key": self._split(key), "value": self._split(value)}
 
-    def recall(self, query: Query, kept: Kept, mask: Mask = None, places: Places = None) -> Context:
-        projected = self.inward.part(query, 0, self.width)
-        return self.look(self._split(projected), kept["key"], kept["value"], mask)
+    def attend(
+        self, query: Query, projected: ProjectedMemory, mask: Mask = None, positions: Positions = None
+    ) -> Context:
+        heads = self._split(self.inward.part(query, 0, self.width))
+        return self.attend_heads(heads, projected["key"], projected["value"], mask)
 
-    def look(
+    def attend_heads(
         self,
         query: Float[Tensor, "B T H K"],
         key: Float[Tensor, "B S H K"],
@@ -63,17 +83,18 @@ class MultiHead(Attention):
         mask: Mask = None,
         causal: bool = False,
     ) -> Float[Tensor, "B T D"]:
-        mixed = attend_by_kernel([query, key, value], mask, causal, self._dropped(), self.watcher)
+        """Attention in every head, then the output projection."""
+        mixed = attend_by_kernel([query, key, value], mask, causal, self._dropped(), self.observer)
         if mixed is not None:
             return self.outward(mixed.flatten(2))
-        mixed = attend(
+        mixed = dot_product_attention(
             query.transpose(1, 2),
             key.transpose(1, 2),
             value.transpose(1, 2),
             mask if mask is None or mask.ndim < 3 else mask[:, None],  # the same for every head
             causal,
             self._dropped(),
-            self.watcher,
+            self.observer,
         )
         return self.outward(mixed.transpose(1, 2).flatten(2))
 

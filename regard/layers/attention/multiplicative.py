@@ -1,4 +1,4 @@
-"""Multiplicative attention (Luong, Pham and Manning 2015, 3.1): query and memory are multiplied."""
+"""Multiplicative attention (Luong, Pham and Manning 2015, 3.1): the score is a product of query and memory vector."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import UserError
-from regard.layers.attend import mix
-from regard.layers.attention._base import Attention, Context, Kept, Mask, Places, Query
+from regard.layers.attention._base import Attention, Mask, Positions, ProjectedMemory, Query
 
 __all__ = ["Multiplicative"]
 
@@ -30,13 +29,13 @@ class Multiplicative(Attention):
         self.query = nn.Linear(width, width, bias=False) if score == "concat" else None  # W's left half
         self.vector = nn.Linear(width, 1, bias=False) if score == "concat" else None  # v
 
-    def remember(self, memory: Float[Tensor, "B S M"]) -> Kept:
+    def project_memory(self, memory: Float[Tensor, "B S M"]) -> ProjectedMemory:
         return {"key": self.key(memory) if self.key else memory, "value": memory}
 
-    def scores(self, query: Float[Tensor, "B T D"], key: Float[Tensor, "B S D"]) -> Float[Tensor, "B T S"]:
+    def scores(
+        self, query: Query, projected: ProjectedMemory, mask: Mask = None, positions: Positions = None
+    ) -> Float[Tensor, "B T S"]:
+        key = projected["key"]
         if self.query and self.vector:
             return self.vector(torch.tanh(self.query(query)[:, :, None] + key[:, None]))[..., 0]
         return query @ key.mT
-
-    def recall(self, query: Query, kept: Kept, mask: Mask = None, places: Places = None) -> Context:
-        return mix(self.scores(query, kept["key"]), kept["value"], mask, self.watcher)

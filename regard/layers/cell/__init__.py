@@ -1,4 +1,4 @@
-"""Cells: one layer of recurrence. `step` is the slide's equations; `forward` runs them over a sentence.
+"""Recurrent cells: `step` has the equations of one position; `forward` runs them over a sequence.
 
-Unwatched, a sentence goes through torch's fused kernel, which computes the same equations at once.
+Without an observer, `forward` uses torch's fused kernel for the same equations, where there is one.
 """

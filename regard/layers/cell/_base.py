@@ -1,4 +1,7 @@
-"""What every cell is: its weights, its equations (`step`), and two ways to run them over a padded batch."""
+"""The interface of every recurrent cell: weights, equations (`step`), and two ways to run them over a padded batch.
+
+A new cell defines `gates`, `parts` and `step`. One whose equations torch has as fused kernels names them too.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +14,26 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.layers.cell._fused import fused
-from regard.layers.watch import Watched
+from regard.layers.observable import Observable
 
 Stacked = Float[Tensor, "B G"]
-"""A number for every unit of every gate."""
+"""One number for every unit of every gate."""
 CellState = tuple[Tensor, ...]
-"""What a cell remembers, each (B, W): the hidden state h, and for an LSTM the cell state c."""
+"""The state of a cell, each (B, W): the hidden state h, and for an LSTM the cell state c."""
 
 
-class Cell(Watched, ABC):
-    """Gates stacked in one product: a = b + U x + W h has `width` rows a gate, so parameters are R1's times the gates.
+class Cell(Observable, ABC):
+    """Gates stacked in one product: a = b + U x + W h has `width` rows per gate.
 
     `norm` normalises U x and W h, each over all gates of a step (Ba et al. 2016, layer normalization, equation 20).
     """
 
     gates: ClassVar[tuple[str, ...]]
-    """Their names, in the order of their rows."""
+    """Names of the gates, in the order of their rows."""
     parts: ClassVar[tuple[str, ...]]
-    """What the state is made of; the hidden state is first."""
-    kernel: ClassVar[str]
-    """torch's fused function for the same equations."""
+    """Names of the parts of the state; the hidden state comes first."""
+    kernel: ClassVar[str | None] = None
+    """torch's fused function for the same equations, such as "lstm"; None: there is none."""
 
     def __init__(self, inputs: int, width: int, norm: bool = False):
         super().__init__()
@@ -41,7 +44,7 @@ class Cell(Watched, ABC):
         self.bias = nn.Parameter(torch.zeros(rows))  # b
         for name in self.gates:
             nn.init.xavier_uniform_(self.rows_of(self.inward, name))
-            nn.init.orthogonal_(self.rows_of(self.recurrent, name))  # keeps the length of what it turns (Saxe et al.)
+            nn.init.orthogonal_(self.rows_of(self.recurrent, name))  # preserves norms (Saxe et al.)
         self.normed = norm
         self.norm_inward: nn.Module = nn.LayerNorm(rows, bias=False) if norm else nn.Identity()
         self.norm_recurrent: nn.Module = nn.LayerNorm(rows, bias=False) if norm else nn.Identity()
@@ -51,19 +54,19 @@ class Cell(Watched, ABC):
         return stacked.detach()[self.gates.index(gate) * self.width :][: self.width]
 
     def project(self, x: Float[Tensor, "*A I"]) -> Float[Tensor, "*A G"]:
-        """b + U x: what does not depend on the past, so that it can be computed for all positions at once."""
-        return self.settled(F.linear(x, self.inward, self.early_bias))
+        """b + U x: independent of the past, so it is computed for all positions at once."""
+        return self.add_bias(F.linear(x, self.inward, self.early_bias))
 
     @property
     def early_bias(self) -> Tensor | None:
-        """The bias where it may be added to U x right away, even to a part of it; a norm must come before it."""
+        """The bias if it can be added to U x, even to a part of it, right away; None where a norm comes first."""
         return None if self.normed else self.bias
 
-    def settled(self, product: Float[Tensor, "*A G"]) -> Float[Tensor, "*A G"]:
-        """b + U x from a product that has its early bias."""
+    def add_bias(self, product: Float[Tensor, "*A G"]) -> Float[Tensor, "*A G"]:
+        """b + U x, from a product that includes the early bias."""
         return self.norm_inward(product) + self.bias if self.normed else product
 
-    def remembered(self, hidden: Float[Tensor, "B W"]) -> Stacked:
+    def recur(self, hidden: Float[Tensor, "B W"]) -> Stacked:
         """W h."""
         return self.norm_recurrent(F.linear(hidden, self.recurrent))
 
@@ -72,21 +75,21 @@ class Cell(Watched, ABC):
         """The equations: from b + U x_t and the state before to the state after, and the gates by name."""
 
     def advance(self, projected: Stacked, state: CellState) -> CellState:
-        """One step: fused where that is possible and nobody watches, else by the equations."""
+        """One step: by the fused kernel where there is one and no observer, else by the equations."""
         if not self.spells_out and projected.is_cuda:
-            return self.fused_step(projected, self.remembered(state[0]), state)
+            return self.fused_step(projected, self.recur(state[0]), state)
         after, gates = self.step(projected, state)
-        if self.watcher:
+        if self.observer:
             for name, value in (gates | dict(zip(self.parts, after))).items():
-                self.watcher(name, value[:, None])
+                self.observer(name, value[:, None])
         return after
 
-    @abstractmethod
-    def fused_step(self, projected: Stacked, remembered: Stacked, state: CellState) -> CellState:
-        """The equations after the products, in one kernel of torch's for a GPU."""
+    def fused_step(self, projected: Stacked, recurrent: Stacked, state: CellState) -> CellState:
+        """The equations after both products, in one of torch's GPU kernels. Called only if there is a `kernel`."""
+        raise NotImplementedError
 
-    def empty(self, rows: int) -> CellState:
-        return tuple(self.bias.new_zeros(rows, self.width) for _ in self.parts)
+    def initial(self, batch: int) -> CellState:
+        return tuple(self.bias.new_zeros(batch, self.width) for _ in self.parts)
 
     def forward(
         self,
@@ -95,11 +98,11 @@ class Cell(Watched, ABC):
         state: CellState | None = None,
         backwards: bool = False,
     ) -> tuple[Float[Tensor, "B T W"], CellState]:
-        """The hidden state at every position (zero where the mask is) and the state after the last real one.
+        """The hidden state at every position (zero at padding) and the state after the last real one.
 
         `backwards` reads from the last real position to the first.
         """
-        state = self.empty(len(x)) if state is None else state
+        state = self.initial(len(x)) if state is None else state
         if self.spells_out:
             return self.spelled_out(x, mask, state, backwards)
         outputs, states = fused([self], 1, x, mask, [state], backwards=backwards)
@@ -107,16 +110,16 @@ class Cell(Watched, ABC):
 
     @property
     def spells_out(self) -> bool:
-        """Whether something is wanted that the fused kernel does not have: a watcher, or the norm."""
-        return self.watcher is not None or self.normed
+        """Whether the equations are needed: there is no fused kernel, an observer, or a norm."""
+        return self.kernel is None or self.observer is not None or self.normed
 
     def spelled_out(
         self, x: Float[Tensor, "B T I"], mask: Bool[Tensor, "B T"] | None, state: CellState, backwards: bool = False
     ) -> tuple[Float[Tensor, "B T W"], CellState]:
-        """The equations, one position after the other; at padding the state stays as it is."""
+        """The equations, position by position; at padding the state does not change."""
         projected = self.project(x)
         outputs: dict[int, Tensor] = {}
-        seen: dict[int, dict[str, Tensor]] = {}
+        values: dict[int, dict[str, Tensor]] = {}
         positions = range(x.shape[1])
         for t in reversed(positions) if backwards else positions:
             after, gates = self.step(projected[:, t], state)
@@ -126,8 +129,8 @@ class Cell(Watched, ABC):
                 real = mask[:, t, None]
                 state = tuple(torch.where(real, new, old) for new, old in zip(after, state))
                 outputs[t] = after[0] * real
-            seen[t] = gates | dict(zip(self.parts, after))
-        if self.watcher and positions:
-            for name in seen[0]:
-                self.watcher(name, torch.stack([seen[t][name] for t in positions], 1))
+            values[t] = gates | dict(zip(self.parts, after))
+        if self.observer and positions:
+            for name in values[0]:
+                self.observer(name, torch.stack([values[t][name] for t in positions], 1))
         return torch.stack([outputs[t] for t in positions], 1), state

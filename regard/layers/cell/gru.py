@@ -18,13 +18,13 @@ class GRU(Cell):
     def step(self, projected: Stacked, state: CellState) -> tuple[CellState, dict[str, Tensor]]:
         (h,) = state
         x_r, x_z, x_n = projected.chunk(3, dim=-1)
-        h_r, h_z, h_n = self.remembered(h).chunk(3, dim=-1)
+        h_r, h_z, h_n = self.recur(h).chunk(3, dim=-1)
         r, z = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
         n = torch.tanh(x_n + r * h_n)  # the paper has W (r h): reset before the product; after it, W h is one product
         h = (1 - z) * n + z * h
         return (h,), {"reset": r, "update": z, "candidate": n}
 
-    def fused_step(self, projected: Stacked, remembered: Stacked, state: CellState) -> CellState:
+    def fused_step(self, projected: Stacked, recurrent: Stacked, state: CellState) -> CellState:
         kernel, dtype = torch.ops.aten._thnn_fused_gru_cell, projected.dtype
-        h, _ = kernel(projected, remembered.to(dtype), state[0].to(dtype))
+        h, _ = kernel(projected, recurrent.to(dtype), state[0].to(dtype))
         return (h,)

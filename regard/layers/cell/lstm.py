@@ -17,19 +17,19 @@ class LSTM(Cell):
 
     def __init__(self, inputs: int, width: int, norm: bool = False):
         super().__init__(inputs, width, norm)
-        self.rows_of(self.bias, "forget").fill_(1.0)  # at first it remembers (Gers et al. 2000)
+        self.rows_of(self.bias, "forget").fill_(1.0)  # so that it remembers at first (Gers et al. 2000)
         self.norm_cell: nn.Module = nn.LayerNorm(width) if norm else nn.Identity()
 
     def step(self, projected: Stacked, state: CellState) -> tuple[CellState, dict[str, Tensor]]:
         h, c = state
-        i, f, g, o = (projected + self.remembered(h)).chunk(4, dim=-1)
+        i, f, g, o = (projected + self.recur(h)).chunk(4, dim=-1)
         i, f, o = torch.sigmoid(i), torch.sigmoid(f), torch.sigmoid(o)
         g = torch.tanh(g)
         c = f * c + i * g
         h = o * torch.tanh(self.norm_cell(c))
         return (h, c), {"input": i, "forget": f, "candidate": g, "output": o}
 
-    def fused_step(self, projected: Stacked, remembered: Stacked, state: CellState) -> CellState:
+    def fused_step(self, projected: Stacked, recurrent: Stacked, state: CellState) -> CellState:
         kernel, dtype = torch.ops.aten._thnn_fused_lstm_cell, projected.dtype
-        h, c, _ = kernel(projected, remembered.to(dtype), state[1].to(dtype))
+        h, c, _ = kernel(projected, recurrent.to(dtype), state[1].to(dtype))
         return h, c

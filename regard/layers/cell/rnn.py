@@ -1,4 +1,4 @@
-"""The recurrent network (Elman 1990): what was read so far is one vector, written anew at every position."""
+"""The recurrent network (Elman 1990): one hidden state, updated at every position."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class RNN(Cell):
 
     def step(self, projected: Stacked, state: CellState) -> tuple[CellState, dict[str, Tensor]]:
         (h,) = state
-        a = projected + self.remembered(h)
+        a = projected + self.recur(h)
         h = a.tanh()
         return (h,), {"candidate": h}
 
-    def fused_step(self, projected: Stacked, remembered: Stacked, state: CellState) -> CellState:
-        return ((projected + remembered).tanh(),)
+    def fused_step(self, projected: Stacked, recurrent: Stacked, state: CellState) -> CellState:
+        return ((projected + recurrent).tanh(),)

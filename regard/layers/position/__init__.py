@@ -1,1 +1,1 @@
-"""Positions: `forward(positions)` gives a vector for each position number; `limit` is the longest there is, or None."""
+"""Position encodings: `forward(positions)` returns a vector for each position number."""

@@ -1,18 +1,22 @@
-"""No positions at all: for networks that read in order anyway, and to see what attention is without them."""
+"""No positions: for networks that read in order anyway, and to study attention without them."""
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
+
+from regard.layers.position._base import Position
 
 __all__ = ["NoPosition"]
 
 
-class NoPosition(nn.Module):
+class NoPosition(Position):
     """Zero for every position."""
 
-    limit: int | None = None
+    cuda_graphable: ClassVar[bool] = True
 
     def __init__(self, width: int):
         super().__init__()

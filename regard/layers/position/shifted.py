@@ -1,5 +1,5 @@
-"""Sinusoidal positions that in training begin anywhere (Dehghani et al. 2019, 3.3), so that a model learns to look at
-how far things are from each other, and has met the positions of texts longer than those it was trained on."""
+"""Sinusoidal positions with a random offset in training (Dehghani et al. 2019, 3.3), so that a model learns relative
+distances and has seen the positions of texts longer than its training examples."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.layers.position._base import Position
 from regard.layers.position.sinusoidal import Sinusoidal
 
 __all__ = ["Shifted", "shift_together"]
 
 
-class Shifted(nn.Module):
-    """PE(pos + offset), where in training the offset is drawn from 0 to `most`; in use it is 0."""
-
-    limit: int | None = None
+class Shifted(Position):
+    """PE(pos + offset): in training the host draws the offset from 0 to `most`; at inference it is 0."""
 
     def __init__(self, width: int, most: int = 100):
         super().__init__()
         self.most = most
         self.sinusoidal = Sinusoidal(width)
         self.offset: int | None = None
-        """That of the next call in training; None draws one."""
+        """The offset of the next training step; None: draw one per call."""
 
     def forward(self, positions: Int[Tensor, "T"]) -> Float[Tensor, "T D"]:
         if self.training:
@@ -31,8 +30,10 @@ class Shifted(nn.Module):
 
 
 def shift_together(model: nn.Module) -> None:
-    """One offset for all shifted positions in a model, until the next time: what is read and what is written then move
-    by as much. Not as in the paper, where each moves by itself: to copy is then to look where one stands only here."""
+    """Draws one offset for all shifted positions of a model, so that source and target shift by the same amount.
+
+    The paper draws them independently; with a common offset, copying still means attending to the same position.
+    """
     found = [module for module in model.modules() if isinstance(module, Shifted)]
     if found:
         offset = _drawn(min(module.most for module in found))
@@ -41,4 +42,5 @@ def shift_together(model: nn.Module) -> None:
 
 
 def _drawn(most: int) -> int:
-    return int(torch.randint(most + 1, ()))  # of the CPU's random numbers, whose state a run saves, and without waiting
+    """From the CPU's generator: checkpoints save its state, and nothing waits for the GPU."""
+    return int(torch.randint(most + 1, ()))

@@ -1,1 +1,0 @@
-"""Scripts for a checkout: the benchmarks of `regard bench`, one file each, and what makes the README's tables."""

@@ -1,0 +1,108 @@
+"""Multi-head attention spelled out for one token and one head (layers/attention/multi_head.py)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from regard.inspection.record.arithmetic.interception import Call, bias_of, plain, weight_of
+from regard.inspection.record.arithmetic.query_origin import Coming
+from regard.inspection.record.arithmetic.stages import (
+    Spelled,
+    looked,
+    mask,
+    of_tokens,
+    products,
+    row,
+    scaling,
+    single,
+    softmax,
+)
+from regard.inspection.trace.arithmetic import Stage, written
+from regard.layers.attention.multi_head import MultiHead
+
+AHEAD = "What may not be seen gets -∞, which the softmax turns into 0: nobody looks ahead at what is not written yet."
+
+
+def multi_head(attention: MultiHead, call: Call, place: int, head: int, names: list[str], given: Coming) -> Spelled:
+    size, width = attention.width // attention.heads, attention.width
+    weight, bias = plain(weight_of(attention.inward)), _bias(attention.inward, 3 * width)
+    x, memory, seen = call.query[place], call.memory, call.visible[place]
+
+    def projected(which: int, number: int, of: Tensor) -> Tensor:
+        own = slice(which * width + number * size, which * width + (number + 1) * size)
+        return of @ weight[own].T + bias[own]
+
+    def scores_of(number: int) -> Tensor:
+        return projected(1, number, memory) @ projected(0, number, x)
+
+    query, key, value = (projected(i, head, of) for i, of in enumerate((x, memory, memory)))
+    own = slice(head * size, (head + 1) * size)
+    scores = scores_of(head)
+    scaled = scores / math.sqrt(size)
+    how_query = products(x, weight[own], query, [written(b) for b in bias[own].tolist()])
+    rest, weights, found = looked(names, scaled, seen, value, "v", _head(head))
+    every = [
+        found if number == head else softmax(scores_of(number) / math.sqrt(size), seen) @ projected(2, number, memory)
+        for number in range(attention.heads)
+    ]
+    together = torch.cat(every)
+    out, out_bias = plain(weight_of(attention.outward)), _bias(attention.outward, width)
+    made = out @ together + out_bias
+    some = "; ".join(_head(n) for n in range(min(3, attention.heads))) + ("; …" if attention.heads > 3 else "")
+    stages = [
+        Stage(
+            "query",
+            f"q = W_Q {given.symbol} + b_Q",
+            f"What this token asks for: head {head} turns its {width} numbers into {size} of its own.",
+            [row("q", query, how=how_query)],
+        ),
+        Stage(
+            "keys",
+            f"kⱼ = W_K {given.of_keys} + b_K",
+            f"What each token offers to be found by; {given.keys_are}.",
+            of_tokens(names, key, "k"),
+        ),
+        Stage(
+            "values",
+            f"vⱼ = W_V {given.of_keys} + b_V",
+            "What each token has to tell to those who look at it.",
+            of_tokens(names, value, "v"),
+        ),
+        Stage(
+            "dot products",
+            "scoreⱼ = q · kⱼ",
+            "Number by number the query is multiplied with a key and the products are added: the more alike, the more.",
+            of_tokens(names, scores, "q · k", single(products(query, key, scores))),
+        ),
+        scaling(names, scores, scaled, size),
+        mask(names, scaled, seen, AHEAD),
+        *rest,
+        Stage(
+            "all heads",
+            f"concat = [{some}]",
+            f"The other heads did the same with weights of their own; the results of all {attention.heads} stand side "
+            "by side."
+            if attention.heads > 1
+            else "There is one head only, so this is what it found.",
+            [row(f"head {n}{' ←' if n == head else ''}", one, _head(n)) for n, one in enumerate(every)],
+        ),
+        Stage(
+            "output",
+            "o = W_O concat + b_O",
+            "One more matrix mixes what the heads found.",
+            [row("o", made, how=products(together, out, made, [written(b) for b in out_bias.tolist()]))],
+        ),
+    ]
+    return stages, weights, made
+
+
+def _bias(linear: nn.Module, size: int) -> Tensor:
+    bias = bias_of(linear)
+    return torch.zeros(size) if bias is None else plain(bias)
+
+
+def _head(number: int) -> str:
+    return f"head{str(number).translate(str.maketrans('0123456789', '₀₁₂₃₄₅₆₇₈₉'))}"

@@ -1,0 +1,85 @@
+"""The FastAPI app: middleware, and the routers of every API."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NoReturn
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+
+from regard.serving.catalogue import Catalogue
+from regard.serving.http.access import AccessMiddleware
+from regard.serving.http.client_address import ClientAddresses
+from regard.serving.http.cors import CorsPolicy
+from regard.serving.http.error_responses import ErrorMiddleware
+from regard.serving.http.metrics import Metrics
+from regard.serving.http.metrics import router as metrics_router
+from regard.serving.http.request_body import BodyLimits
+from regard.serving.http.request_log import RequestLogMiddleware, log_request
+from regard.serving.http.response_headers import ResponseHeadersMiddleware
+from regard.serving.http.routes import deepl, docs, libretranslate, tasks
+from regard.serving.settings import Settings
+from regard.serving.text.translator import TextTranslator
+
+if TYPE_CHECKING:
+    from regard.serving.workers.worker_pool import WorkerPool
+
+
+def make_app(settings: Settings, catalogue: Catalogue, pool: WorkerPool, log_requests: bool = True) -> FastAPI:
+    """The app of `regard serve`. While `app.state.draining` is True, everything but /health is refused."""
+    app = app_with_middleware(settings, catalogue, pool, _routers(settings, catalogue, pool), log_requests)
+    app.openapi()  # built now and cached: it takes too long for a request
+    return app
+
+
+def _routers(settings: Settings, catalogue: Catalogue, pool: WorkerPool) -> list[APIRouter]:
+    translator = TextTranslator(settings, catalogue, pool)
+    return [
+        libretranslate.router(settings, catalogue, translator),
+        deepl.router(settings, catalogue, translator),
+        tasks.router(settings, catalogue, pool),
+        docs.router(),
+    ]
+
+
+def app_with_middleware(
+    settings: Settings,
+    catalogue: Catalogue,
+    pool: WorkerPool,
+    routers: Iterable[APIRouter] = (),
+    log_requests: bool = True,
+    body_limits: BodyLimits | None = None,
+) -> FastAPI:
+    """An app with these routers behind the middleware. `regard studio` uses it with its own routers."""
+    cors, addresses = CorsPolicy(settings.allow_origins), ClientAddresses(settings.trusted_proxies)
+    metrics = Metrics(pool) if settings.metrics else None
+    listeners = [*([log_request] if log_requests else []), *([metrics.observe] if metrics else [])]
+    app = FastAPI(
+        title="Regard",
+        version="1",
+        docs_url=None,  # FastAPI's own pages load external scripts
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+        middleware=[
+            Middleware(RequestLogMiddleware, listeners),
+            Middleware(ResponseHeadersMiddleware),
+            Middleware(ErrorMiddleware, list(catalogue.models.values())),
+            Middleware(AccessMiddleware, settings, cors, addresses, body_limits or BodyLimits(settings)),
+        ],
+        exception_handlers={HTTPException: _reraise, RequestValidationError: _reraise},
+    )
+    app.state.draining = False
+    app.state.parsing = asyncio.Lock()
+    for router in (*routers, metrics_router(settings, metrics)):
+        app.router.routes.extend(router.routes)  # a flat list, so that tests can check every route
+    return app
+
+
+async def _reraise(request: Request, error: Exception) -> NoReturn:
+    """Leaves all errors to ErrorMiddleware."""
+    raise error

@@ -1,0 +1,45 @@
+"""The rate limit: requests per minute and API key or, without keys, client address."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from regard.serving.http.http_error import HttpError
+
+MINUTE = 60.0
+UNLIMITED_PATHS = frozenset({"/health", "/languages"})
+"""Paths that do not count."""
+
+
+class RateLimiter:
+    """Fixed windows of a minute that start with a client's first request. At most `max_clients` are tracked, the latest
+    ones: counting addresses does not stop anyone who has more of them."""
+
+    def __init__(self, limit: int, max_clients: int = 65_536, clock: Callable[[], float] = time.monotonic):
+        self.limit, self.max_clients, self.clock = limit, max_clients, clock
+        self._clients: OrderedDict[str, tuple[float, int]] = OrderedDict()
+        """Start of the window, oldest first, and the requests in it."""
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def count(self, client: str) -> None:
+        """Counts a request; raises 429 beyond the limit."""
+        if self.limit < 0:
+            return
+        now = self.clock()
+        self._forget(now - MINUTE)
+        began, requests = self._clients.get(client, (now, 0))
+        if requests >= self.limit:
+            wait = max(1, math.ceil(began + MINUTE - now))
+            raise HttpError(429, f"Slowdown: {self.limit} per 1 minute", {"Retry-After": str(wait)})
+        self._clients[client] = (began, requests + 1)
+        if len(self._clients) > self.max_clients:
+            self._clients.popitem(last=False)
+
+    def _forget(self, before: float) -> None:
+        while self._clients and self._clients[next(iter(self._clients))][0] <= before:
+            self._clients.popitem(last=False)

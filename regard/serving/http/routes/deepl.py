@@ -1,0 +1,168 @@
+"""DeepL's API, as far as its official clients need it to translate text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+
+from regard.languages import from_deepl, internal, name, public, to_deepl
+from regard.serving.catalogue import Catalogue
+from regard.serving.http.http_error import HttpError
+from regard.serving.http.request_fields import fields_of
+from regard.serving.http.routes.openapi import array, choice, errors, obj, request_body, response, sample
+from regard.serving.settings import Settings
+from regard.serving.text.translator import TextTranslator, TranslationRequest
+
+VARIANTS = {
+    "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},
+    "pt": {"PT-BR": "Portuguese (Brazilian)", "PT-PT": "Portuguese (European)"},
+}
+"""DeepL's clients refuse these target languages without a region."""
+CHARACTER_LIMIT = 10**12
+"""The quota that clients are shown; there is none."""
+YES, NO = (True, "1", "true"), (False, None, "", "0", "false")
+
+
+def router(settings: Settings, catalogue: Catalogue, translator: TextTranslator) -> APIRouter:
+    routes = APIRouter(prefix="/v2", tags=["DeepL"])
+    docs = _OpenApi(catalogue)
+    used = 0
+
+    @routes.post(
+        "/translate", summary="Translate texts", openapi_extra=docs.translate_body, responses=docs.translate_responses
+    )
+    async def translate(request: Request) -> JSONResponse:
+        """Other options of DeepL, such as `formality`, are accepted and ignored. Without `source_lang` the language is
+        detected for all texts together."""
+        nonlocal used
+        given = await fields_of(request)
+        translation = read(given, settings, catalogue, request.state.owner)
+        counted = given.get("show_billed_characters")
+        if counted not in YES + NO:
+            raise HttpError(400, "Value for 'show_billed_characters' not supported.")
+        found = await translator.translate(translation)
+        used += sum(map(len, translation.texts))
+        source = found.detected[0] if found.detected else translation.source
+        return JSONResponse(
+            {
+                "translations": [
+                    {
+                        "detected_source_language": to_deepl(source),
+                        "text": translated,
+                        **({"billed_characters": len(original)} if counted in YES else {}),
+                    }
+                    for original, translated in zip(translation.texts, found.texts, strict=True)
+                ]
+            }
+        )
+
+    @routes.post("/languages", summary="List languages", responses=docs.languages, openapi_extra=docs.type)
+    @routes.get("/languages", summary="List languages", responses=docs.languages, openapi_extra=docs.type)
+    async def languages(request: Request) -> JSONResponse:
+        """Source languages, or target languages."""
+        kind = (await fields_of(request)).get("type", "source")
+        if kind not in ("source", "target"):
+            raise HttpError(400, "Value for 'type' not supported.")
+        return JSONResponse(offered(catalogue, kind))
+
+    @routes.post("/usage", summary="Usage", responses=docs.usage)
+    @routes.get("/usage", summary="Usage", responses=docs.usage)
+    async def usage() -> JSONResponse:
+        """Characters translated under `/v2` since the server started. The limit is only a large number."""
+        return JSONResponse({"character_count": used, "character_limit": CHARACTER_LIMIT})
+
+    return routes
+
+
+def read(given: dict[str, Any], settings: Settings, catalogue: Catalogue, owner: str) -> TranslationRequest:
+    texts = given.get("text")
+    if texts in (None, []):
+        raise HttpError(400, "Parameter 'text' not specified.")
+    texts = texts if isinstance(texts, list) else [texts]
+    if not all(isinstance(one, str) for one in texts):
+        raise HttpError(400, "Value for 'text' not supported: expected an array of strings.")
+    target = _language(given, "target_lang", catalogue)
+    if not target:
+        raise HttpError(400, "Parameter 'target_lang' not specified.")
+    source = _language(given, "source_lang", catalogue) or "auto"
+    tags = given.get("tag_handling") or ""
+    if tags not in ("", "html", "xml"):
+        raise HttpError(400, "Value for 'tag_handling' not supported.")
+    for size, limit, of in (
+        (len(texts), settings.batch_limit, "texts"),
+        (sum(map(len, texts)), settings.char_limit, "characters"),
+    ):
+        if 0 <= limit < size:
+            raise HttpError(400, f"Too many {of}: {size}; this server takes {limit} in a request.")
+    return TranslationRequest(texts, source, target, html=bool(tags), owner=owner)
+
+
+def _language(given: dict[str, Any], field: str, catalogue: Catalogue) -> str:
+    """The matching language of this server: the same code or, if only the region differs, the available one."""
+    code = given.get(field) or ""
+    if not isinstance(code, str):
+        raise HttpError(400, f"Value for '{field}' not supported.")
+    known = catalogue.languages()
+    same_language = [one for one in known if to_deepl(one).lower() == from_deepl(code)]
+    return next((one for one in (internal(code), from_deepl(code), *same_language) if one in known), internal(code))
+
+
+def offered(catalogue: Catalogue, kind: str) -> list[dict[str, Any]]:
+    names: dict[str, str] = {}
+    models = catalogue.of_task("translate")
+    for code in sorted({model.source if kind == "source" else model.target for model in models}):
+        plain = {to_deepl(code): name(code)}
+        names |= plain if kind == "source" else VARIANTS.get(code, {public(code).upper(): name(code)})
+    return [{"language": code, "name": names[code], "supports_formality": False} for code in sorted(names)]
+
+
+class _OpenApi:
+    """The OpenAPI description of each route, with examples that this server can answer."""
+
+    def __init__(self, catalogue: Catalogue):
+        example = sample(catalogue)
+        string = {"type": "string"}
+        several = array(string, minItems=1)
+
+        def codes(kind: str) -> list[str]:
+            return [language["language"] for language in offered(catalogue, kind)]
+
+        self.translate_body = request_body(
+            {
+                "text": {"description": "The texts.", **several},
+                "target_lang": choice("The target language; regions are ignored.", codes("target")),
+                "source_lang": choice("The source language; detected if omitted.", codes("source")),
+                "tag_handling": choice("Preserve tags and attributes.", ["html", "xml"]),
+                "show_billed_characters": {"type": "boolean", "description": "Return the number of characters."},
+            },
+            ("text", "target_lang"),
+            {"text": [example.text], "target_lang": next(iter(codes("target")), "EN-US")},
+        )
+        one = {"detected_source_language": string, "text": string, "billed_characters": {"type": "integer"}}
+        translated = obj({"translations": array(obj(one, ("detected_source_language", "text")))}, ("translations",))
+        shown = {"translations": [{"detected_source_language": to_deepl(example.source), "text": example.translation}]}
+        missing = {400: "Parameter 'text' not specified."}
+        refused = errors(400, 403, 413, 429, 503, key="message", examples=missing)
+        self.translate_responses = {200: response("Translated.", translated, shown), **refused}
+
+        kind = {"type": "string", "enum": ["source", "target"], "default": "source"}
+        self.type = {
+            "parameters": [
+                {"name": "type", "in": "query", "description": "Source or target languages.", "schema": kind}
+            ]
+        }
+        language = {"language": string, "name": string, "supports_formality": {"type": "boolean"}}
+        kinds = {400: "Value for 'type' not supported."}
+        self.languages = {
+            200: response("By code.", array(obj(language, ("language", "name"))), offered(catalogue, "source")),
+            **errors(400, 403, 429, key="message", examples=kinds),
+        }
+        counts = {"character_count": {"type": "integer"}, "character_limit": {"type": "integer"}}
+        self.usage = {
+            200: response(
+                "So far.", obj(counts, tuple(counts)), {"character_count": 0, "character_limit": CHARACTER_LIMIT}
+            ),
+            **errors(403, 429, key="message"),
+        }

@@ -1,0 +1,267 @@
+"""LibreTranslate's API, which most clients speak. Values of a wrong type get 400 instead of its 500."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+
+from regard.languages import internal, name, public
+from regard.serving.catalogue import Catalogue
+from regard.serving.http.http_error import HttpError
+from regard.serving.http.request_fields import fields_of
+from regard.serving.http.routes.openapi import Schema, array, choice, errors, obj, request_body, response, sample, text
+from regard.serving.settings import Settings
+from regard.serving.text.language_detection import detect
+from regard.serving.text.translator import TextTranslator, TranslatedTexts, TranslationRequest
+
+FRONTEND_TIMEOUT = 500
+"""Milliseconds that LibreTranslate's page waits after the last keystroke."""
+MAX_ALTERNATIVES = 100
+"""If no limit is set: they are hypotheses of one beam search, so there must be one."""
+
+
+def router(settings: Settings, catalogue: Catalogue, translator: TextTranslator) -> APIRouter:
+    routes = APIRouter(tags=["LibreTranslate"])
+    docs = _OpenApi(settings, catalogue)
+
+    @routes.post(
+        "/translate",
+        summary="Translate a text, or several",
+        openapi_extra=docs.translate_body,
+        responses=docs.translate_responses,
+    )
+    async def translate(request: Request) -> JSONResponse:
+        """Line breaks, emoji, numbers and URLs are preserved. Send several texts as an array in `q` to get arrays
+        back. Fields may also be in the query string."""
+        translation, batch = read(await fields_of(request), settings, request.state.owner)
+        return JSONResponse(shaped(translation, await translator.translate(translation), batch))
+
+    @routes.post(
+        "/detect", summary="Detect the language", openapi_extra=docs.detect_body, responses=docs.detect_responses
+    )
+    async def detect_language(request: Request) -> JSONResponse:
+        """The most probable languages, best first, with a confidence from 0 to 100."""
+        q = (await fields_of(request)).get("q")
+        if q in (None, ""):
+            raise _missing("q")
+        if not isinstance(q, str):
+            raise HttpError(400, "Invalid request: q parameter is not a string")
+        _check_size([q], settings.char_limit)
+        return JSONResponse([_detected(*found) for found in detect(q)])
+
+    @routes.get("/languages", summary="List languages", responses=docs.languages)
+    async def languages() -> JSONResponse:
+        """Each language with its target languages."""
+        return JSONResponse(offered(catalogue))
+
+    @routes.get("/health", summary="Health check", responses=docs.health)
+    async def health(request: Request) -> JSONResponse:
+        """`ok`, or with status 503 `starting` (no worker is running), `stalled` (workers are running, but none
+        responds) or `stopping`."""
+        if request.app.state.draining:
+            return JSONResponse({"status": "stopping"}, 503)
+        pool = translator.pool
+        if pool.ready:
+            return JSONResponse({"status": "ok"})
+        return JSONResponse({"status": "stalled" if pool.stalled else "starting"}, 503)
+
+    @routes.get("/frontend/settings", summary="Settings for front ends", responses=docs.settings)
+    async def frontend_settings() -> JSONResponse:
+        """Limits and default languages, for front ends."""
+        return JSONResponse(frontend(settings, catalogue))
+
+    @routes.post("/suggest", summary="Suggest a translation (disabled)", responses=docs.no_suggestions)
+    async def suggest() -> None:
+        """Always 403: this server does not learn from its users."""
+        raise HttpError(403, NO_SUGGESTIONS)
+
+    @routes.post("/translate_file", summary="Translate a file (disabled)", responses=docs.no_files)
+    async def translate_file() -> None:
+        """Always 403: send the text of the file to `/translate`, with `format` html for a page."""
+        raise HttpError(403, NO_FILES)
+
+    return routes
+
+
+NO_SUGGESTIONS = "Suggestions are disabled on this server."
+NO_FILES = "Files translation are disabled on this server."
+
+
+# Requests.
+
+
+def read(given: dict[str, Any], settings: Settings, owner: str) -> tuple[TranslationRequest, bool]:
+    """The request, and whether `q` is an array. Checks in the same order as LibreTranslate."""
+    q = given.get("q")
+    if q in (None, "", []):
+        raise _missing("q")
+    texts = q if isinstance(q, list) else [q]
+    if not all(isinstance(one, str) for one in texts):
+        raise HttpError(400, "Invalid request: q parameter is neither a string nor an array of strings")
+    source, target = _language(given, "source"), _language(given, "target")
+    format = given.get("format")
+    if format not in (None, "", "text", "html"):
+        raise HttpError(400, f"{format} format is not supported")
+    alternatives = _alternatives(given.get("alternatives", 0), settings)
+    if texts is q:
+        _check_count(len(texts), settings.batch_limit)
+    _check_size(texts, settings.char_limit)
+    return TranslationRequest(texts, source, target, format == "html", alternatives, owner), texts is q
+
+
+def _language(given: dict[str, Any], field: str) -> str:
+    code = given.get(field)
+    if code in (None, ""):
+        raise _missing(field)
+    if not isinstance(code, str):
+        raise HttpError(400, f"Invalid request: {field} parameter is not a string")
+    return internal(code)
+
+
+def _alternatives(value: Any, settings: Settings) -> int:
+    """An integer, or its digits as in forms. A boolean is refused, although it is an int in Python."""
+    if isinstance(value, str) and re.fullmatch(r"[+-]?[0-9]{1,300}", value):
+        value = int(value)
+    if type(value) is not int:
+        raise HttpError(400, "Invalid request: alternatives parameter is not a number")
+    limit = _max_alternatives(settings)
+    if limit < value:
+        raise HttpError(400, f"Invalid request: alternatives parameter must be <= {limit}")
+    return max(0, value)
+
+
+def _max_alternatives(settings: Settings) -> int:
+    return settings.alternatives_limit if settings.alternatives_limit >= 0 else MAX_ALTERNATIVES
+
+
+def _missing(field: str) -> HttpError:
+    return HttpError(400, f"Invalid request: missing {field} parameter")
+
+
+def _check_count(size: int, limit: int) -> None:
+    if 0 <= limit < size:
+        raise HttpError(400, f"Invalid request: request ({size}) exceeds text limit ({limit})")
+
+
+def _check_size(texts: list[str], limit: int) -> None:
+    _check_count(sum(map(len, texts)), limit)
+
+
+# Responses.
+
+
+def shaped(request: TranslationRequest, found: TranslatedTexts, batch: bool) -> dict[str, Any]:
+    """The response. An array of texts gets arrays, also for the detected language, which is the same for all."""
+    tree: dict[str, Any] = {"translatedText": found.texts if batch else found.texts[0]}
+    if found.detected:
+        language = _detected(*found.detected)
+        tree["detectedLanguage"] = [language] * len(found.texts) if batch else language
+    if request.alternatives:
+        tree["alternatives"] = found.alternatives if batch else found.alternatives[0]
+    return tree
+
+
+def _detected(language: str, confidence: float) -> dict[str, Any]:
+    return {"confidence": confidence, "language": public(language)}
+
+
+def offered(catalogue: Catalogue) -> list[dict[str, Any]]:
+    return [
+        {"code": public(code), "name": name(code), "targets": [public(target) for target in catalogue.targets(code)]}
+        for code in catalogue.languages()
+    ]
+
+
+def frontend(settings: Settings, catalogue: Catalogue) -> dict[str, Any]:
+    target = sample(catalogue).target
+    return {
+        "charLimit": settings.char_limit,
+        "frontendTimeout": FRONTEND_TIMEOUT,
+        "apiKeys": bool(settings.api_keys),
+        "keyRequired": bool(settings.api_keys),
+        "suggestions": False,
+        "filesTranslation": False,
+        "supportedFilesFormat": [],
+        "language": {
+            "source": {"code": "auto", "name": "Auto Detect"},
+            "target": {"code": public(target), "name": name(target)},
+        },
+    }
+
+
+class _OpenApi:
+    """The OpenAPI description of each route, with examples that this server can answer."""
+
+    def __init__(self, settings: Settings, catalogue: Catalogue):
+        example = sample(catalogue)
+        source, target = public(example.source), public(example.target)
+        detected = {"confidence": 98.0, "language": source}
+        key = {"description": "The API key, if one is required; or send `Authorization: Bearer KEY` as a header."}
+        codes = [public(code) for code in catalogue.languages()]
+        string = {"type": "string"}
+
+        self.translate_body = request_body(
+            {
+                "q": {
+                    "description": "The text, or an array of texts.",
+                    "anyOf": [{"type": "string", "minLength": 1}, array(string, minItems=1)],
+                },
+                "source": choice("The source language, or `auto` to detect it.", ["auto", *codes]),
+                "target": choice("The target language.", codes),
+                "format": choice("`html` preserves tags and attributes.", ["text", "html"], default="text"),
+                "alternatives": {
+                    "type": "integer",
+                    "description": "Maximum number of alternative translations.",
+                    "default": 0,
+                    "maximum": _max_alternatives(settings),
+                },
+                "api_key": key,
+            },
+            ("q", "source", "target"),
+            {"q": example.text, "source": source, "target": target},
+            form={"q": text("The text.", minLength=1)},
+        )
+        translated = obj(
+            {
+                "translatedText": {"anyOf": [string, array(string)]},
+                "detectedLanguage": {"anyOf": [_DETECTED, array(_DETECTED)]},
+                "alternatives": {"anyOf": [array(string), array(array(string))]},
+            },
+            ("translatedText",),
+        )
+        refused = errors(400, 403, 413, 429, 503)
+        self.translate_responses = {
+            200: response("Translated.", translated, {"translatedText": example.translation}),
+            **refused,
+        }
+
+        self.detect_body = request_body(
+            {"q": text("The text.", minLength=1), "api_key": key}, ("q",), {"q": example.text}
+        )
+        self.detect_responses = {200: response("Detected.", array(_DETECTED), [detected]), **refused}
+
+        language = obj(
+            {"code": text("Its code."), "name": text("Its name."), "targets": array(string)},
+            ("code", "name", "targets"),
+        )
+        self.languages = {200: response("By code.", array(language), offered(catalogue)), **errors()}
+        self.health = {200: response("Healthy.", obj({"status": string}, ("status",)), {"status": "ok"}), **errors()}
+        self.settings = {
+            200: response("For a front end.", obj({}, additionalProperties=True), frontend(settings, catalogue)),
+            **errors(429),
+        }
+        self.no_suggestions = _disabled(NO_SUGGESTIONS)
+        self.no_files = _disabled(NO_FILES)
+
+
+_DETECTED: Schema = obj(
+    {"confidence": {"type": "number", "minimum": 0, "maximum": 100}, "language": {"type": "string"}},
+    ("confidence", "language"),
+)
+
+
+def _disabled(why: str) -> dict[int | str, Any]:
+    return errors(403, 413, 429, examples={403: why})

@@ -1,0 +1,1 @@
+"""Text before and after translation: sentence splitting, language detection, HTML, placeholders, tag placement."""

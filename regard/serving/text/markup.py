@@ -1,0 +1,237 @@
+"""HTML whose text is to be translated: sentences out, the same document with their translations in.
+
+Whatever is no sentence stays byte for byte: tags, attributes, comments, entities, white space. Elements within a line
+(b, a, span ...) do not cut a sentence: they are placed around what their words became (placing.py). For what is kept
+within a sentence, such as code, there is one private character: a thing that comes through (verbatim.py).
+
+    found = extract_sentences(html)
+    reassemble(html, found, [... for sentence in found])
+"""
+
+from __future__ import annotations
+
+import html as references
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, groupby
+from typing import NamedTuple
+
+from regard.serving.text.alignment import AlignedText
+from regard.serving.text.html_scanner import Item, scan_html
+from regard.serving.text.sentences import split_text
+from regard.serving.text.tag_placement import Tag, placed
+from regard.serving.text.untranslatable import PRIVATE_CHARACTERS, has_words
+
+MOST_TAGS = 100
+LONGEST = 5000
+"""Tags that are written with a sentence, and its characters. In one with more, each text between two tags is translated
+on its own. This also bounds how deep elements nest where tags are placed."""
+
+_REFERENCE = re.compile(
+    r"&(?:#[0-9]{1,9}+;?|#[xX][0-9a-fA-F]{1,8}+;?|[A-Za-z][A-Za-z0-9]{1,31}+;?)"
+    r"|[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u200b\ufeff]"
+)
+"""Entities; and characters nobody sees, of which tokenizers see nothing either: they would be counted as words."""
+_PRIVATE = re.compile("[\U000f0000-\U000ffffd]")
+_SIGN = re.compile(r"<([/!?]?)\Z")
+_PAIRED = ("open", "close")
+_UNSEEN = dict.fromkeys([*range(9), *range(14, 28), *range(127, 133), *range(134, 160), 0xAD, 0x200B, 0xFEFF])
+
+
+class Sentence(NamedTuple):
+    """A sentence of a document."""
+
+    text: str
+    """What is to be translated; characters are those that entities stand for, and white space is one space."""
+    written: str
+    """The same with its white space."""
+    start: int
+    end: int
+    """Where it stands in the document, with the tags in it."""
+    tags: tuple[Tag, ...]
+    """If there are any, its translation is wanted with an alignment."""
+    atoms: dict[str, str]
+    """What is kept, by the character that stands for it."""
+
+
+def extract_sentences(html: str, whole: bool = True) -> list[Sentence]:
+    """In order. Without `whole`, as for a model that aligns nothing, each text between two tags is one of its own."""
+    private = set(_PRIVATE.findall(html))
+    runs = (list(items) for block, items in groupby(scan_html(html), lambda item: item.kind == "block") if not block)
+    return [sentence for items in runs for sentence in _Run(html, items, private).sentences(whole)]
+
+
+def reassemble(html: str, sentences: Sequence[Sentence], translations: Sequence[AlignedText]) -> str:
+    """The document with each sentence's translation in its place. One that is as it was changes nothing."""
+    parts, done = [], 0
+    for sentence, said in zip(sentences, translations, strict=True):
+        if said.text != sentence.text:
+            # A sign before a sentence must not become the beginning of a tag when other words follow.
+            parts += [_SIGN.sub("&lt;\\1", html[done : sentence.start]), _shown(sentence, said)]
+            done = sentence.end
+    return "".join([*parts, html[done:]])
+
+
+def _shown(sentence: Sentence, said: AlignedText) -> str:
+    left = dict(sentence.atoms)
+    lost = [
+        Tag("void", left.pop(atom), sentence.written.index(atom)) for atom in sentence.atoms if atom not in said.text
+    ]
+
+    def shown(text: str) -> str:
+        text = references.escape(text, quote=False)
+        return _PRIVATE.sub(lambda m: left.pop(m[0], "") if m[0] in sentence.atoms else m[0], text)
+
+    tags = sorted([*sentence.tags, *lost], key=lambda tag: tag.place) if lost else sentence.tags
+    return placed(sentence.written, tags, said, shown) if tags else shown(said.text)
+
+
+class _Part(NamedTuple):
+    """A part of the text, and where the document has it."""
+
+    text: str
+    start: int
+    end: int
+    same: bool
+    """Whether it is written there as it is; else what is there stands for it as a whole."""
+
+
+class _Run:
+    """Text and tags of a document in which nothing ends a sentence but its words."""
+
+    def __init__(self, html: str, items: Iterable[Item], private: set[str]):
+        self.html = html
+        self.tags: list[Item] = []
+        self.places: list[int] = []
+        """Of each tag, how many characters of the text stand before it."""
+        self.atoms: dict[str, str] = {}
+        self._parts: list[_Part] = []
+        self._starts: list[int] = []
+        unused = (chr(code) for code in PRIVATE_CHARACTERS if chr(code) not in private)
+        length = 0
+        for item in items:
+            parts: Iterable[_Part] = ()
+            if item.kind == "text":
+                parts = _parts(html, item)
+            elif item.kind == "atom" and (atom := next(unused, "")):
+                parts = [_Part(atom, item.start, item.end, False)]
+                self.atoms[atom] = html[item.start : item.end]
+            else:
+                self.tags.append(item)
+                self.places.append(length)
+            for part in parts:
+                self._parts.append(part)
+                self._starts.append(length)
+                length += len(part.text)
+        self.text = "".join(part.text for part in self._parts)
+        self.partners = _partners(self.tags)
+
+    def sentences(self, whole: bool) -> Iterator[Sentence]:
+        start = 0
+        for piece in split_text(self.text, lines=False):
+            end = start + len(piece.text)
+            if piece.wanted:
+                yield from self._sentences(start, end, whole)
+            start = end
+
+    def _sentences(self, start: int, end: int, whole: bool) -> Iterator[Sentence]:
+        """A sentence or, if some of its tags cannot stay in it, what stands between those."""
+        cuts = self._cuts(start, end, whole)
+        if not cuts:
+            yield self._sentence(start, end)
+            return
+        places = [start, *(self.places[tag] for tag in cuts), end]
+        for begin, stop in zip(places, places[1:]):
+            text = self.text[begin:stop]
+            if has_words(text):
+                yield self._sentence(begin + len(text) - len(text.lstrip()), stop - len(text) + len(text.rstrip()))
+
+    def _cuts(self, start: int, end: int, whole: bool) -> list[int]:
+        """The tags in a sentence whose partners are missing, or in another sentence."""
+        inside = range(bisect_right(self.places, start), bisect_left(self.places, end))
+        if not inside:
+            return []
+        if not whole or len(self._with_partners(inside)) > MOST_TAGS or end - start > LONGEST:
+            return list(inside)
+        around = self._tags_around(start, end)
+        alone = [self.tags[tag].kind in _PAIRED and self.partners[tag] not in around for tag in around]
+        before = list(accumulate(alone, initial=0))
+
+        def cut(tag: int) -> bool:
+            """Whether a tag is alone, or parted from its partner by one that is."""
+            first, last = sorted((tag - around.start, self.partners[tag] - around.start))
+            return alone[tag - around.start] or before[last] > before[first]
+
+        return [tag for tag in inside if self.tags[tag].kind in _PAIRED and cut(tag)]
+
+    def _tags_around(self, start: int, end: int) -> range:
+        """The tags in a sentence, at its ends, and in the white space before and behind it."""
+        while start and self.text[start - 1].isspace():
+            start -= 1
+        while end < len(self.text) and self.text[end].isspace():
+            end += 1
+        return range(bisect_left(self.places, start), bisect_right(self.places, end))
+
+    def _sentence(self, start: int, end: int) -> Sentence:
+        inside = range(bisect_right(self.places, start), bisect_left(self.places, end))
+        numbers = self._with_partners(inside)
+        tags = [self.tags[number] for number in numbers]
+        text = self.text[start:end]
+        return Sentence(
+            " ".join(text.split()),
+            text,
+            min([self._raw_start(start), *(tag.start for tag in tags[:1])]),
+            max([self._raw_end(end), *(tag.end for tag in tags[-1:])]),
+            tuple(
+                Tag(tag.kind, self.html[tag.start : tag.end], min(max(self.places[number] - start, 0), len(text)))
+                for number, tag in zip(numbers, tags)
+            ),
+            {atom: self.atoms[atom] for atom in _PRIVATE.findall(text) if atom in self.atoms} if self.atoms else {},
+        )
+
+    def _with_partners(self, inside: range) -> range:
+        """Tags, from the first to the last of them and of those that close or open their elements."""
+        ends = [*inside, *(self.partners[tag] for tag in inside if self.partners[tag] >= 0)]
+        return range(min(ends), max(ends) + 1) if ends else range(0)
+
+    def _raw_start(self, place: int) -> int:
+        number = bisect_right(self._starts, place) - 1
+        part, inside = self._parts[number], place - self._starts[number]
+        return part.start + inside if part.same or not inside else part.end
+
+    def _raw_end(self, place: int) -> int:
+        number = bisect_right(self._starts, place - 1) - 1
+        part, inside = self._parts[number], place - self._starts[number]
+        return part.start + inside if part.same else part.end
+
+
+def _parts(html: str, item: Item) -> Iterator[_Part]:
+    start = item.start
+    for found in _REFERENCE.finditer(html, item.start, item.end):
+        if found.start() > start:
+            yield _Part(html[start : found.start()], start, found.start(), True)
+        yield _Part(references.unescape(found[0]).translate(_UNSEEN), *found.span(), False)
+        start = found.end()
+    if start < item.end:
+        yield _Part(html[start : item.end], start, item.end, True)
+
+
+def _partners(tags: Sequence[Item]) -> list[int]:
+    """For each tag the one that closes or opens its element, -1 for those that have none."""
+    found = [-1] * len(tags)
+    above: list[int] = []
+    opened: Counter[str] = Counter()
+    for number, tag in enumerate(tags):
+        if tag.kind == "open":
+            above.append(number)
+            opened[tag.name] += 1
+        elif tag.kind == "close" and opened[tag.name]:
+            while True:
+                opener = above.pop()
+                opened[tags[opener].name] -= 1
+                if tags[opener].name == tag.name:
+                    break
+            found[number], found[opener] = opener, number
+    return found

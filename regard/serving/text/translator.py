@@ -1,0 +1,213 @@
+"""Translates the texts of a request: splits them into sentences, has the pool translate those, and reassembles the texts.
+
+Shared by all translation routes; knows neither HTTP nor models.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from regard.languages import name, public
+from regard.serving.catalogue import Catalogue, ServedModel
+from regard.serving.settings import Settings
+from regard.serving.text.alignment import AlignedText
+from regard.serving.text.language_detection import MAX_CHARACTERS, detect
+from regard.serving.text.markup import extract_sentences, reassemble
+from regard.serving.text.placeholders import Attempt, attempts
+from regard.serving.text.sentences import split_text
+from regard.serving.text.text_thread import TextThread
+from regard.serving.workers.translation_result import SearchOptions, TranslationResult
+from regard.serving.workers.worker_pool import WorkerPool
+
+MIN_CONFIDENCE, OTHER_CONFIDENCE = 10.0, 50.0
+"""A text below the first for all our languages, and above the second for another one, is in that other language."""
+
+
+class UnsupportedLanguage(Exception):
+    """A language or language pair that this server does not offer."""
+
+
+@dataclass(frozen=True)
+class TranslationRequest:
+    """Texts to translate, with internal language codes."""
+
+    texts: list[str]
+    source: str
+    """A code, or `auto`."""
+    target: str
+    html: bool = False
+    alternatives: int = 0
+    owner: str = ""
+    """Owner of the API key: cached translations are not shared between owners."""
+
+
+@dataclass(frozen=True)
+class TranslatedTexts:
+    texts: list[str]
+    alternatives: list[list[str]]
+    """Alternative translations of each text, non-empty and distinct."""
+    detected: tuple[str, float] | None = None
+    """Detected language of all texts together, and its confidence from 0 to 100; None if the source was given."""
+
+
+class TextTranslator:
+    """Translates requests with the models of a catalogue."""
+
+    def __init__(self, settings: Settings, catalogue: Catalogue, pool: WorkerPool):
+        self.settings, self.catalogue, self.pool = settings, catalogue, pool
+        self.text_thread = TextThread()
+
+    async def translate(self, request: TranslationRequest) -> TranslatedTexts:
+        """Raises `UnsupportedLanguage` if there is no model for the languages."""
+        size = sum(map(len, request.texts)) + len(request.texts)
+        self.pool.refuse_if_busy(len(request.texts))  # before any work is done
+        self.text_thread.refuse_if_busy(size)
+        source, detected = request.source, None
+        if source == "auto":
+            detected = await self.text_thread.run(size, lambda: self._detect(request))
+            source = detected[0]
+        model = self._model(source, request.target)
+        if model is None:  # the same language: the texts stay unchanged
+            return TranslatedTexts(request.texts, [[] for _ in request.texts], detected)
+        documents, sentences = await self.text_thread.run(size, lambda: _split(request, model.aligns))
+        found = await self._translate(model, sentences, request, size)
+        ranked = await self.text_thread.run(
+            size, lambda: _put_together(documents, dict(zip(sentences, found)), request)
+        )
+        return TranslatedTexts([texts[0] for texts in ranked], [texts[1:] for texts in ranked], detected)
+
+    def _detect(self, request: TranslationRequest) -> tuple[str, float]:
+        """One language for all texts: one of ours, unless they are clearly in another one."""
+        text = _beginning(request)
+        known = self.catalogue.languages()
+        found = detect(text, known)[0]
+        if found[1] < MIN_CONFIDENCE and (other := detect(text)[0])[1] > OTHER_CONFIDENCE:
+            return other
+        if found[0] not in known:  # there are no words to translate: any source language will do
+            found = next((code for code in known if self.catalogue.pair(code, request.target)), found[0]), found[1]
+        return found
+
+    def _model(self, source: str, target: str) -> ServedModel | None:
+        known = self.catalogue.languages()
+        for code in (source, target):
+            if code not in known:
+                raise UnsupportedLanguage(f"{public(code)} is not supported")
+        if source == target:
+            return None
+        if model := self.catalogue.pair(source, target):
+            return model
+        to, origin = (f"{name(code)} ({public(code)})" for code in (target, source))
+        raise UnsupportedLanguage(f"{to} is not available as a target language from {origin}")
+
+    async def _translate(
+        self, model: ServedModel, sentences: list[str], request: TranslationRequest, size: int
+    ) -> list[list[AlignedText]]:
+        """Translations of each sentence that preserve protected spans, best first (placeholders.py)."""
+        found: list[list[AlignedText]] = [[] for _ in sentences]
+        pending = [attempts(sentence) for sentence in sentences]
+        left = list(range(len(sentences)))
+        while left:
+            tried = await self.text_thread.run(size, partial(_next_attempts, pending, left))
+            by_n_best: dict[int, list[tuple[int, Attempt]]] = {}
+            for number, attempt in tried:
+                by_n_best.setdefault(max(attempt.choices, request.alternatives + 1), []).append((number, attempt))
+            await asyncio.gather(
+                *(self._attempt(model, some, n_best, request, size, found) for n_best, some in by_n_best.items())
+            )
+            left = [number for number, _ in tried if not found[number]]
+        return [translations or [AlignedText(sentence)] for translations, sentence in zip(found, sentences)]
+
+    async def _attempt(
+        self,
+        model: ServedModel,
+        tried: list[tuple[int, Attempt]],
+        n_best: int,
+        request: TranslationRequest,
+        size: int,
+        found: list[list[AlignedText]],
+    ) -> None:
+        search = SearchOptions(n_best=n_best, alignment=request.html and model.aligns)
+        texts = [text for _, attempt in tried for text in attempt.inputs]
+        answers = iter(await self.pool.translate(model.name, texts, search, request.owner))
+
+        def restore() -> None:
+            for number, attempt in tried:
+                found[number] = attempt.results([_ranked(next(answers)) for _ in attempt.inputs])
+
+        await self.text_thread.run(size, restore)
+
+
+def _beginning(request: TranslationRequest) -> str:
+    """The beginning of the texts, for language detection."""
+    found = ""
+    for text in request.texts:
+        found += (" ".join(HtmlDocument(text, False).sentences) if request.html else text) + "\n"
+        if len(found) > MAX_CHARACTERS:
+            break
+    return found
+
+
+def _split(request: TranslationRequest, aligns: bool) -> tuple[list[PlainText] | list[HtmlDocument], list[str]]:
+    """The texts as documents, and their distinct sentences."""
+    documents = (
+        [HtmlDocument(text, aligns) for text in request.texts]
+        if request.html
+        else [PlainText(text) for text in request.texts]
+    )
+    return documents, list(dict.fromkeys(sentence for document in documents for sentence in document.sentences))
+
+
+def _next_attempts(pending: list[Iterator[Attempt]], numbers: list[int]) -> list[tuple[int, Attempt]]:
+    return [(number, attempt) for number in numbers if (attempt := next(pending[number], None))]
+
+
+def _put_together(
+    documents: Sequence[PlainText | HtmlDocument], found: dict[str, list[AlignedText]], request: TranslationRequest
+) -> list[list[str]]:
+    """The translation of each document, followed by its alternatives."""
+    count = 1 if request.html else request.alternatives + 1
+    return [
+        _distinct(
+            [document.reassemble([_nth(found[one], rank) for one in document.sentences]) for rank in range(count)]
+        )
+        for document in documents
+    ]
+
+
+def _ranked(best: TranslationResult) -> list[AlignedText]:
+    return [AlignedText(one.text, one.alignment) for one in (best, *best.alternatives)]
+
+
+def _nth(found: list[AlignedText], rank: int) -> AlignedText:
+    """The translation of that rank, or the best if there are fewer."""
+    return found[rank] if rank < len(found) else found[0]
+
+
+def _distinct(ranked: list[str]) -> list[str]:
+    return [ranked[0], *(text for text in dict.fromkeys(ranked) if text and text != ranked[0])]
+
+
+class PlainText:
+    """A plain text; only its sentences are translated."""
+
+    def __init__(self, text: str):
+        self._pieces = split_text(text)
+        self.sentences = [piece.text for piece in self._pieces if piece.translatable]
+
+    def reassemble(self, found: list[AlignedText]) -> str:
+        translations = iter(found)
+        return "".join(next(translations).text if piece.translatable else piece.text for piece in self._pieces)
+
+
+class HtmlDocument:
+    """An HTML document; only its text is translated."""
+
+    def __init__(self, html: str, aligns: bool):
+        self._html, self._found = html, extract_sentences(html, whole=aligns)
+        self.sentences = [sentence.text for sentence in self._found]
+
+    def reassemble(self, found: list[AlignedText]) -> str:
+        return reassemble(self._html, self._found, found)

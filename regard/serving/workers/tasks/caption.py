@@ -1,0 +1,20 @@
+"""Captioning: a sentence that describes an image."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from regard.serving.workers.tasks._request import IMAGES
+from regard.serving.workers.tasks._text_output import FileToTextRequest, GeneratedText, write
+
+__all__ = ["Request", "Answer", "answer"]
+
+Answer = GeneratedText
+
+
+class Request(FileToTextRequest):
+    media: ClassVar[tuple[str, ...]] = IMAGES
+
+
+def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
+    return write(model, Request(**request))

@@ -1,0 +1,150 @@
+"""The studio's routes: its page, the models there are, what may be asked of them, and the code that computes it.
+
+Nothing is served but files of the package, by names from a listing: a name is never joined to a path.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+
+from regard.serving.catalogue import Catalogue
+from regard.serving.http.app import app_with_middleware
+from regard.serving.http.http_error import HttpError
+from regard.serving.http.request_fields import fields_of
+from regard.serving.http.response_headers import CSP_NOTHING
+from regard.serving.http.routes.tasks import validated
+from regard.serving.settings import Settings
+from regard.studio.models import Exhibits, described
+from regard.studio.questions import module_of, question_names
+from regard.studio.run_routes import router as runs_router
+
+if TYPE_CHECKING:
+    from regard.serving.workers.worker_pool import WorkerPool
+
+PACKAGE = Path(__file__).parents[1]
+PAGE = Path(__file__).with_name("page")
+POLICY = f"{CSP_NOTHING}; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'"
+"""The page runs our own scripts and shows pictures that it makes itself; nothing inline, nothing from elsewhere."""
+TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+
+
+def make_studio(exhibits: Exhibits, runs: Path) -> Callable[[Settings, Catalogue, WorkerPool, bool], FastAPI]:
+    """What makes the application when the server has its pool (server.listen)."""
+
+    def make(settings: Settings, catalogue: Catalogue, pool: WorkerPool, logged: bool) -> FastAPI:
+        return app_with_middleware(settings, catalogue, pool, [router(exhibits, pool, runs)], logged)
+
+    return make
+
+
+def router(exhibits: Exhibits, pool: WorkerPool, runs: Path) -> APIRouter:
+    routes = APIRouter()
+    shown = [described(model) for model in exhibits.catalogue.models.values()]
+
+    @routes.get("/")
+    @routes.get("/studio")
+    async def home(request: Request) -> RedirectResponse:
+        return RedirectResponse(f"{request.scope.get('root_path', '')}/studio/")
+
+    @routes.get("/health")
+    async def health() -> JSONResponse:
+        """The page is there before its models are; only workers that hang make it useless."""
+        return JSONResponse({"status": "stalled"}, 503) if pool.stalled else JSONResponse({"status": "ok"})
+
+    @routes.get("/studio/models")
+    async def models() -> JSONResponse:
+        failed = {**exhibits.left_out, **exhibits.without_folders(pool.failed)}
+        return JSONResponse(
+            {
+                "ready": pool.ready,
+                "loading": pool.loading,
+                "models": [model for model in shown if model["name"] not in failed],
+                "failed": [{"name": name, "why": why} for name, why in failed.items()],
+                "views": [
+                    Path(name).stem for name in page_files() if name.startswith("views/") and name.endswith(".js")
+                ],
+                "styles": [name for name in page_files() if name.endswith(".css") and name != "studio.css"],
+            }
+        )
+
+    @routes.post("/studio/ask/{question}")
+    async def ask(request: Request, question: str) -> JSONResponse:
+        if question not in question_names():
+            raise HttpError(404, "The studio knows no such question")
+        asked = validated(module_of(question).Request, await fields_of(request))
+        name = str(asked.model)
+        if name not in exhibits.catalogue.models or name in pool.failed:
+            raise HttpError(404, "The studio has no model of this name")
+        answer = await pool.run_task(name, question, asked.model_dump(exclude_none=True), family="questions")
+        try:
+            return JSONResponse(answer)
+        except ValueError:  # JSON has no infinity
+            raise HttpError(
+                400, "the model's answer is not finite: the input is too far from what it has learnt"
+            ) from None
+
+    @routes.get("/studio/code/{name:path}")
+    async def code(name: str) -> HTMLResponse:
+        if name not in (known := sources()):
+            raise HttpError(404, "Not found")
+        return HTMLResponse(code_page(name, known[name].read_text(encoding="utf-8")))
+
+    routes.include_router(runs_router(runs))
+
+    @routes.get("/studio/{name:path}")
+    async def page(name: str) -> Response:
+        if (name := name or "index.html") not in (known := page_files()):
+            raise HttpError(404, "Not found")
+        content, kind = known[name].read_bytes(), TYPES[known[name].suffix]
+        return Response(content, media_type=kind, headers={"Content-Security-Policy": POLICY})
+
+    return routes
+
+
+def page_files() -> dict[str, Path]:
+    """The files of the page by what the browser calls them."""
+    found = sorted(path for path in PAGE.rglob("*") if path.is_file() and path.suffix in TYPES)
+    return {path.relative_to(PAGE).as_posix(): path for path in found}
+
+
+def sources() -> dict[str, Path]:
+    """The code of the package: `regard/layers/attend.py` by that name."""
+    return {path.relative_to(PACKAGE.parent).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def code_page(name: str, text: str) -> str:
+    """A file with its lines numbered: `#L12` is a line, `#attend` the line where a function or class begins."""
+    begins = {node.lineno: path for path, node in _defined(ast.parse(text), "")}
+    lines = []
+    for number, line in enumerate(text.splitlines(), 1):
+        named = f' data-name="{escape(begins[number])}"' if number in begins else ""
+        anchor = f'<a id="{escape(begins[number])}"></a>' if number in begins else ""
+        lines.append(
+            f'<span class="line" id="L{number}"{named}>{anchor}<a class="number" href="#L{number}">{number}</a>'
+            f"<code>{escape(line) or ' '}</code></span>"
+        )
+    up = "../" * (name.count("/") + 1)
+    return (
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
+        f'<title>{escape(name)}</title><link rel="stylesheet" href="{up}studio.css"></head><body class="source">'
+        f'<main><h1>{escape(name)}</h1><div class="code" tabindex="0" role="region" aria-label="Code">'
+        f"{''.join(lines)}</div></main></body></html>"
+    )
+
+
+def _defined(node: ast.AST, within: str) -> list[tuple[str, Any]]:
+    """Functions and classes of a file, `Class.method` by that name."""
+    found: list[tuple[str, Any]] = []
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            path = f"{within}{child.name}"
+            found += [(path, child), *_defined(child, f"{path}.")]
+    return found

@@ -1,0 +1,94 @@
+"""The models that a studio shows, and what its page is told of each, read from their recipes alone.
+
+Those that ship with the package are shown where they can be; those that a person named must be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from regard.config import read_recipe
+from regard.errors import UserError
+from regard.pretrained import shipped_models
+from regard.serving.catalogue import Catalogue, ServedModel, read_models
+
+TITLES = {
+    "recurrent": "recurrent",
+    "attentional/additive": "Bahdanau (additive attention)",
+    "attentional/dot": "Luong (dot attention)",
+    "attentional/multiplicative": "Luong (multiplicative attention)",
+    "attentional/local": "Luong (local attention)",
+    "transformer": "Transformer",
+    "universal": "Universal Transformer",
+}
+"""What people call a decoder, by its kind."""
+USES = {"generate": "language model", "classify": "classifier", "caption": "captioner", "tag": "tagger"}
+
+
+@dataclass
+class Exhibits:
+    catalogue: Catalogue
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Shipped models that cannot be shown, with the reason."""
+
+    def without_folders(self, reasons: dict[str, str]) -> dict[str, str]:
+        """The same for models that a worker could not load: where they lie is nobody's business."""
+        return {name: why.replace(str(self.catalogue.models[name].folder), name) for name, why in reasons.items()}
+
+
+def collect(named: Iterable[str] = (), shipped: bool = True) -> Exhibits:
+    """What a person named, then what ships with the package and has another name."""
+    found = {one.name: one for name in named for one in read_models(name, languages=False)}
+    left_out: dict[str, str] = {}
+    for name in shipped_models() if shipped else ():
+        if name in found:
+            continue
+        try:
+            found[name] = replace(read_models(name, languages=False)[0], optional=True)
+        except UserError as error:
+            left_out[name] = str(error).replace(str(shipped_models()[name]), name)
+    if not found:
+        raise UserError("there is no model to look at; name one, such as: regard studio -m runs/my-run")
+    return Exhibits(Catalogue(found.values()), left_out)
+
+
+def described(model: ServedModel) -> dict[str, Any]:
+    """What the page's menus and views need to know."""
+    recipe = read_recipe(model.folder)
+    parts = {part: _part(recipe.model.get(part)) for part in ("stem", "encoder", "decoder")}
+    decoder, encoder = parts["decoder"], parts["encoder"]
+    own = decoder or encoder
+    attention = _part(decoder.get("attention")).get("kind", "") if decoder else ""
+    kind = "/".join(word for word in (own.get("kind", ""), attention) if word)
+    kinds = {part.get("kind", "") for part in parts.values()}
+    return {
+        "name": model.name,
+        "task": model.task,
+        "source": model.source,
+        "target": model.target,
+        "title": _title(model.task, kind, parts["stem"].get("kind", "")),
+        "kind": kind,
+        "stem": parts["stem"].get("kind", ""),
+        "encoder": encoder.get("kind", ""),
+        "decoder": decoder.get("kind", ""),
+        "attention": bool(kinds & {"transformer", "universal", "attentional"}),
+        "recurrent": bool(kinds & {"recurrent", "attentional"}),
+        "positions": any(_part(part.get("position")).get("kind", "none") != "none" for part in parts.values()),
+        "ponders": any(part.get("kind") == "universal" and part.get("halting", False) for part in parts.values()),
+    }
+
+
+def _title(task: str, kind: str, stem: str) -> str:
+    named = TITLES.get(kind, kind)
+    if task == "translate":
+        return f"{named}, no attention" if kind == "recurrent" else named
+    if stem == "patches" and kind == "transformer":
+        return "Vision Transformer"
+    return f"{named} {USES.get(task, task)}".strip()
+
+
+def _part(spec: Any) -> dict[str, Any]:
+    """A part of a recipe, however short it was written."""
+    return {"kind": spec} if isinstance(spec, str) else spec if isinstance(spec, dict) else {}

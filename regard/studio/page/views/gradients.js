@@ -1,0 +1,120 @@
+// What one output came from: how much it changes with what the model had at each step, and what the gates did there.
+import { readsText, textbox, textOf } from "../box.js";
+import { trouble, waiting } from "../messages.js";
+import { debounce, fill, make, select } from "../parts.js";
+import { mark, sentence } from "../words.js";
+
+export const title = "Gradients";
+export const about =
+  "How much the log-probability of one output changes with what the model had at each step: the higher a bar, the more that step counts; in a recurrent model one sees how far back a gradient reaches.";
+export const code = ["regard/inspection/record/differentiable.py:through_time", "regard/inspection/record/gradients.py:gradients_of"];
+export const suits = readsText;
+
+const PAUSE = 250;
+
+export function show(place, studio) {
+  const box = textbox(studio, "Text");
+  const outputs = make("div", { class: "outputs" });
+  const controls = make("div", { class: "controls" });
+  const bars = make("div", { class: "pictures" });
+  const gates = make("div", { class: "pictures" });
+  fill(place, box.element, outputs, controls, bars, gates);
+  let last = "";
+  let lastGates = "";
+  let answer = null;
+
+  const sentenceOf = () => ({ model: studio.model.name, text: textOf(studio) });
+  const request = () => {
+    const position = studio.state.output;
+    return { ...sentenceOf(), ...(position === undefined ? {} : { position: Math.max(0, Math.round(Number(position)) || 0) }) };
+  };
+  const load = studio.latest(
+    (signal, wanted) => studio.ask("gradients", wanted, signal),
+    (found) => {
+      answer = found;
+      draw();
+      loadGates();
+      studio.say(found.about);
+    },
+    (error, wanted) => {
+      fill(outputs);
+      fill(controls);
+      fill(gates);
+      lastGates = "";
+      fill(bars, trouble(error, () => load(wanted)));
+    },
+  );
+  const askGates = studio.latest(
+    (signal, wanted) => studio.ask("pictures", wanted, signal),
+    (found) => {
+      const options = found.pictures.map((one, number) => [number, one.heading]);
+      const chosen = found.pictures.findIndex((one) => one.svg);
+      const pick = select("Gates of", options, chosen, (number) => studio.change({ picture: number }));
+      fill(gates, options.length > 1 ? pick : null, studio.picture({ about: found.about, ...found.pictures[chosen] }));
+    },
+    (error, wanted) => fill(gates, trouble(error, () => askGates(wanted))),
+  );
+  function loadGates() {
+    if (!answer.gates) return fill(gates);
+    const wanted = { ...sentenceOf(), view: "gates", only: Math.max(0, Math.round(Number(studio.state.picture)) || 0) };
+    if (JSON.stringify(wanted) !== lastGates) askGates(wanted);
+    lastGates = JSON.stringify(wanted);
+  }
+
+  function draw() {
+    const held = outputs.contains(document.activeElement);
+    const side = { tokens: answer.outputs, words: answer.outputs, word_of: [] };
+    const pick = (at) => studio.change({ output: at });
+    const whole = sentence(side, { name: "Outputs: press one to see what it came from", tokens: true, onpick: pick });
+    mark(whole, [answer.position]);
+    for (const [at, button] of [...whole.children].entries()) {
+      button.setAttribute("aria-pressed", at === answer.position);
+      button.tabIndex = at === answer.position ? 0 : -1;
+    }
+    fill(outputs, make("span", { class: "faint" }, "Of which output?"), whole);
+    if (held) whole.children[answer.position].focus();
+    const scales = [["even", "even"], ["powers", "powers of ten"]];
+    const picked = studio.state.scale === "powers" ? "powers" : "even";
+    const scale = select("Scale", scales, picked, (chosen) => studio.change({ scale: chosen === "even" ? null : chosen }));
+    const focused = controls.contains(document.activeElement);
+    fill(controls, scale);
+    if (focused) scale.querySelector("select").focus();
+    fill(bars, studio.picture({ about: answer.about, ...answer.pictures[picked === "powers" ? 1 : 0] }));
+  }
+
+  const later = debounce(load, PAUSE);
+  const update = () => {
+    box.update();
+    const wanted = request();
+    const key = JSON.stringify(wanted);
+    const before = last ? JSON.parse(last) : {};
+    last = key;
+    if (key === JSON.stringify(before)) {
+      if (answer) {
+        draw();
+        loadGates();
+      }
+      return;
+    }
+    load.stop();
+    if (before.model !== wanted.model) {
+      answer = null;
+      fill(outputs);
+      fill(controls);
+      fill(gates);
+      lastGates = "";
+      fill(bars, waiting()); // nothing of one model is seen under the name of another
+    }
+    if (before.model !== wanted.model || before.text === wanted.text) load(wanted);
+    else later(wanted);
+  };
+  update();
+  return {
+    update,
+    leave() {
+      later.cancel();
+      load.stop();
+      askGates.stop();
+    },
+  };
+}

@@ -1,0 +1,153 @@
+// One attention head as a worked example: every stage with its formula and all its numbers, for one token that looks.
+
+import { readsText, textOf, textbox } from "../box.js";
+import { trouble, waiting } from "../messages.js";
+import { debounce, fill, make, select } from "../parts.js";
+
+export const title = "Numbers";
+export const about =
+  "What one head computes for one token, stage by stage with the model's own numbers: ink is above zero, rust below; point at a number to read it, and how it came about.";
+export const code = ["regard/layers/attend.py:attention_weights", "regard/inspection/record/arithmetic/multi_head.py:multi_head", "regard/inspection/record/arithmetic/recurrent.py"];
+export const suits = (model) => model.attention && readsText(model);
+
+const KINDS = { cross: "target to source", source: "source to itself", target: "target to itself" };
+
+export function show(place, studio) {
+  const box = textbox(studio);
+  const controls = make("div", { class: "controls" });
+  const tokens = make("div", { class: "looking-tokens", role: "group", "aria-label": "The token that looks" });
+  const stages = make("div", { class: "stages" });
+  const onwards = make("div", { class: "onwards", role: "group", "aria-label": "Stages" });
+  fill(place, box.element, controls, tokens, stages, onwards);
+  let last = "";
+  let now = null;
+  let figures = [];
+
+  const number = (name) => Math.max(0, Number(studio.state[name] ?? 0) || 0);
+  const request = () => ({
+    model: studio.model.name,
+    text: textOf(studio),
+    attention: KINDS[studio.state.attention] ? studio.state.attention : "cross",
+    layer: number("layer"),
+    head: number("head"),
+    position: number("position"),
+  });
+
+  const load = studio.latest(
+    (signal, wanted) => studio.ask("numbers", wanted, signal),
+    (answer) => {
+      now = answer;
+      stages.setAttribute("aria-busy", "false");
+      drawControls();
+      figures = answer.stages.map((stage, at) => drawn(stage, at, answer));
+      fill(stages, make("p", { class: "faint" }, `${answer.called}. ${answer.agreement}`), figures);
+      drawOnwards();
+      studio.say(answer.called);
+    },
+    (error, wanted) => {
+      now = null;
+      stages.setAttribute("aria-busy", "false");
+      fill(controls);
+      fill(tokens);
+      fill(onwards);
+      fill(stages, trouble(error, () => load(wanted)));
+    },
+  );
+  const later = debounce(load, 250);
+
+  function drawn(stage, at, answer) {
+    const figure = studio.picture(
+      { heading: `${at + 1} ${stage.name}`, svg: stage.svg, about: `${answer.called}. ${stage.sentence}` },
+      { onmark: link },
+    );
+    figure.classList.add("stage");
+    figure.dataset.stage = stage.name;
+    figure.querySelector("figcaption").after(make("p", { class: "sentence-of" }, stage.sentence));
+    return figure;
+  }
+
+  function drawControls() {
+    const held = [...controls.querySelectorAll("select")].indexOf(document.activeElement);
+    const looking = tokens.contains(document.activeElement);
+    const { kinds, attention, layer, head, position } = now;
+    const upTo = (count) => Array.from({ length: count }, (_, one) => one);
+    const pick = (values) => studio.change(values);
+    fill(
+      controls,
+      select("Attention", Object.keys(kinds).map((kind) => [kind, KINDS[kind]]), attention, (value) => pick({ attention: value, position: null })),
+      kinds[attention].layers > 1 ? select("Layer", upTo(kinds[attention].layers), layer, (value) => pick({ layer: value })) : null,
+      kinds[attention].heads > 1 ? select("Head", upTo(kinds[attention].heads), head, (value) => pick({ head: value })) : null,
+    );
+    fill(
+      tokens,
+      make("span", { class: "faint" }, attention === "cross" ? "While it writes" : "The token that looks"),
+      kinds[attention].queries.map((token, at) =>
+        make(
+          "button",
+          { type: "button", class: "token", dir: "auto", "aria-pressed": String(at === position), onclick: () => pick({ position: at || null }) },
+          make("bdi", {}, token.startsWith("▁") && token.length > 1 ? `·${token.slice(1)}` : token),
+        ),
+      ),
+    );
+    if (held >= 0) controls.querySelectorAll("select")[held]?.focus();
+    if (looking) tokens.querySelector('[aria-pressed="true"]')?.focus();
+  }
+
+  // One stage after the other.
+
+  const stage = () => Math.min(number("stage"), Math.max(0, figures.length - 1));
+
+  function drawOnwards() {
+    const at = stage();
+    const held = [...onwards.querySelectorAll("button")].indexOf(document.activeElement);
+    figures.forEach((figure, place) => figure.classList.toggle("at", place === at));
+    const button = (words, to) => make("button", { type: "button", disabled: to < 0 || to >= figures.length, onclick: () => to_stage(to) }, words);
+    fill(
+      onwards,
+      button("↑ Previous", at - 1),
+      make("span", { class: "faint" }, `${at + 1} of ${figures.length}: ${now.stages[at].name}`),
+      button("Next ↓", at + 1),
+    );
+    if (held >= 0) onwards.querySelectorAll("button")[held]?.focus();
+  }
+
+  function to_stage(at) {
+    studio.change({ stage: at || null }, { same: true });
+    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    figures[at]?.scrollIntoView({ block: "start", behavior: calm ? "auto" : "smooth" });
+    if (now) studio.say(`${now.stages[at].name}: ${now.stages[at].formula}. ${now.stages[at].sentence}`);
+  }
+
+  /** A number that belongs to a token shows that token in all stages. */
+  function link(at) {
+    for (const one of stages.querySelectorAll("text.same")) one.classList.remove("same");
+    const key = / key (\d+)/.exec(at)?.[1];
+    if (key === undefined) return;
+    for (const one of stages.querySelectorAll(`text[data-at$=" key ${key}"]`)) one.classList.add("same");
+  }
+
+  function update() {
+    box.update();
+    const wanted = request();
+    const key = JSON.stringify(wanted);
+    if (key === last) {
+      if (now) drawOnwards();
+      return;
+    }
+    const before = last ? JSON.parse(last) : {};
+    last = key;
+    stages.setAttribute("aria-busy", "true");
+    if (before.model !== wanted.model) fill(stages, waiting());
+    load.stop();
+    if (before.text === wanted.text || before.model !== wanted.model) load(wanted);
+    else later(wanted);
+  }
+  update();
+  return {
+    update,
+    leave() {
+      later.cancel();
+      load.stop();
+    },
+  };
+}

@@ -1,0 +1,277 @@
+// A translation one token at a time. Whatever token one chooses, the model goes on from there.
+//
+// The way that is being looked at stands in the address: `way` is its tokens by number, those that a person chose with
+// a `!`; without it, it is the model's own. `step` is the token that is about to be written.
+
+import { bars, share } from "../bars.js";
+import { textbox, textOf } from "../box.js";
+import { trouble, waiting } from "../messages.js";
+import { debounce, fill, make, select, slider } from "../parts.js";
+import { ink, mark, percent, sentence } from "../words.js";
+
+export const title = "Steps";
+export const about =
+  "The translation is written one token at a time: at each step, where the model looks in the source and what it thinks may come next. Choose another token, and let the model go on from there.";
+export const code = ["regard/inspection/record/decoding_step.py:next_step", "regard/decoding/opening.py:first_ids"];
+export const suits = (model) => model.task === "translate";
+
+const PACE = 900; // milliseconds of a step when it plays
+
+export function show(place, studio) {
+  const box = textbox(studio);
+  const source = make("div");
+  const target = make("div", { class: "target", role: "group", "aria-label": "Translation, token by token" });
+  const controls = make("div", { class: "controls" });
+  const next = make("section", { class: "next" });
+  const looks = make("section", { class: "looks" });
+  const body = make("div", { class: "steps", "aria-busy": "true" }, source, target, controls, make("div", { class: "two" }, next, looks));
+  const message = make("div");
+  fill(place, box.element, message, body);
+  body.hidden = true;
+
+  let own = null; // {key, way, end}: the model's own translation, and the number of the token that ends one
+  let now = null; // what the server said of this step
+  let playing = 0;
+  let last = "";
+
+  // The way, and where one is on it.
+
+  const key = () => JSON.stringify([studio.model.name, textOf(studio), studio.state.beam ?? ""]);
+  const parsed = (way) => way.split(".").filter(Boolean).map((one) => ({ id: parseInt(one, 10), chosen: one.endsWith("!") }));
+  const joined = (way) => way.map((one) => `${one.id}${one.chosen ? "!" : ""}`).join(".");
+  const way = () => (studio.state.way === undefined ? (own?.way ?? []) : parsed(studio.state.way).filter((one) => one.id >= 0));
+  const ended = (tokens) => tokens.at(-1)?.id === own?.end;
+  const furthest = (tokens) => tokens.length - (ended(tokens) ? 1 : 0);
+  const step = () => Math.max(0, Math.min(Number(studio.state.step ?? 0) || 0, furthest(way())));
+  const go = (to, same = false) => studio.change({ step: to || null }, { same });
+  const asked = () => {
+    const request = { model: studio.model.name, text: textOf(studio) };
+    if (studio.state.beam) request.beam = Number(studio.state.beam);
+    return request;
+  };
+
+  function choose(token) {
+    const at = step();
+    const tokens = way();
+    if (tokens[at]?.id === token.id) return forward();
+    stop();
+    const cut = [...tokens.slice(0, at), { id: token.id, chosen: true }];
+    studio.change({ way: joined(cut), step: Math.min(at + 1, furthest(cut)) });
+    studio.say(`${token.token} was chosen.`);
+  }
+
+  function forward() {
+    const at = step();
+    const tokens = way();
+    if (at < furthest(tokens)) go(at + 1);
+    else if (!ended(tokens) && now?.next.length) {
+      const more = [...tokens, { id: now.next[0].id, chosen: false }];
+      studio.change({ way: joined(more), step: Math.min(at + 1, furthest(more)) });
+    } else stop();
+  }
+
+  /** The model finishes what begins like this; what a person chose of it stays marked. */
+  const goOn = studio.latest(
+    (signal, begin) => studio.ask("go_on", { ...asked(), written: begin.map((one) => one.id) }, signal),
+    (answer, begin) => {
+      const found = answer.ids.map((id, at) => ({ id, chosen: Boolean(begin[at]?.chosen) }));
+      studio.change({ way: joined(found) });
+      studio.say(`The model went on: ${answer.target.text}`);
+    },
+    (error, begin) => fill(message, trouble(error, () => goOn(begin))),
+  );
+
+  // Asking.
+
+  const begin = studio.latest(
+    (signal) => studio.ask("go_on", asked(), signal),
+    (answer) => {
+      own = { key: key(), way: answer.ids.map((id) => ({ id, chosen: false })), end: answer.end };
+      update(true);
+    },
+    failed,
+  );
+  const load = studio.latest((signal, request) => studio.ask("steps", request, signal), draw, failed);
+  const later = debounce(() => (own?.key === key() ? ask() : begin()), 250);
+
+  function failed(error) {
+    stop();
+    body.hidden = true;
+    fill(message, trouble(error, () => update(true)));
+  }
+
+  function ask() {
+    const { model, text } = asked();
+    load({ model, text, written: way().map((one) => one.id), step: step() });
+  }
+
+  function update(again = false) {
+    box.update();
+    const wanted = JSON.stringify([key(), studio.state.way, step()]);
+    if (wanted === last && own?.key === key() && !again) {
+      if (now) draw(now);
+      return;
+    }
+    const text = last && JSON.parse(last)[0];
+    last = wanted;
+    body.setAttribute("aria-busy", "true");
+    if (text && text !== key() && studio.state.way !== undefined) {
+      stop();
+      studio.change({ way: null, step: null }, { same: true }); // another text's tokens mean nothing here
+      return;
+    }
+    if (own?.key === key()) ask();
+    else if (text && text !== key()) {
+      stop();
+      later();
+    } else {
+      fill(message, waiting());
+      begin();
+    }
+  }
+
+  // Drawing.
+
+  function draw(answer) {
+    now = answer;
+    fill(message);
+    body.hidden = false;
+    body.setAttribute("aria-busy", "false");
+    const tokens = way();
+    const at = step();
+    fill(source, sentence(answer.source, { name: "Source", tokens: true }));
+    const weights = weightsOf(answer);
+    if (weights) ink(source.firstChild, weights);
+    drawTarget(tokens, at);
+    drawControls(tokens, at);
+    drawNext(tokens, at);
+    drawLooks(weights);
+    const written = tokens[at] ? answer.written[at] : null;
+    studio.say(`Step ${at + 1}: ${written === null ? "nothing is written yet" : written}`);
+  }
+
+  function weightsOf({ weights }) {
+    if (!weights) return null;
+    const [layer, head] = (studio.state.of_head ?? "").split(".").map(Number);
+    return weights.layers[layer]?.[head] ?? weights.mean;
+  }
+
+  function drawTarget(tokens, at) {
+    const held = target.contains(document.activeElement);
+    const buttons = now.written.map((token, number) => {
+      const { chosen } = tokens[number];
+      const said = `${shown(token)}, ${percent(now.probabilities[number])}${chosen ? ", chosen by you" : ""}`;
+      return make(
+        "button",
+        {
+          type: "button",
+          class: `token${number > at ? " ahead" : ""}${chosen ? " chosen" : ""}`,
+          "aria-current": number === at ? "step" : null,
+          "aria-label": said,
+          title: said,
+          onclick: () => go(number),
+        },
+        make("bdi", {}, shown(token)),
+      );
+    });
+    if (!ended(tokens)) {
+      const open = at === tokens.length;
+      buttons.push(make("button", { type: "button", class: "token open", "aria-current": open ? "step" : null, "aria-label": "The next token, not written yet", onclick: () => go(tokens.length) }, "?"));
+    }
+    fill(target, make("p", { class: "line", dir: "auto" }, buttons), make("p", { class: "faint", dir: "auto" }, now.text || "…"));
+    if (held) target.querySelector('[aria-current="step"]')?.focus();
+  }
+
+  function drawControls(tokens, at) {
+    const most = furthest(tokens);
+    const held = [...controls.querySelectorAll("button, input")].indexOf(document.activeElement);
+    const button = (words, onclick, disabled = false, more = {}) => make("button", { type: "button", onclick, disabled, ...more }, words);
+    const chosen = tokens.some((one) => one.chosen);
+    fill(
+      controls,
+      button("← Back", () => (stop(), go(at - 1)), at === 0),
+      button("Next →", () => (stop(), forward()), at >= most && ended(tokens)),
+      button(playing ? "❚❚ Pause" : "▶ Play", play, !playing && at >= most && ended(tokens)),
+      slider("Step", { least: 1, most: Math.max(1, most + 1), value: at + 1, shown: (number) => `${number} of ${most + 1}` }, (number) => (stop(), go(number - 1, true))),
+      ended(tokens) ? null : button("Let the model go on", () => (stop(), goOn(tokens)), false, { class: "main" }),
+      tokens[at]?.chosen ? button("Undo this choice", () => goOn(tokens.slice(0, at))) : null,
+      chosen || (studio.state.way !== undefined && !ended(tokens))
+        ? button("The model's own translation", () => (stop(), studio.change({ way: null, step: Math.min(at, furthest(own.way)) || null })))
+        : null,
+    );
+    if (held >= 0) [...controls.querySelectorAll("button, input")][held]?.focus();
+  }
+
+  function drawNext(tokens, at) {
+    const held = [...next.querySelectorAll("button")].indexOf(document.activeElement);
+    const written = tokens[at]?.id;
+    const rest = 1 - now.next.reduce((sum, one) => sum + one.probability, 0);
+    const heading = written === undefined ? "What may come next" : "What could have come";
+    const rows = now.next.map((one) => ({ label: shown(one.token), value: one.probability, onpick: () => choose(one) }));
+    const list = bars(rows, { name: heading });
+    [...list.children].forEach((button, place) => {
+      button.dataset.id = now.next[place].id;
+      button.setAttribute("aria-pressed", String(now.next[place].id === written));
+    });
+    const elsewhere = written !== undefined && !now.next.some((one) => one.id === written);
+    const others = `All others together: ${share(Math.max(0, rest))}.`;
+    fill(next, make("h2", {}, heading), list, make("p", { class: "faint" }, others, elsewhere ? " What is written here is among them." : ""));
+    if (held >= 0) list.children[held]?.focus();
+  }
+
+  function drawLooks(weights) {
+    const heading = "Where it looks";
+    if (!weights) {
+      const none = "This model has no attention: all it knows of the source is the state it began with.";
+      fill(looks, make("h2", {}, heading), make("p", { class: "faint" }, none));
+      return;
+    }
+    const held = looks.querySelector("select") === document.activeElement;
+    const heads = now.weights.layers.flatMap((layer, l) => layer.map((_, h) => [`${l}.${h}`, `layer ${l}, head ${h}`]));
+    const pick = (value) => studio.change({ of_head: value || null });
+    const chosen = heads.length > 1 ? select("Heads", [["", "mean of all"], ...heads], studio.state.of_head ?? "", pick) : null;
+    const rows = now.source.tokens.map((token, at) => ({ label: shown(token), value: weights[at] }));
+    const point = (at) => mark(source.firstChild, at === null ? [] : [at]);
+    fill(looks, make("div", { class: "heading" }, make("h2", {}, heading), chosen), bars(rows, { name: heading, onhover: point }));
+    if (held) looks.querySelector("select")?.focus();
+  }
+
+  // Playing, and keys.
+
+  function play() {
+    if (playing) return stop(true);
+    playing = setInterval(() => (body.getAttribute("aria-busy") === "true" ? null : forward()), PACE);
+    if (now) draw(now);
+  }
+
+  function stop(drawn = false) {
+    clearInterval(playing);
+    const was = playing;
+    playing = 0;
+    if (was && (drawn || now)) drawControls(way(), step());
+  }
+
+  body.addEventListener("keydown", (event) => {
+    if (event.altKey || event.ctrlKey || event.metaKey || event.target.matches("input, select, .word")) return;
+    const back = event.key === "ArrowLeft";
+    if (!back && event.key !== "ArrowRight") return;
+    event.preventDefault();
+    stop();
+    if (back) go(Math.max(0, step() - 1));
+    else forward();
+  });
+
+  update();
+  return {
+    update: () => update(),
+    leave() {
+      later.cancel();
+      begin.stop();
+      load.stop();
+      goOn.stop();
+      clearInterval(playing);
+    },
+  };
+}
+
+const shown = (token) => (token.startsWith("▁") && token.length > 1 ? `·${token.slice(1)}` : token);

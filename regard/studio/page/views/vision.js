@@ -1,0 +1,394 @@
+// What a model sees in a picture: a sample, a file of one's own or a drawing. A veil lies over the picture, and lifts
+// where the model looked: for the class token or any patch of a classifier, for each word of a caption.
+import { Trouble } from "../ask.js";
+import { trouble, waiting } from "../messages.js";
+import { encoded, pad } from "../pad.js";
+import { fill, make, select } from "../parts.js";
+import { chances, scene } from "../scene.js";
+
+export const title = "Pictures";
+export const about =
+  "Point at a place of the picture, or at a word about it: the veil lifts where the model looked. A pressed one stays.";
+export const code = [
+  "regard/stem/patches.py:Patches",
+  "regard/inspection/record/image.py:look_at_picture",
+  "regard/inspection/trace/image.py:PictureLook.rollout",
+];
+export const suits = (model) => ["patches", "grid"].includes(model.stem) && ["classify", "caption"].includes(model.task);
+
+const numbers = (count) => Array.from({ length: count }, (_, number) => number);
+const OWN = "own"; // the name of what is no sample
+const KINDS = "image/png,image/jpeg,image/gif,image/bmp,image/webp";
+
+export function show(place, studio) {
+  const samples = make("div", { class: "samples", role: "group", "aria-label": "Sample pictures" });
+  const file = make("input", { type: "file", class: "unseen", accept: KINDS, onchange: () => take(file.files[0]) });
+  const choose = make("label", { class: "file" }, file, make("span", {}, "Choose a file, or drop one here"));
+  const drawing = make("details", { class: "drawn" }, make("summary", {}, "Draw one"));
+  const stage = make("div", { class: "sight" });
+  const answered = make("div", { class: "answer" });
+  const controls = make("div", { class: "controls" });
+  const below = make("div", { class: "controls" });
+  const pictures = make("div", { class: "pictures" });
+  fill(
+    place,
+    make("div", { class: "sources" }, samples, make("div", { class: "own" }, choose, drawing)),
+    make("div", { class: "look" }, stage, make("div", {}, answered, controls)),
+    below,
+    pictures,
+  );
+  place.classList.add("vision");
+
+  let own = null; // {picture} in base64
+  let canvas = null;
+  let listed = ""; // the model whose samples are shown
+  let names = [];
+  let asked = "";
+  let drawnFor = "";
+  let told = null;
+  let shown = null; // what redraws the stage
+
+  const refuse = (error, again) => {
+    told = shown = null;
+    fill(stage, trouble(error, again));
+    for (const one of [answered, controls, below, pictures]) fill(one);
+  };
+  const offer = () => {
+    keep(controls, choices(studio, told));
+    keep(below, views(studio, told));
+  };
+
+  place.addEventListener("dragover", (event) => event.preventDefault());
+  place.addEventListener("drop", (event) => {
+    event.preventDefault();
+    if (event.dataTransfer.files[0]) take(event.dataTransfer.files[0]);
+  });
+
+  async function take(chosen) {
+    if (!chosen) return;
+    try {
+      use(await encoded(chosen));
+    } catch (error) {
+      asked = drawnFor = "";
+      refuse(error);
+    }
+    file.value = "";
+  }
+
+  function use(picture) {
+    own = { picture };
+    asked = drawnFor = "";
+    if (studio.state.sample === OWN) update();
+    else studio.change({ sample: OWN, patch: null, word: null });
+  }
+
+  const list = studio.latest(
+    (signal, model) => studio.ask("seeing", { model }, signal),
+    (answer, model) => {
+      listed = model;
+      names = answer.samples.map((one) => one.name);
+      fill(
+        samples,
+        answer.samples.map(({ name, png }) => {
+          const onclick = () => studio.change({ sample: name, patch: null, word: null });
+          return make("button", { type: "button", "data-sample": name, title: name, onclick }, make("img", { src: png, alt: name }));
+        }),
+      );
+      canvas?.stop();
+      canvas = pad(answer.size, answer.colour, use);
+      fill(drawing, make("summary", {}, "Draw one"), canvas.element);
+      update();
+    },
+    (error, model) => refuse(error, () => list(model)),
+  );
+
+  /** What is looked at now: one's own picture, the sample that is chosen, or the first. */
+  function given() {
+    const { sample } = studio.state;
+    if (sample === OWN && own) return own;
+    return { sample: names.includes(sample) ? sample : names[0] };
+  }
+
+  const load = studio.latest(
+    (signal, wanted) => studio.ask("seeing", wanted, signal),
+    (answer, wanted) => {
+      told = answer;
+      shown = answer.target ? captioned(studio, answer) : classified(studio, answer);
+      stage.dataset.name = answer.scene.name;
+      fill(stage, shown.picture, notes(answer));
+      fill(answered, shown.answer);
+      offer();
+      draw(wanted);
+      studio.say(answer.target?.text ?? `${answer.label}, ${answer.probabilities[answer.label].toFixed(2)}`);
+    },
+    (error, wanted) => refuse(error, () => load(wanted)),
+  );
+
+  const drawAll = studio.latest(
+    (signal, wanted) => studio.ask("seeing", wanted, signal),
+    (answer) => {
+      pictures.setAttribute("aria-busy", "false");
+      fill(pictures, answer.pictures.map((one) => studio.picture({ about: answer.about, ...one }, { onpick: open })));
+    },
+    (error, wanted) => fill(pictures, trouble(error, () => drawAll(wanted))),
+  );
+
+  /** The drawings below: which layer and head they are of is said of those that show one. */
+  function draw(wanted) {
+    const { seeing } = studio.state;
+    const view = told.views.includes(seeing) ? seeing : told.views[0];
+    const asking = { model: wanted.model, sample: wanted.sample, picture: wanted.picture, view };
+    if (told.target) Object.assign(asking, { layer: wanted.layer, head: wanted.head });
+    if (view === "numbers") Object.assign(asking, followed(studio, told));
+    else if (!told.target && view === "patches") Object.assign(asking, { only: 0, position: position(studio, told) });
+    else if (!told.target && view === "heads") Object.assign(asking, { layer: told.layer, head: head(studio, told) });
+    const key = JSON.stringify(asking);
+    if (key === drawnFor) return;
+    drawnFor = key;
+    pictures.setAttribute("aria-busy", "true");
+    if (!pictures.childElementCount) fill(pictures, waiting());
+    drawAll(asking);
+  }
+
+  /** A small picture of a head that is pressed becomes the large one. */
+  function open(at) {
+    const [what, kind, layer, number] = at.split(" ");
+    if (!["pick", "of"].includes(what) || kind !== "source") return;
+    studio.change({ layer, head: number, mix: null });
+    stage.scrollIntoView({ block: "nearest" });
+  }
+
+  function update() {
+    const { model, state } = studio;
+    if (listed !== model.name) {
+      if (asked !== `samples of ${model.name}`) {
+        asked = `samples of ${model.name}`;
+        refuse(new Trouble(""));
+        fill(stage, waiting());
+        list(model.name);
+      }
+      return;
+    }
+    const wanted = { model: model.name, ...given() };
+    for (const one of samples.children) one.setAttribute("aria-pressed", String(one.dataset.sample === wanted.sample));
+    const chosen = model.task === "caption" ? ["layer", "head"] : ["layer"];
+    const counts = { layer: told?.layers, head: told?.heads };
+    for (const name of chosen) {
+      const number = Number(state[name]);
+      if (state[name] !== undefined && number >= 0 && (told?.model !== model.name || number < counts[name])) wanted[name] = number;
+    }
+    const key = JSON.stringify(wanted);
+    if (key !== asked) {
+      asked = key;
+      load(wanted);
+    } else if (told) {
+      shown.draw();
+      offer();
+      draw(wanted);
+    }
+  }
+  update();
+  return {
+    update,
+    leave() {
+      list.stop();
+      load.stop();
+      drawAll.stop();
+      canvas?.stop();
+    },
+  };
+}
+
+// What is chosen.
+
+function head(studio, told) {
+  const number = Number(studio.state.head);
+  return number >= 0 && number < told.heads ? number : 0;
+}
+
+/** Whose weights are laid over the picture: a head's, their mean, or the rollout. */
+function mix(studio) {
+  const { mix, head } = studio.state;
+  return mix === "rollout" ? "rollout" : head === undefined || mix === "mean" ? "mean" : "head";
+}
+
+/** Who looks: undefined where nobody is chosen. */
+function position(studio, told) {
+  const number = Number(studio.state.patch);
+  const chosen = studio.state.patch !== undefined && number >= 0 && number < told.scene.places.length + told.scene.before;
+  return chosen ? number : undefined;
+}
+
+/** Whose calculation is shown: the place or word that was pressed, in the head that is looked at. */
+function followed(studio, told) {
+  if (!told.target) return { layer: told.layer, head: head(studio, told), position: position(studio, told) ?? 0 };
+  return { position: Math.max(0, told.target.word_of.indexOf(Number(studio.state.word ?? 0))) };
+}
+
+/** Puts controls in place of others, and the focus where it was. */
+function keep(place, controls) {
+  const held = [...place.querySelectorAll("select")].indexOf(document.activeElement);
+  fill(place, controls);
+  if (held >= 0) place.querySelectorAll("select")[held]?.focus();
+}
+
+function views(studio, told) {
+  if (told.views.length < 2) return null;
+  const options = told.views.map((name) => [name, NAMES[name] ?? name]);
+  return select("Below", options, studio.state.seeing ?? told.views[0], (seeing) => studio.change({ seeing }));
+}
+
+function choices(studio, told) {
+  if (!told.layers) return null;
+  if (told.target) {
+    return ["layer", "head"].map((name) => {
+      const count = told[`${name}s`];
+      const options = [["", "mean of all"], ...numbers(count)];
+      const pick = (value) => studio.change({ [name]: value === "" ? null : value });
+      return count > 1 ? select(name === "layer" ? "Layer" : "Head", options, studio.state[name] ?? "", pick) : null;
+    });
+  }
+  const kind = mix(studio);
+  const heads = [["mean", "mean of all"], ["rollout", "rollout of all layers so far"], ...numbers(told.heads)];
+  return [
+    select("Layer", numbers(told.layers), told.layer, (layer) => studio.change({ layer })),
+    select("Head", heads, kind === "head" ? head(studio, told) : kind, (value) =>
+      studio.change(["mean", "rollout"].includes(value) ? { mix: value, head: null } : { mix: null, head: value }),
+    ),
+  ];
+}
+
+const NAMES = {
+  patches: "all pictures side by side",
+  heads: "heads as matrices and lines",
+  numbers: "one head's calculation",
+  beam: "the search",
+  ponder: "how long it thought",
+};
+
+// A picture that is classified.
+
+function classified(studio, told) {
+  const { before, places } = told.scene;
+  const tokens = [...(before ? ["class"] : []), ...places];
+  const said = make("output", { class: "value" });
+  let pointed = null;
+  const rows = () => {
+    const kind = mix(studio);
+    return kind === "rollout" ? told.rollout : kind === "mean" ? told.mean : told.weights[head(studio, told)];
+  };
+  const pinned = () => position(studio, told);
+  const press = (token) => studio.change({ patch: pinned() === token ? null : token });
+
+  const seen = scene(told.scene, {
+    label: "The picture, place by place. Arrow keys go from place to place; Enter keeps one.",
+    onpoint(place) {
+      pointed = place === null ? null : place + before;
+      draw();
+    },
+    onpress: (place) => press(place + before),
+  });
+  const first = before ? make("button", { type: "button", class: "class-token", onclick: () => press(0) }) : null;
+  const about = make("p", { class: "who" });
+
+  function draw() {
+    if (!told.layers) {
+      seen.show(null);
+      return;
+    }
+    const pin = pinned();
+    const query = pin ?? pointed ?? (before ? 0 : null);
+    const all = rows();
+    const row = query === null ? all[0].map((_, key) => all.reduce((sum, one) => sum + one[key], 0) / all.length) : all[query];
+    const who = query === null ? "all patches" : tokens[query];
+    seen.show(row.slice(before), who);
+    seen.mark(query === null ? -1 : query - before);
+    const most = row.slice(before).reduce((best, weight, at, list) => (weight > list[best] ? at : best), 0) + before;
+    about.textContent = `${who === "class" ? "The class token" : who} looks most at ${tokens[most]} (${row[most].toPrecision(3)})`;
+    if (first) {
+      first.textContent = `class ${row[0].toPrecision(3)}`;
+      first.dataset.weight = row[0];
+      first.setAttribute("aria-pressed", String(pin === 0));
+    }
+    said.textContent = pin !== undefined && pointed !== null ? `${who} → ${tokens[pointed]}: ${row[pointed]}` : "";
+  }
+  draw();
+  return {
+    draw,
+    picture: [seen.element, make("div", { class: "under" }, first, about), said],
+    answer: [make("p", { class: "label" }, told.label), chances(Object.entries(told.probabilities))],
+  };
+}
+
+// A picture that is written about.
+
+function captioned(studio, told) {
+  const said = make("output", { class: "value" });
+  const words = told.target.words;
+  let pointed = null;
+  const pinned = () => {
+    const number = Number(studio.state.word);
+    return studio.state.word !== undefined && number >= 0 && number < words.length ? number : null;
+  };
+  const buttons = words.map((word, at) =>
+    make(
+      "button",
+      {
+        type: "button",
+        class: "word",
+        "data-word": at,
+        onpointerenter: () => point(at),
+        onpointerleave: () => point(null),
+        onfocus: () => point(at),
+        onblur: () => point(null),
+        onclick: () => studio.change({ word: pinned() === at ? null : at }),
+      },
+      word,
+    ),
+  );
+  const seen = scene(told.scene, {
+    label: "The picture, place by place, and how much the model looked there.",
+    onpoint(place) {
+      const word = pinned() ?? pointed;
+      if (place === null || !told.words) said.textContent = "";
+      else if (word !== null) said.textContent = `${words[word]} → ${told.scene.places[place]}: ${told.words[word][place]}`;
+      weigh(place === null || word !== null || !told.words ? null : told.words.map((row) => row[place]));
+    },
+    onpress() {},
+  });
+
+  /** How much each word looked at a place, as the thickness of its line. */
+  function weigh(column) {
+    const greatest = column ? Math.max(...column) : 0;
+    buttons.forEach((button, at) => button.style.setProperty("--weight", greatest > 0 ? column[at] / greatest : 0));
+  }
+  function point(at) {
+    pointed = at;
+    draw();
+  }
+  function draw() {
+    const pin = pinned();
+    const word = pointed ?? pin;
+    seen.show(word === null || !told.words ? null : told.words[word], word === null ? "" : words[word]);
+    buttons.forEach((button, at) => {
+      button.setAttribute("aria-pressed", String(pin === at));
+      button.classList.toggle("looks", word === at);
+    });
+    said.textContent = word === null ? "" : `${words[word]}: probability ${told.sure ? told.sure[word].toPrecision(3) : "unknown"}`;
+  }
+  draw();
+  const hint = told.words
+    ? "Point at a word to see where the model looked when it wrote it."
+    : "This model has no attention: nothing says where it looked.";
+  return {
+    draw,
+    picture: [seen.element, said],
+    answer: [
+      make("p", { class: "caption", dir: told.target.direction, role: "group", "aria-label": "What it wrote" }, buttons),
+      make("p", { class: "faint" }, hint),
+      told.finished ? null : make("p", { class: "faint" }, "It did not come to an end: the limit of length cut it off."),
+    ],
+  };
+}
+
+const notes = (told) => told.scene.notes.map((note) => make("p", { class: "faint" }, note));

@@ -1,0 +1,93 @@
+// A text as words one can point at: each a button with the colour of its word, and ink by how much it was looked at.
+// Knows nothing of where the numbers come from.
+
+import { make } from "./parts.js";
+
+const HUES = 12;
+const BARE = /[\p{L}\p{M}\p{N}](?:.*[\p{L}\p{M}\p{N}])?/su;
+
+/** Which of the twelve colours a word has: the same word has the same one everywhere, however it is capitalised and
+ *  whatever stands around it. Python counts the same way (inspection/draw/style.py, `hue`). */
+export function colour(word) {
+  const bare = BARE.exec(word)?.[0] ?? word;
+  let found = 0x811c9dc5; // FNV-1a
+  for (const byte of new TextEncoder().encode(bare.toLowerCase())) found = Math.imul(found ^ byte, 0x01000193) >>> 0;
+  return found % HUES;
+}
+
+/** A token as a person reads it: the space before a word is a dot. */
+export const shown = (token) => (token.startsWith("▁") && token.length > 1 ? `·${token.slice(1)}` : token);
+
+/** A weight or probability as a person reads it; what is too small to say is said to be. */
+export function percent(value) {
+  if (value > 0 && value < 0.0005) return "<0.1 %";
+  return `${(100 * value).toFixed(value < 0.0995 ? 1 : 0)} %`;
+}
+
+/**
+ * A side of a translation ({words, tokens, word_of, direction}) as buttons in one row that wraps.
+ * `tokens` shows the model's own tokens; `sure` is a probability for each, drawn as the length of the line below it;
+ * `onhover(place or null)` is told what is under the pointer or has the focus, `onpick(place)` what was pressed.
+ * One of the words can be reached with Tab; the arrow keys go on from there.
+ */
+export function sentence(side, { name = "", tokens = false, sure, weights, onhover, onpick } = {}) {
+  const units = tokens ? side.tokens : side.words;
+  const buttons = units.map((unit, place) => {
+    const button = make("button", { type: "button", class: "word", tabindex: place ? -1 : 0 });
+    button.append(make("bdi", {}, tokens ? shown(unit) : unit), make("small", { "aria-hidden": "true" }));
+    button.dataset.place = place;
+    button.dataset.hue = colour(unit);
+    if (sure) {
+      button.dataset.sure = sure[place];
+      button.style.setProperty("--sure", sure[place]);
+    }
+    return button;
+  });
+  // Each word is isolated from its neighbours, and what is isolated does not count for "auto".
+  const dir = side.direction ?? "auto";
+  const whole = make("p", { class: "words", dir, role: "group", "aria-label": name }, ...buttons);
+  whole.classList.toggle("tokens", tokens);
+  const told = (event) => onhover?.(placeOf(event));
+  whole.addEventListener("pointerover", told);
+  whole.addEventListener("pointerleave", () => onhover?.(null));
+  whole.addEventListener("focusin", told);
+  whole.addEventListener("focusout", () => onhover?.(null));
+  whole.addEventListener("click", (event) => placeOf(event) !== null && onpick?.(placeOf(event)));
+  whole.addEventListener("keydown", (event) => walk(event, whole, buttons));
+  if (weights) ink(whole, weights);
+  return whole;
+}
+
+/** Puts ink on every word by its weight, with the number below it; null takes all of it away. */
+export function ink(whole, weights) {
+  whole.classList.toggle("inked", weights !== null);
+  for (const [place, button] of [...whole.children].entries()) {
+    const weight = weights?.[place] ?? 0;
+    button.style.setProperty("--weight", weight);
+    if (weights) button.dataset.weight = weight;
+    else delete button.dataset.weight;
+    button.lastChild.textContent = weight >= 0.005 ? Math.round(100 * weight) : "";
+  }
+}
+
+/** Rings the words at these places: who looks, or who is looked at. */
+export function mark(whole, places) {
+  for (const [place, one] of [...whole.children].entries()) one.classList.toggle("marked", places.includes(place));
+}
+
+function placeOf(event) {
+  const button = event.target.closest?.("button.word");
+  return button ? Number(button.dataset.place) : null;
+}
+
+function walk(event, whole, buttons) {
+  const onwards = getComputedStyle(whole).direction === "rtl" ? "ArrowLeft" : "ArrowRight";
+  const back = onwards === "ArrowLeft" ? "ArrowRight" : "ArrowLeft";
+  const now = placeOf(event);
+  const next = { [onwards]: now + 1, [back]: now - 1, Home: 0, End: buttons.length - 1 }[event.key];
+  if (now === null || next === undefined || !buttons[next]) return;
+  event.preventDefault();
+  buttons[now].tabIndex = -1;
+  buttons[next].tabIndex = 0;
+  buttons[next].focus();
+}

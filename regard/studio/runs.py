@@ -1,0 +1,152 @@
+"""The training runs below a folder, as they stand now: their names, how far they are, and whether they still go on.
+
+Only reads, and never follows a link. A run is asked for by a name from the listing, which is never joined to a path.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from regard.config import parse_toml
+from regard.errors import UserError
+from regard.locking import is_held
+from regard.studio.metric_lines import Part, checked, lines_backwards, read_on, read_plain
+
+METRICS, LOCK = "metrics.jsonl", "lock"
+MOST_ENTRIES = 50_000
+"""Folders that are looked into."""
+MOST_RUNS = 200
+"""Runs that are told, the newest."""
+ENDS = 2**16
+"""Bytes at a file's beginning and end in which its first and last line are looked for."""
+
+
+class Runs:
+    """What can be watched; a folder that is not there has no runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def all(self) -> list[dict[str, Any]]:
+        """The newest first."""
+        return self.newest()[0]
+
+    def newest(self) -> tuple[list[dict[str, Any]], int]:
+        """Those that are told, the newest first, and how many older ones there are besides."""
+        found = sorted(self._folders(), key=lambda run: -_changed(run[1]))
+        return [_told(name, place) for name, place in found[:MOST_RUNS]], len(found[MOST_RUNS:])
+
+    def read(self, name: str, since: int, mark: str, every: int) -> tuple[dict[str, Any], Part] | None:
+        """A run as it stands, and what it has written since; None for a name that no run has."""
+        first = name.partition("/")[0]
+        place = dict(self._folders(first)).get(name)
+        if place is None:
+            return None
+        told = _told(name, place)  # before its file is read: what ended in between is told next time
+        return told, read_on(place / METRICS, since, mark, every)
+
+    def _folders(self, only: str = "") -> Iterator[tuple[str, Path]]:
+        """Runs by their names: `NAME`, or `NAME/fold-1` where a folder holds several; with `only`, of one NAME."""
+        left = MOST_ENTRIES
+        for name, place in _inside(self.folder):
+            if left <= 0:
+                return
+            left -= 1
+            if only and name != only:
+                continue
+            if _is_run(place):
+                yield name, place
+                continue
+            for inner, deeper in _inside(place):
+                left -= 1
+                if left <= 0:
+                    return
+                if _is_run(deeper):
+                    yield f"{name}/{inner}", deeper
+
+
+def _inside(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Folders in a folder that are no links."""
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False) and entry.name.isprintable() and not entry.name.startswith("."):
+                    yield entry.name, Path(entry.path)
+    except OSError:
+        return
+
+
+def _is_run(place: Path) -> bool:
+    return _is_plain(place / METRICS) or _is_plain(place / LOCK)
+
+
+def _is_plain(path: Path) -> bool:
+    """A file of its own: no link, and nothing whose opening could wait for somebody."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _changed(place: Path) -> float:
+    for path in (place / METRICS, place / LOCK, place):
+        try:
+            return path.stat().st_mtime
+        except OSError:
+            continue
+    return 0.0
+
+
+def _told(name: str, place: Path) -> dict[str, Any]:
+    running = _is_plain(place / LOCK) and is_held(place / LOCK)
+    finished = not running and (place / "model").is_dir()
+    first = checked(read_plain(place / METRICS, ENDS).partition(b"\n")[0])
+    last = next(lines_backwards(read_plain(place / METRICS, ENDS, last=True)), None)
+    return {
+        "name": name,
+        **_recipe(place / "recipe.toml"),
+        "state": "running" if running else "finished" if finished else "stopped",
+        "started": first["time"] if first else None,
+        "changed": last["time"] if last else None,
+        "step": last["step"] if last else 0,
+    }
+
+
+def _recipe(path: Path) -> dict[str, Any]:
+    """What a run's recipe says of it, as far as it can be believed."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return _said(b"")
+    return _kept(path, status.st_mtime_ns, status.st_size)
+
+
+@functools.lru_cache(MOST_RUNS)
+def _kept(path: Path, changed: int, size: int) -> dict[str, Any]:
+    return _said(read_plain(path, 2**18))
+
+
+def _said(recipe: bytes) -> dict[str, Any]:
+    try:
+        read = parse_toml(recipe.decode())
+    except (UnicodeDecodeError, UserError):
+        read = {}
+    training = read.get("training")
+    training = training if isinstance(training, dict) else {}
+    steps = training.get("steps")
+    return {
+        "task": _short(read.get("task")),
+        "source": _short(read.get("source_language")),
+        "target": _short(read.get("target_language")),
+        "metric": _short(training.get("metric")),
+        "steps": steps if isinstance(steps, int) and 0 <= steps < 2**53 else None,
+    }
+
+
+def _short(value: Any) -> str:
+    return value[:100] if isinstance(value, str) else ""
