@@ -16,7 +16,7 @@ from regard.errors import UserError
 from regard.evaluation.translation import Scores, corpus_scores
 from regard.runs import test
 from regard.storage import read_folder
-from regard.task._base import Task
+from regard.task._base import ExampleTask, Task
 from regard.task.translate import Translator
 
 Pairs = tuple[list[str], list[str]]
@@ -139,9 +139,8 @@ def _usual_format(task: Task, kind: str) -> str:
     plain = kind.removeprefix("made_")
     if plain != kind and plain in registry.kinds("data/format"):  # made_dna is DNA as its files have it
         return plain
-    pair = getattr(task, "pair", None)
     formats = FORMATS.get(task.recipe.task, {})
-    if found := formats.get(pair.input.kind if pair else ""):
+    if found := formats.get(task.pair.input.kind if isinstance(task, ExampleTask) else ""):
         return found
     raise UserError(
         f"this model was trained on data that the package makes ({kind}), and there is no file format of that kind; "

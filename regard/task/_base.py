@@ -57,8 +57,8 @@ class Task(ABC):
     model: Any
 
     def __dir__(self) -> list[str]:
-        """What a user needs: not what training calls."""
-        return sorted(name for name in {*PUBLIC, self.recipe.task, *self.public} if hasattr(self, name))
+        """What a user needs, without what training calls."""
+        return sorted({*PUBLIC, self.recipe.task, *self.public} & {*object.__dir__(self)})
 
     @classmethod
     @abstractmethod
@@ -83,8 +83,12 @@ class Task(ABC):
     def judge(self, valid: Any) -> Validation:
         """The scores on examples that were not trained on, the one that counts first."""
 
+    @abstractmethod
+    def inputs(self, valid: Any) -> list[Any]:
+        """The inputs of examples such as `judge` takes, as the method of the task's name takes them."""
+
     def learn_errors(self, valid: Any) -> bool:
-        """Keeps in its codec how wrong a finished model is on examples it was not trained on; True if there is such."""
+        """Stores the errors of a finished model on validation examples in its codec; True if the task does so."""
         return False
 
     @classmethod
@@ -150,6 +154,9 @@ class ExampleTask(Task):
             input_options=text if kind == "text" else recipe.input,
             target_options=text if cls.target == "text" else {},
         )
+
+    def inputs(self, valid: Sequence[Example]) -> list[Any]:
+        return [example.input for example in valid]
 
     @classmethod
     def epochs(cls, recipe: Recipe, pair: Pair, examples: Sequence[Example]) -> Callable[[int], Sequence[Coded]]:

@@ -30,7 +30,7 @@ class Captioner(Writer):
 
     def judge(self, valid: Sequence[Example]) -> Validation:
         """BLEU-4 against all captions of a picture; the loss is that of its first one."""
-        outputs = [one.text for one in self.caption([example.input for example in valid])]
+        outputs = [one.text for one in self.caption(self.inputs(valid))]
         wanted = [references(example.target) for example in valid]
         scores = {"bleu4": bleu4(outputs, wanted), "loss": self.loss(valid)}
         return Validation(scores, self.samples([("(picture)", o, w[0]) for o, w in zip(outputs, wanted)]))

@@ -88,7 +88,7 @@ class Classifier(ExampleTask):
         raise UserError(f"this model reads {kind}, and there are no pictures of what it does with that yet")
 
     def judge(self, valid: Sequence[Example]) -> Validation:
-        found = self.classify([example.input for example in valid])
+        found = self.classify(self.inputs(valid))
         wanted = [str(example.target) for example in valid]
         for name in set(wanted):
             self.labels.id(name)  # a label never seen is refused, not counted as a mistake

@@ -140,6 +140,15 @@ class Filler(ExampleTask):
             fitting = [i for i in fitting if surfaces[i][0] == " "] or fitting
         return [Candidate(surfaces[i].strip(), float(probabilities[i])) for i in fitting[:top]]
 
+    def inputs(self, valid: Sequence[Example]) -> list[str]:
+        """Texts with a blank in place of the word in the middle."""
+        found = []
+        for text, _ in valid:
+            words = text.split() if isinstance(text, str) else list(text)
+            words[len(words) // 2 : len(words) // 2 + 1] = ["_"]
+            found.append(" ".join(words))
+        return found
+
     @torch.inference_mode()
     def judge(self, valid: Sequence[Example]) -> Validation:
         """Every text as it is hidden out of training: the same tokens each time."""

@@ -119,6 +119,11 @@ class Generator(Task):
 
     # ------------------------------------------------------------------------------------------------------- to judge
 
+    def inputs(self, valid: Sequence[Example]) -> list[str]:
+        """Prompts: the first words of every line."""
+        lines = (line.split() for example in valid for line in str(example.target).splitlines())
+        return [" ".join(words[: 1 + len(words) // 2]) for words in lines if words]
+
     def judge(self, valid: Sequence[Example]) -> Validation:
         """The mean of -log p a token, END included, each document cut into windows that do not overlap.
 

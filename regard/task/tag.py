@@ -74,6 +74,12 @@ class Tagger(ExampleTask):
     pair: Pair
 
     @property
+    def text_input(self) -> Text:
+        reader = self.pair.input
+        assert isinstance(reader, Text)
+        return reader
+
+    @property
     def names(self) -> list[str]:
         target = self.pair.target
         assert isinstance(target, Tags)
@@ -111,6 +117,10 @@ class Tagger(ExampleTask):
         scores["loss"] = self.loss(self.pieces(self.recipe, self.pair, valid))
         return Validation(scores, self.samples([self._shown(*each) for each in zip(valid, given, wanted)]))
 
+    def inputs(self, valid: Sequence[Example]) -> list[str]:
+        """Texts, which `tag` splits into words again."""
+        return [self.text_input.tokenizer.between.join(example.input) for example in valid]
+
     @classmethod
     def epochs(cls, recipe: Recipe, pair: Pair, examples: Sequence[Example]) -> Callable[[int], Sequence[Coded]]:
         return super().epochs(recipe, pair, cls.pieces(recipe, pair, examples))
@@ -126,8 +136,7 @@ class Tagger(ExampleTask):
 
     @torch.inference_mode()
     def _tagged(self, sentences: Sequence[Words], progress: Progress | None = None) -> list[Found]:
-        reader = self.pair.input
-        assert isinstance(reader, Text)
+        reader = self.text_input
         owners: list[int] = []
         pieces: list[Words] = []
         for number, words in enumerate(sentences):
@@ -152,8 +161,7 @@ class Tagger(ExampleTask):
 
     def _words(self, raw: str | Words) -> tuple[str, Words, list[int]]:
         """The text, its words and where each begins."""
-        reader = self.pair.input
-        assert isinstance(reader, Text)
+        reader = self.text_input
         between = reader.tokenizer.between
         if isinstance(raw, str):
             if between:

@@ -57,7 +57,7 @@ class Tracker(ExampleTask):
     def judge(self, valid: Sequence[Example]) -> Validation:
         """The mean distance from where the object is, in hundredths of the picture's side; beside it that of one who
         says of each frame where the object was in the frame before."""
-        tracks = self.track([example.input for example in valid])
+        tracks = self.track(self.inputs(valid))
         wanted = [np.asarray(example.target) for example in valid]
         given = [np.array(track.places) for track in tracks]
         copied = [np.concatenate([places[:1], places[:-1]]) for places in wanted]

@@ -30,7 +30,7 @@ class Transcriber(Writer):
         return self.written(recordings, **options)
 
     def judge(self, valid: Sequence[Example]) -> Validation:
-        outputs = [one.text for one in self.transcribe([example.input for example in valid])]
+        outputs = [one.text for one in self.transcribe(self.inputs(valid))]
         wanted = [str(example.target) for example in valid]
         scores = {
             "wer": word_error_rate(outputs, wanted),

@@ -29,6 +29,7 @@ from regard.errors import UserError
 from regard.evaluation.translation import corpus_scores
 from regard.layers.capture import capture
 from regard.layers.cross_entropy import token_loss
+from regard.layers.observable import Observable
 from regard.model.seq2seq import Seq2Seq
 from regard.task._base import Prepared, Task
 from regard.task._one_or_many import one_or_many
@@ -98,10 +99,13 @@ class Translator(Task):
     def tests(cls, recipe: Recipe) -> list[Pair]:
         return named_pairs(recipe.data, "test") if recipe.data.format else []
 
+    def inputs(self, valid: Sequence[Pair]) -> list[str]:
+        return [source for source, _ in valid]
+
     def judge(self, valid: Sequence[Pair]) -> Validation:
         """Translates greedily and scores that; also the loss a token, without label smoothing."""
         settings = self.recipe.training
-        outputs = [t.text for t in self.translate([s for s, _ in valid], beam=1, batch_tokens=settings.batch_tokens)]
+        outputs = [t.text for t in self.translate(self.inputs(valid), beam=1, batch_tokens=settings.batch_tokens)]
         scores = corpus_scores(outputs, [reference for _, reference in valid])
         shown = range(0, len(outputs), max(1, len(outputs) // max(1, settings.samples)))
         return Validation(
@@ -204,8 +208,8 @@ class Translator(Task):
     ) -> list[list[Hypothesis]]:
         settings = self.recipe.decoding
         known = longest_text(self.model)
-        watched = any(getattr(module, "observer", None) for module in self.model.modules())
-        ids, mask = (tensor.to(self.device) for tensor in pad(sources, 1 if known or watched else LANES))
+        observed = any(isinstance(module, Observable) and module.observer for module in self.model.modules())
+        ids, mask = (tensor.to(self.device) for tensor in pad(sources, 1 if known or observed else LANES))
         longest = min(max_length, known or max_length)
         limits = (mask.sum(1) * settings.length_factor + settings.length_extra).long().clamp(max=longest)
         memory = self._encode(ids, mask)
