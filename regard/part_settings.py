@@ -98,6 +98,7 @@ class Encoder(TypedDict, total=False):
     width: Width
     layers: Layers
     heads: Heads
+    attention: AttentionSpec
     feed_forward: FeedForward
     dropout: Dropout
     norm: Norm

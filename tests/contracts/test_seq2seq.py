@@ -16,16 +16,17 @@ from regard.types import BEGIN, END, PAD, Batch, fork, narrow, select_
 
 VOCABULARY, WIDTH = 23, 16
 SIZES = {"width": WIDTH, "heads": 4, "feed_forward": 32, "layers": 2, "dropout": 0.1}
+ATTENTIONS = [
+    *registry.kinds("layers/attention"),
+    {"kind": "multiplicative", "score": "dot"},
+    {"kind": "multiplicative", "score": "concat"},
+    {"kind": "local", "window": 1},
+    {"kind": "local", "window": 2, "alignment": "monotonic", "score": "dot"},
+]
 LOOKS = [
     {"attention": attention, "order": order, "feed": feed, "cell": cell}
     for attention, (order, feed, cell) in itertools.product(
-        [
-            *registry.kinds("layers/attention"),
-            {"kind": "multiplicative", "score": "dot"},
-            {"kind": "multiplicative", "score": "concat"},
-            {"kind": "local", "window": 1},
-            {"kind": "local", "window": 2, "alignment": "monotonic", "score": "dot"},
-        ],
+        ATTENTIONS,
         [("before", True, "gru"), ("after", True, "lstm"), ("after", False, "lstm")],
     )
 ]
@@ -68,6 +69,12 @@ def combinations() -> list[dict]:
             parts = {"encoder": encoders[number % len(encoders)], "decoder": decoders[number % len(decoders)]}
             stem = {"width": WIDTH, "dropout": 0.1} | ({"position": "learned"} if number % 2 else {})
             found.append({"stem": stem, "share": "embedding" not in parts["decoder"], **parts})
+    for attention in [kind for kind in ATTENTIONS if kind != "multi_head"]:
+        parts = {part: {"kind": "transformer", **SIZES, "attention": attention} for part in ("encoder", "decoder")}
+        found.append({"stem": {"width": WIDTH}, **parts})
+    found.append(
+        {"stem": {"width": WIDTH}, **{part: {"kind": "universal", **SIZES, "attention": "additive"} for part in parts}}
+    )
     copied = {"kind": "recurrent", "width": WIDTH, "layers": 2, "cell": "lstm"}
     found.append({"stem": {"width": 10}, "share": False, "encoder": copied, "decoder": {**copied, "bridge": "copy"}})
     return found

@@ -15,7 +15,8 @@ from torch.nn import functional as F
 from regard import registry
 from regard.assemble import build_model, resolve_model
 from regard.errors import UserError
-from regard.inspection.record.arithmetic import SPELLED, calculation
+from regard.inspection.record.arithmetic import calculation
+from regard.inspection.record.arithmetic.attention import FAMILY
 from regard.inspection.trace.arithmetic import Calculation
 from regard.layers.attention._base import Attention
 from regard.layers.capture import capture
@@ -54,6 +55,8 @@ MODELS: dict[str, dict[str, Any]] = {
     "dot, not scaled": attentional("dot"),
     "local": attentional(LOCAL, "after"),
     "local, monotonic": attentional({**LOCAL, "alignment": "monotonic"}, "after", feed=False),
+    **{f"transformer, {kind}": {**SIZES, "attention": kind} for kind in ("additive", "dot", "local", "multiplicative")},
+    "universal, additive": {**SIZES, "attention": "additive", "encoder": "universal", "decoder": "universal"},
     "heads of a recurrent decoder": attentional({"kind": "multi_head", "heads": 2}),
 }
 
@@ -83,8 +86,7 @@ def every(model: nn.Module, forward: Callable[[], Any]) -> list[tuple[str, int, 
     found = []
     for path, module in model.named_modules():
         if isinstance(module, Attention) and f"{path}.weights" in seen:
-            heads = int(getattr(module, "heads", 1))
-            found.append((path, heads, torch.cat(seen[f"{path}.weights"], 1).shape[1] // heads))
+            found.append((path, module.heads, torch.cat(seen[f"{path}.weights"], 1).shape[1] // module.heads))
     return found
 
 
@@ -109,8 +111,36 @@ def test_V4_the_last_number_and_the_weights_are_the_models_own(name: str) -> Non
 
 
 def test_every_kind_of_attention_is_spelled_out() -> None:
-    kinds = {registry.factory("layers/attention", kind) for kind in registry.kinds("layers/attention")}
-    assert kinds == set(SPELLED)
+    """Each by a file of its own name, besides what any attention with scores gets."""
+    assert registry.kinds("layers/attention") == registry.kinds(FAMILY)
+
+
+class Sharp(Attention):
+    """An attention without a file of arithmetic: what is shown follows from its scores."""
+
+    def __init__(self, values: bool) -> None:
+        super().__init__()
+        self.context = 4
+        self.value = nn.Linear(4, 4) if values else nn.Identity()
+
+    def project_memory(self, memory: Any) -> Any:
+        return {"value": self.value(memory)}
+
+    def scores(self, query: Any, projected: Any, mask: Any = None, positions: Any = None) -> Any:
+        return 5 * torch.cdist(query, projected["value"]).neg()
+
+
+@pytest.mark.parametrize("values", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+def test_an_attention_without_a_file_is_spelled_out_from_its_scores(values: bool, causal: bool) -> None:
+    torch.manual_seed(0)
+    model, x = nn.ModuleDict({"attention": Sharp(values)}), torch.rand(1, 5, 4)
+    found = calculation(model, lambda: model["attention"].self_attend(x, causal=causal), "attention", 0, 2)
+    assert found.difference < 1e-6 and found.weights.sum() == pytest.approx(1)
+    names = [one.name for one in found.stages]
+    hidden, own = ["mask"] if causal else [], ["values"] if values else []
+    assert names == ["input", "attended vectors", *own, "scores", *hidden, "softmax", "mixing"]
+    assert (found.weights[3:] == 0).all() == causal
 
 
 def test_the_difference_would_be_seen() -> None:
@@ -233,8 +263,8 @@ class Uniform(Attention):
     def project_memory(self, memory: Any) -> Any:
         return {"value": memory}
 
-    def attend(self, query: Any, kept: Any, mask: Any = None, places: Any = None) -> Any:
-        return kept["value"].mean(1, keepdim=True).expand_as(query)
+    def attend(self, query: Any, projected: Any, mask: Any = None, positions: Any = None) -> Any:
+        return projected["value"].mean(1, keepdim=True).expand_as(query)
 
 
 def test_what_cannot_be_followed_is_refused_in_a_line() -> None:

@@ -11,6 +11,7 @@ from regard.layers.attention._base import Attention as AttentionLayer
 from regard.layers.capture import Seen
 from regard.layers.cell._base import Cell
 from regard.layers.halting import Halting
+from regard.layers.position._base import Position
 from regard.layers.position.none import NoPosition
 from regard.layers.recurrence import Recurrence
 
@@ -36,8 +37,7 @@ def attention(modules: dict[str, nn.Module], seen: Seen) -> list[Attention]:
             continue
         kind = CROSS if path.endswith("cross_attention") else READING if path.startswith("encoder.") else WRITING
         # A layer that is used several times tells the heads of all times side by side.
-        heads = int(getattr(module, "heads", 1))
-        times = torch.cat(calls, 1)[0].split(heads)
+        times = torch.cat(calls, 1)[0].split(module.heads)
         found += [Attention(path, kind, _layer(path) + time, _array(weights)) for time, weights in enumerate(times)]
     return found
 
@@ -76,10 +76,10 @@ def positions(modules: dict[str, nn.Module], count: int, device: torch.device) -
     """Vectors that several modules have alike are told once."""
     found: list[Positions] = []
     for path, module in modules.items():
-        if path.rpartition(".")[2] != "position" or isinstance(module, NoPosition):
+        if path.rpartition(".")[2] != "position" or not isinstance(module, Position) or isinstance(module, NoPosition):
             continue
-        limit = getattr(module, "limit", None)
-        places = torch.arange(count if limit is None else min(count, limit), device=device)
+        limit = count if module.limit is None else min(count, module.limit)
+        places = torch.arange(limit, device=device)
         values = _array(module(places))
         same = [one for one in found if np.array_equal(one.values, values)]
         if same:

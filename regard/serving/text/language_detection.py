@@ -26,9 +26,8 @@ def detect(text: str, candidates: Iterable[str] = ()) -> list[tuple[str, float]]
     if not text:
         return [UNKNOWN]
     probabilities = language_probabilities(text)
-    codes = {code: _MODEL_CODES.get(code, code.split("-")[0]) for code in candidates} or {
-        code: code for code in probabilities
-    }
+    codes = {code: _MODEL_CODES.get(code, code.split("-")[0]) for code in candidates}
+    codes = codes or {code: code for code in probabilities}
     found = [(code, round(100 * probabilities[known], 1)) for code, known in codes.items() if known in probabilities]
     return sorted(found, key=lambda language: -language[1])[:MAX_LANGUAGES] or [UNKNOWN]
 

@@ -1,8 +1,8 @@
-"""HTML whose text is to be translated: sentences out, the same document with their translations in.
+"""Extracts the sentences of an HTML document and puts their translations back.
 
-Whatever is no sentence stays byte for byte: tags, attributes, comments, entities, white space. Elements within a line
-(b, a, span ...) do not cut a sentence: they are placed around what their words became (placing.py). For what is kept
-within a sentence, such as code, there is one private character: a thing that comes through (verbatim.py).
+Everything else stays byte for byte: tags, attributes, comments, entities, white space. Inline elements (b, a, span ...)
+do not split a sentence: their tags are placed around the translated words (tag_placement.py). An element that is kept
+within a sentence, such as code, is replaced by one private-use character, a protected span (untranslatable.py).
 
     found = extract_sentences(html)
     reassemble(html, found, [... for sentence in found])
@@ -21,21 +21,21 @@ from typing import NamedTuple
 from regard.serving.text.alignment import AlignedText
 from regard.serving.text.html_scanner import Item, scan_html
 from regard.serving.text.sentences import split_text
-from regard.serving.text.tag_placement import Tag, placed
+from regard.serving.text.tag_placement import Tag, place_tags
 from regard.serving.text.untranslatable import PRIVATE_CHARACTERS, has_words
 
-MOST_TAGS = 100
-LONGEST = 5000
-"""Tags that are written with a sentence, and its characters. In one with more, each text between two tags is translated
-on its own. This also bounds how deep elements nest where tags are placed."""
+MAX_TAGS = 100
+MAX_CHARACTERS = 5000
+"""Tags and characters of a sentence. If there are more, each text between two tags is translated separately. This also
+bounds the nesting depth in tag placement."""
 
 _REFERENCE = re.compile(
     r"&(?:#[0-9]{1,9}+;?|#[xX][0-9a-fA-F]{1,8}+;?|[A-Za-z][A-Za-z0-9]{1,31}+;?)"
     r"|[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u200b\ufeff]"
 )
-"""Entities; and characters nobody sees, of which tokenizers see nothing either: they would be counted as words."""
+"""Entities, and invisible characters, which tokenizers drop: they would break the word count."""
 _PRIVATE = re.compile("[\U000f0000-\U000ffffd]")
-_SIGN = re.compile(r"<([/!?]?)\Z")
+_LESS_THAN = re.compile(r"<([/!?]?)\Z")
 _PAIRED = ("open", "close")
 _UNSEEN = dict.fromkeys([*range(9), *range(14, 28), *range(127, 133), *range(134, 160), 0xAD, 0x200B, 0xFEFF])
 
@@ -44,68 +44,70 @@ class Sentence(NamedTuple):
     """A sentence of a document."""
 
     text: str
-    """What is to be translated; characters are those that entities stand for, and white space is one space."""
-    written: str
-    """The same with its white space."""
+    """The text to translate, with entities decoded and white space collapsed."""
+    raw_text: str
+    """The same with its original white space."""
     start: int
     end: int
-    """Where it stands in the document, with the tags in it."""
+    """Its position in the document, including its tags."""
     tags: tuple[Tag, ...]
-    """If there are any, its translation is wanted with an alignment."""
+    """If there are any, its translation needs a word alignment."""
     atoms: dict[str, str]
-    """What is kept, by the character that stands for it."""
+    """Kept elements by the private-use character that replaces them."""
 
 
 def extract_sentences(html: str, whole: bool = True) -> list[Sentence]:
-    """In order. Without `whole`, as for a model that aligns nothing, each text between two tags is one of its own."""
+    """The sentences in order. Without `whole`, for models without alignment, each text between two tags is separate."""
     private = set(_PRIVATE.findall(html))
     runs = (list(items) for block, items in groupby(scan_html(html), lambda item: item.kind == "block") if not block)
     return [sentence for items in runs for sentence in _Run(html, items, private).sentences(whole)]
 
 
 def reassemble(html: str, sentences: Sequence[Sentence], translations: Sequence[AlignedText]) -> str:
-    """The document with each sentence's translation in its place. One that is as it was changes nothing."""
+    """The document with the translation of each sentence in its place."""
     parts, done = [], 0
-    for sentence, said in zip(sentences, translations, strict=True):
-        if said.text != sentence.text:
-            # A sign before a sentence must not become the beginning of a tag when other words follow.
-            parts += [_SIGN.sub("&lt;\\1", html[done : sentence.start]), _shown(sentence, said)]
+    for sentence, translation in zip(sentences, translations, strict=True):
+        if translation.text != sentence.text:
+            # A "<" before a sentence must not become the start of a tag when other words follow.
+            parts += [_LESS_THAN.sub("&lt;\\1", html[done : sentence.start]), _rendered(sentence, translation)]
             done = sentence.end
     return "".join([*parts, html[done:]])
 
 
-def _shown(sentence: Sentence, said: AlignedText) -> str:
+def _rendered(sentence: Sentence, translation: AlignedText) -> str:
     left = dict(sentence.atoms)
     lost = [
-        Tag("void", left.pop(atom), sentence.written.index(atom)) for atom in sentence.atoms if atom not in said.text
+        Tag("void", left.pop(atom), sentence.raw_text.index(atom))
+        for atom in sentence.atoms
+        if atom not in translation.text
     ]
 
-    def shown(text: str) -> str:
+    def render(text: str) -> str:
         text = references.escape(text, quote=False)
         return _PRIVATE.sub(lambda m: left.pop(m[0], "") if m[0] in sentence.atoms else m[0], text)
 
-    tags = sorted([*sentence.tags, *lost], key=lambda tag: tag.place) if lost else sentence.tags
-    return placed(sentence.written, tags, said, shown) if tags else shown(said.text)
+    tags = sorted([*sentence.tags, *lost], key=lambda tag: tag.offset) if lost else sentence.tags
+    return place_tags(sentence.raw_text, tags, translation, render) if tags else render(translation.text)
 
 
 class _Part(NamedTuple):
-    """A part of the text, and where the document has it."""
+    """A part of the decoded text and its position in the document."""
 
     text: str
     start: int
     end: int
-    same: bool
-    """Whether it is written there as it is; else what is there stands for it as a whole."""
+    verbatim: bool
+    """Whether the document has it literally; otherwise an entity or element stands for it as a whole."""
 
 
 class _Run:
-    """Text and tags of a document in which nothing ends a sentence but its words."""
+    """Text and inline tags between two block boundaries."""
 
     def __init__(self, html: str, items: Iterable[Item], private: set[str]):
         self.html = html
         self.tags: list[Item] = []
-        self.places: list[int] = []
-        """Of each tag, how many characters of the text stand before it."""
+        self.offsets: list[int] = []
+        """Offset of each tag in the text."""
         self.atoms: dict[str, str] = {}
         self._parts: list[_Part] = []
         self._starts: list[int] = []
@@ -120,7 +122,7 @@ class _Run:
                 self.atoms[atom] = html[item.start : item.end]
             else:
                 self.tags.append(item)
-                self.places.append(length)
+                self.offsets.append(length)
             for part in parts:
                 self._parts.append(part)
                 self._starts.append(length)
@@ -132,50 +134,50 @@ class _Run:
         start = 0
         for piece in split_text(self.text, lines=False):
             end = start + len(piece.text)
-            if piece.wanted:
+            if piece.translatable:
                 yield from self._sentences(start, end, whole)
             start = end
 
     def _sentences(self, start: int, end: int, whole: bool) -> Iterator[Sentence]:
-        """A sentence or, if some of its tags cannot stay in it, what stands between those."""
+        """A sentence or, if some of its tags are unbalanced, the parts between those."""
         cuts = self._cuts(start, end, whole)
         if not cuts:
             yield self._sentence(start, end)
             return
-        places = [start, *(self.places[tag] for tag in cuts), end]
-        for begin, stop in zip(places, places[1:]):
+        offsets = [start, *(self.offsets[tag] for tag in cuts), end]
+        for begin, stop in zip(offsets, offsets[1:]):
             text = self.text[begin:stop]
             if has_words(text):
                 yield self._sentence(begin + len(text) - len(text.lstrip()), stop - len(text) + len(text.rstrip()))
 
     def _cuts(self, start: int, end: int, whole: bool) -> list[int]:
-        """The tags in a sentence whose partners are missing, or in another sentence."""
-        inside = range(bisect_right(self.places, start), bisect_left(self.places, end))
+        """The tags in a sentence whose partner is missing or in another sentence."""
+        inside = range(bisect_right(self.offsets, start), bisect_left(self.offsets, end))
         if not inside:
             return []
-        if not whole or len(self._with_partners(inside)) > MOST_TAGS or end - start > LONGEST:
+        if not whole or len(self._with_partners(inside)) > MAX_TAGS or end - start > MAX_CHARACTERS:
             return list(inside)
         around = self._tags_around(start, end)
         alone = [self.tags[tag].kind in _PAIRED and self.partners[tag] not in around for tag in around]
         before = list(accumulate(alone, initial=0))
 
         def cut(tag: int) -> bool:
-            """Whether a tag is alone, or parted from its partner by one that is."""
+            """Whether a tag is unpaired, or an unpaired tag separates it from its partner."""
             first, last = sorted((tag - around.start, self.partners[tag] - around.start))
             return alone[tag - around.start] or before[last] > before[first]
 
         return [tag for tag in inside if self.tags[tag].kind in _PAIRED and cut(tag)]
 
     def _tags_around(self, start: int, end: int) -> range:
-        """The tags in a sentence, at its ends, and in the white space before and behind it."""
+        """The tags in a sentence, at its ends, and in the white space around it."""
         while start and self.text[start - 1].isspace():
             start -= 1
         while end < len(self.text) and self.text[end].isspace():
             end += 1
-        return range(bisect_left(self.places, start), bisect_right(self.places, end))
+        return range(bisect_left(self.offsets, start), bisect_right(self.offsets, end))
 
     def _sentence(self, start: int, end: int) -> Sentence:
-        inside = range(bisect_right(self.places, start), bisect_left(self.places, end))
+        inside = range(bisect_right(self.offsets, start), bisect_left(self.offsets, end))
         numbers = self._with_partners(inside)
         tags = [self.tags[number] for number in numbers]
         text = self.text[start:end]
@@ -185,26 +187,26 @@ class _Run:
             min([self._raw_start(start), *(tag.start for tag in tags[:1])]),
             max([self._raw_end(end), *(tag.end for tag in tags[-1:])]),
             tuple(
-                Tag(tag.kind, self.html[tag.start : tag.end], min(max(self.places[number] - start, 0), len(text)))
+                Tag(tag.kind, self.html[tag.start : tag.end], min(max(self.offsets[number] - start, 0), len(text)))
                 for number, tag in zip(numbers, tags)
             ),
             {atom: self.atoms[atom] for atom in _PRIVATE.findall(text) if atom in self.atoms} if self.atoms else {},
         )
 
     def _with_partners(self, inside: range) -> range:
-        """Tags, from the first to the last of them and of those that close or open their elements."""
+        """The range of tags that covers these and their partners."""
         ends = [*inside, *(self.partners[tag] for tag in inside if self.partners[tag] >= 0)]
         return range(min(ends), max(ends) + 1) if ends else range(0)
 
-    def _raw_start(self, place: int) -> int:
-        number = bisect_right(self._starts, place) - 1
-        part, inside = self._parts[number], place - self._starts[number]
-        return part.start + inside if part.same or not inside else part.end
+    def _raw_start(self, offset: int) -> int:
+        number = bisect_right(self._starts, offset) - 1
+        part, inside = self._parts[number], offset - self._starts[number]
+        return part.start + inside if part.verbatim or not inside else part.end
 
-    def _raw_end(self, place: int) -> int:
-        number = bisect_right(self._starts, place - 1) - 1
-        part, inside = self._parts[number], place - self._starts[number]
-        return part.start + inside if part.same else part.end
+    def _raw_end(self, offset: int) -> int:
+        number = bisect_right(self._starts, offset - 1) - 1
+        part, inside = self._parts[number], offset - self._starts[number]
+        return part.start + inside if part.verbatim else part.end
 
 
 def _parts(html: str, item: Item) -> Iterator[_Part]:
@@ -219,17 +221,17 @@ def _parts(html: str, item: Item) -> Iterator[_Part]:
 
 
 def _partners(tags: Sequence[Item]) -> list[int]:
-    """For each tag the one that closes or opens its element, -1 for those that have none."""
+    """For each tag, the index of its closing or opening tag, -1 if there is none."""
     found = [-1] * len(tags)
-    above: list[int] = []
+    stack: list[int] = []
     opened: Counter[str] = Counter()
     for number, tag in enumerate(tags):
         if tag.kind == "open":
-            above.append(number)
+            stack.append(number)
             opened[tag.name] += 1
         elif tag.kind == "close" and opened[tag.name]:
             while True:
-                opener = above.pop()
+                opener = stack.pop()
                 opened[tags[opener].name] -= 1
                 if tags[opener].name == tag.name:
                     break

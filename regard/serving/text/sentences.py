@@ -1,6 +1,6 @@
-"""A text cut into sentences to translate and all that stands between them, which is kept: put together it is the text.
+"""Splits a text into sentences to translate and everything between them, which is kept verbatim.
 
-Lines, indentation, bullets and list numbers, tabs and columns, emoji around a sentence stay exactly as they are.
+Line breaks, indentation, bullets and list numbers, tabs and columns, and emoji around a sentence stay as they are.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from regard.task._splitting import sentences
 
 
 class Piece(NamedTuple):
-    """A part of a text."""
+    """A piece of a text."""
 
     text: str
-    wanted: bool
-    """A sentence to translate, without white space around it; else it is kept as it is."""
+    translatable: bool
+    """True for a sentence, without surrounding white space; other pieces are kept verbatim."""
 
 
-_APART = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+|\t+|[ \u00a0]{3,}")
-"""What sets words apart whatever they say: ends of lines, and what makes the columns of a table."""
+_SEPARATOR = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+|\t+|[ \u00a0]{3,}")
+"""Ends a sentence in any case: line breaks, and the gaps between columns of a table."""
 _MARKER = re.compile(
     r"""\s*+ (?: (?: [-*+•‣◦▪●○–—·] | \#{1,6} | \[[ xX]\]
                    | \(?+ (?: \d{1,3}(?:\.\d{1,3}){0,4} [.)] | [A-Za-z]\) | [a-z]\. | [ivx]{2,5}[.)] | [IVX]{2,5}[.)] )
                  ) \s++ | >\s*+ )*""",
     re.VERBOSE,
 )
-"""What begins the points of a list, headings and quotations. (A capital and a stop do not: M. Dupont.)"""
+"""Starts of list items, headings and quotations. A capital letter with a period is none: M. Dupont."""
 _SPACE = re.compile(r"\s*")
-_LEFT_OVER = re.compile(r"[\s,.;:!?…)]*")
+_TRAILING_MARKS = re.compile(r"[\s,.;:!?…)]*")
 
 
 def split_text(text: str, lines: bool = True) -> list[Piece]:
-    """Joined, the pieces are the text. Without `lines`, as in HTML, the end of a line is a space like any other."""
+    """The pieces of a text; joined, they are the text. Without `lines`, as in HTML, a line break is just a space."""
     found: list[Piece] = []
     done = 0
     for start, end in _lines(text) if lines else _sentences(text, 0):
@@ -48,12 +48,12 @@ def split_text(text: str, lines: bool = True) -> list[Piece]:
 
 
 Spans = Iterator[tuple[int, int]]
-"""Where each sentence to translate begins and ends in the text."""
+"""Start and end of each sentence to translate."""
 
 
 def _lines(text: str) -> Spans:
     start = 0
-    for gap in _APART.finditer(text):
+    for gap in _SEPARATOR.finditer(text):
         if gap.start() > start:
             yield from _sentences(text[start : gap.start()], start)
         start = gap.end()
@@ -71,31 +71,31 @@ def _sentences(line: str, offset: int) -> Spans:
 
 
 def _without_emoji(sentence: str, offset: int) -> Spans:
-    """A sentence without the emoji around it. Those before a capital end a sentence, too: Merci 😊 À demain."""
-    things = [
+    """A sentence without surrounding emoji. An emoji before a capital letter ends a sentence: Merci 😊 À demain."""
+    spans = [
         *protected_spans(sentence),
         ProtectedSpan(len(sentence), len(sentence)),
-    ]  # the end, so that one stands behind each gap
-    gaps = [sentence[end : thing.start] for end, thing in zip([0, *(thing.end for thing in things)], things)]
+    ]  # a sentinel, so that every gap is followed by a span
+    gaps = [sentence[end : span.start] for end, span in zip([0, *(span.end for span in spans)], spans)]
     words = list(accumulate((any(map(str.isalpha, gap)) for gap in gaps), initial=0))
-    first, last = 0, len(things) - 1
-    while first < last and things[first].ornament and not gaps[first].strip():
+    first, last = 0, len(spans) - 1
+    while first < last and spans[first].decorative and not gaps[first].strip():
         first += 1
-    while last > first and things[last - 1].ornament and not gaps[last].strip():
+    while last > first and spans[last - 1].decorative and not gaps[last].strip():
         last -= 1
-    within = [number for number in range(first, last) if _before_capital(sentence, things[number])]
+    within = [number for number in range(first, last) if _before_capital(sentence, spans[number])]
     start = before = 0
-    for number in [*range(first), *within, *range(last, len(things))]:
+    for number in [*range(first), *within, *range(last, len(spans))]:
         if words[number + 1] > words[before]:
-            start = _end(_LEFT_OVER, sentence, start) if before else 0
-            yield offset + start, offset + start + len(sentence[start : things[number].start].rstrip())
-        start, before = things[number].end, number + 1
+            start = _end(_TRAILING_MARKS, sentence, start) if before else 0
+            yield offset + start, offset + start + len(sentence[start : spans[number].start].rstrip())
+        start, before = spans[number].end, number + 1
 
 
-def _before_capital(text: str, thing: ProtectedSpan) -> bool:
-    if not (thing.ornament and text[thing.end : thing.end + 1].isspace() and text[thing.start - 1].isspace()):
+def _before_capital(text: str, span: ProtectedSpan) -> bool:
+    if not (span.decorative and text[span.end : span.end + 1].isspace() and text[span.start - 1].isspace()):
         return False
-    return text[_end(_SPACE, text, thing.end)].isupper()
+    return text[_end(_SPACE, text, span.end)].isupper()
 
 
 def _end(pattern: re.Pattern[str], text: str, start: int = 0) -> int:

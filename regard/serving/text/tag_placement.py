@@ -1,7 +1,7 @@
-"""Where in a translation the tags of its sentence go: each element around the words that its own words became.
+"""Places the tags of a sentence in its translation: each element around the words that its words are aligned to.
 
-Every tag is written once, and they nest as they did. Where words of an element are scattered over the translation it
-takes the longest run of them. What holds no words (an image) follows the word that it followed.
+Every tag is written once, and the nesting is preserved. If the words of an element are scattered over the translation,
+it takes the longest run of them. An element without words (an image) follows the same word as in the source.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Tag(NamedTuple):
     kind: str
     """`open`, `close` or `void`."""
     raw: str
-    place: int
-    """How many characters of the sentence stand before it."""
+    offset: int
+    """Its offset in the text of the sentence."""
 
 
 @dataclass
@@ -36,11 +36,11 @@ class _Element:
 
 
 _Run = tuple[int, int]
-"""Words of the translation: the first, and the one behind the last."""
+"""A range of words of the translation: first and one past the last."""
 
 
 class _Span(NamedTuple):
-    """The words that an element is given, and where it begins and ends in the text of the translation."""
+    """The words of an element, and its start and end in the translated text."""
 
     first: int
     last: int
@@ -48,76 +48,79 @@ class _Span(NamedTuple):
     end: int
 
 
-def placed(text: str, tags: Sequence[Tag], said: AlignedText, shown: Callable[[str], str]) -> str:
-    """A translation with the tags of its sentence, which are balanced. `shown` writes its text, part by part."""
-    placing = _Placing(text, said, shown)
-    whole = _Span(0, len(placing.target), 0, len(said.text))
-    return placing.written(_tree(tags, len(text)), whole)
+def place_tags(text: str, tags: Sequence[Tag], translation: AlignedText, render: Callable[[str], str]) -> str:
+    """The translation with the balanced tags of its sentence. `render` escapes the text between tags."""
+    placement = _TagPlacement(text, translation, render)
+    whole = _Span(0, len(placement.target), 0, len(translation.text))
+    return placement.render_element(_tree(tags, len(text)), whole)
 
 
 def _tree(tags: Sequence[Tag], end: int) -> _Element:
     root = _Element("", 0, end)
-    above = [root]
+    stack = [root]
     for tag in tags:
         if tag.kind == "close":
-            element = above.pop()
-            element.end, element.closing = tag.place, tag.raw
+            element = stack.pop()
+            element.end, element.closing = tag.offset, tag.raw
         else:
-            element = _Element(tag.raw, tag.place, tag.place)
-            above[-1].inner.append(element)
+            element = _Element(tag.raw, tag.offset, tag.offset)
+            stack[-1].inner.append(element)
             if tag.kind == "open":
-                above.append(element)
+                stack.append(element)
     return root
 
 
-class _Placing:
-    def __init__(self, text: str, said: AlignedText, shown: Callable[[str], str]):
-        self.text, self.said, self.shown = text, said.text, shown
-        self.source, self.target = Words(text), Words(said.text)
+class _TagPlacement:
+    def __init__(self, text: str, translation: AlignedText, render: Callable[[str], str]):
+        self.text, self.translation, self.render = text, translation.text, render
+        self.source, self.target = Words(text), Words(translation.text)
+        links = translation.alignment
+        if links is None:
+            links = _diagonal(len(self.source), len(self.target))
         self.links: list[list[int]] = [[] for _ in range(len(self.source))]
-        for word, became in _diagonal(len(self.source), len(self.target)) if said.alignment is None else said.alignment:
-            if 0 <= word < len(self.source) and 0 <= became < len(self.target):
-                self.links[word].append(became)
-        self.linked = Counter(became for words in self.links for became in words)
+        for source, target in links:
+            if 0 <= source < len(self.source) and 0 <= target < len(self.target):
+                self.links[source].append(target)
+        self.linked = Counter(target for targets in self.links for target in targets)
 
-    def written(self, element: _Element, span: _Span) -> str:
-        """What is inside an element, with the tags of the elements in it."""
+    def render_element(self, element: _Element, span: _Span) -> str:
+        """The content of an element, with the tags of its inner elements."""
         spans = zip(self._spans(element, span), range(len(element.inner)))
         parts, done = [], span.start
         for inner, number in sorted(spans, key=lambda found: (found[0].start, found[0].end, found[1])):
             child = element.inner[number]
             inner = inner._replace(start=max(done, inner.start), end=max(done, inner.end))
             parts += [
-                self.shown(self.said[done : inner.start]),
+                self.render(self.translation[done : inner.start]),
                 child.opening,
-                self.written(child, inner),
+                self.render_element(child, inner),
                 child.closing,
             ]
             parts.append(" " * (self._between_spaces(child) and inner.start < span.end))
             done = inner.end
-        return "".join([*parts, self.shown(self.said[done : span.end])])
+        return "".join([*parts, self.render(self.translation[done : span.end])])
 
     def _between_spaces(self, element: _Element) -> bool:
-        """Of an image: it came with two, where there is one between two words."""
-        before, behind = self.text[max(0, element.start - 1) : element.start], self.text[element.end : element.end + 1]
-        return element.start == element.end and before.isspace() and behind.isspace()
+        """Whether an empty element has a space on both sides, where words have one between them."""
+        before, after = self.text[max(0, element.start - 1) : element.start], self.text[element.end : element.end + 1]
+        return element.start == element.end and before.isspace() and after.isspace()
 
     def _spans(self, element: _Element, span: _Span) -> list[_Span]:
-        """Of the elements within one, which has these words of the translation."""
-        mine = self.source.within(element.start, element.end)
-        theirs = [self.source.within(child.start, child.end) for child in element.inner]
-        claims = [Counter(became for word in words for became in self.links[word]) for words in theirs]
+        """The spans of an element's inner elements."""
+        own = self.source.within(element.start, element.end)
+        inner_words = [self.source.within(child.start, child.end) for child in element.inner]
+        claims = [Counter(target for word in words for target in self.links[word]) for words in inner_words]
         owners: dict[int, int] = {}
-        runs: list[_Run | None] = [(span.first, span.last) if words and words == mine else None for words in theirs]
-        # First what is an element's without doubt, then what it shares with words around it, then what is nobody's.
-        for least in (0.51, 0.0):
+        runs: list[_Run | None] = [(span.first, span.last) if words and words == own else None for words in inner_words]
+        # First words that clearly belong to an element, then words it shares with others, then unclaimed words.
+        for threshold in (0.51, 0.0):
             for number, claim in enumerate(claims):
                 for word, links in claim.items() if not runs[number] else ():
-                    if span.first <= word < span.last and links / self.linked[word] > least:
+                    if span.first <= word < span.last and links / self.linked[word] > threshold:
                         owners.setdefault(word, number)
-            for number, words in enumerate(theirs):
+            for number, words in enumerate(inner_words):
                 runs[number] = runs[number] or self._run(owners, number, words)
-        for number, words in enumerate(theirs):
+        for number, words in enumerate(inner_words):
             if words and not runs[number]:
                 runs[number] = self._free(words, span, [run for run in runs if run])
         taken = [run for run in runs if run]
@@ -127,64 +130,64 @@ class _Placing:
         ]
 
     def _run(self, owners: dict[int, int], number: int, words: range) -> _Run | None:
-        """From an element's first word to its last, as far as no other element's stands between."""
+        """The longest run of an element's words without another element's word in between."""
         found = groupby(sorted(owners.items()), key=lambda owned: owned[1])
         runs = [[word for word, _ in run] for owner, run in found if owner == number]
         best = max(runs, key=lambda run: (len(run), -abs(run[0] - self._expected(words))), default=None)
         return (best[0], best[-1] + 1) if best else None
 
     def _free(self, words: range, span: _Span, taken: list[_Run]) -> _Run | None:
-        """For an element whose words are linked to none: the word in its place, if nobody has it."""
-        place = round(self._expected(words))
-        free = span.first <= place < span.last and not any(first <= place < last for first, last in taken)
-        return (place, place + 1) if free else None
+        """For an element without aligned words: the word at its expected position, if that is free."""
+        position = round(self._expected(words))
+        free = span.first <= position < span.last and not any(first <= position < last for first, last in taken)
+        return (position, position + 1) if free else None
 
     def _expected(self, words: range) -> float:
-        """Where words would be in a translation that keeps their order."""
+        """The position of words in a translation with the same word order."""
         return (words[0] + words[-1] + 1) / 2 * len(self.target) / len(self.source) - 0.5
 
     def _trimmed(self, element: _Element, run: _Run, span: _Span) -> _Span:
-        """Words without the marks that stick to them, where the source has these outside: the <b>cat</b>."""
+        """The run without attached punctuation that is outside the element in the source: the <b>cat</b>."""
         start, end = max(span.start, self.target.starts[run[0]]), min(span.end, self.target.ends[run[1] - 1])
         words = self.source.within(element.start, element.end)
         prefix = self.text[self.source.starts[words[0]] : element.start]
         suffix = self.text[element.end : self.source.ends[words[-1]]]
         inside = self.text[element.start : element.end].strip()
-        if prefix and self.said.startswith(prefix, start, end):
+        if prefix and self.translation.startswith(prefix, start, end):
             start += len(prefix)
-        while start < end - 1 and _letter(inside[0]) and not _letter(self.said[start]):
+        while start < end - 1 and _letter(inside[0]) and not _letter(self.translation[start]):
             start += 1
-        if suffix and self.said.endswith(suffix, start, end):
+        if suffix and self.translation.endswith(suffix, start, end):
             end -= len(suffix)
-        while start < end - 1 and _letter(inside[-1]) and not _letter(self.said[end - 1]):
+        while start < end - 1 and _letter(inside[-1]) and not _letter(self.translation[end - 1]):
             end -= 1
         return _Span(*run, start, max(start, end))
 
     def _point(self, element: _Element, outer: _Element, span: _Span, taken: list[_Run]) -> _Span:
-        """Where something without words goes: behind the word that the one before it became."""
+        """The position of an element without words: after the translation of the word before it."""
         before = self.source.within(outer.start, element.start)
         after = self.source.within(element.end, outer.end)
-        place = span.first if not before else span.last
+        position = span.first if not before else span.last
         if before and after:
             inside = range(span.first, span.last)
-            behind = [word + 1 for word in self.links[before[-1]] if word in inside]
-            ahead = [word for word in self.links[after[0]] if word in inside]
+            after_previous = [word + 1 for word in self.links[before[-1]] if word in inside]
+            before_next = [word for word in self.links[after[0]] if word in inside]
             between = span.first + round(len(before) * len(inside) / (len(before) + len(after)))
-            place = max(behind) if behind else min(ahead, default=between)
+            position = max(after_previous) if after_previous else min(before_next, default=between)
         for first, last in taken:
-            if first < place < last:
-                place = last
+            if first < position < last:
+                position = last
         spaced = self.text[max(0, element.start - 1) : element.start].isspace()
         if spaced:
-            at = self.target.starts[place] if place < span.last else span.end
+            at = self.target.starts[position] if position < span.last else span.end
         else:
-            at = self.target.ends[place - 1] if place > span.first else span.start
+            at = self.target.ends[position - 1] if position > span.first else span.start
         at = min(max(at, span.start), span.end)
-        return _Span(place, place, at, at)
+        return _Span(position, position, at, at)
 
 
 def _diagonal(sources: int, targets: int) -> Links:
-    """Links for a translation without any: as if it had its words in the order of the source's."""
+    """Links for a translation without alignment: assumes the same word order."""
     down = [(word, word * targets // sources) for word in range(sources)]
     return down + [(word * sources // targets, word) for word in range(targets)]
 

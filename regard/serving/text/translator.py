@@ -1,4 +1,4 @@
-"""Translates the texts of a request: splits them into sentences, has the pool translate those, and reassembles the texts.
+"""Translates the texts of a request: splits them into sentences, sends those to the pool, reassembles the texts.
 
 Shared by all translation routes; knows neither HTTP nor models.
 """
@@ -74,9 +74,7 @@ class TextTranslator:
             return TranslatedTexts(request.texts, [[] for _ in request.texts], detected)
         documents, sentences = await self.text_thread.run(size, lambda: _split(request, model.aligns))
         found = await self._translate(model, sentences, request, size)
-        ranked = await self.text_thread.run(
-            size, lambda: _put_together(documents, dict(zip(sentences, found)), request)
-        )
+        ranked = await self.text_thread.run(size, lambda: _reassemble(documents, dict(zip(sentences, found)), request))
         return TranslatedTexts([texts[0] for texts in ranked], [texts[1:] for texts in ranked], detected)
 
     def _detect(self, request: TranslationRequest) -> tuple[str, float]:
@@ -164,7 +162,7 @@ def _next_attempts(pending: list[Iterator[Attempt]], numbers: list[int]) -> list
     return [(number, attempt) for number in numbers if (attempt := next(pending[number], None))]
 
 
-def _put_together(
+def _reassemble(
     documents: Sequence[PlainText | HtmlDocument], found: dict[str, list[AlignedText]], request: TranslationRequest
 ) -> list[list[str]]:
     """The translation of each document, followed by its alternatives."""

@@ -117,7 +117,7 @@ def test_S11_a_pre_flight_is_answered_without_a_key(keys: tuple[str, ...]) -> No
 
 @pytest.mark.parametrize("origin", ["reader.example", "https://reader.example/page", "https://", "https://a b"])
 def test_a_malformed_origin_in_the_settings_is_said_at_once(origin: str) -> None:
-    with pytest.raises(UserError, match="is no origin"):
+    with pytest.raises(UserError, match="is not an origin"):
         guarded(allow_origins=(origin,))
 
 

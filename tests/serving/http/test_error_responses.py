@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 from regard.errors import UserError
 from regard.serving.http.http_error import HttpError
-from regard.serving.text.translator import Unsupported
+from regard.serving.text.translator import UnsupportedLanguage
 from regard.serving.workers.errors import JobFailed, JobRefused, ServerBusy
 
 TELLING = re.compile(
@@ -46,7 +46,7 @@ def raising(error: Exception, **settings: Any) -> Any:
         (JobFailed("memory did not suffice"), 503, "memory did not suffice"),
         (JobRefused("beam: 99 is too many"), 400, "beam: 99 is too many"),
         (UserError("no model 'x'"), 400, "no model 'x'"),
-        (Unsupported("zz is not supported"), 400, "zz is not supported"),
+        (UnsupportedLanguage("zz is not supported"), 400, "zz is not supported"),
         (HTTPException(400, "Invalid form"), 400, "Invalid form"),
     ],
     ids=lambda value: type(value).__name__,
@@ -78,7 +78,7 @@ def test_S15_a_mistake_of_ours_is_told_only_in_the_log(capsys: pytest.CaptureFix
     assert (reply.status, reply.json()) == (500, {"message": f"Internal error; see the server's log under {id}"})
     lines = capsys.readouterr().err.splitlines()
     assert any("RuntimeError: secret of" in line for line in lines), "the traceback is there"
-    assert any("test_refusals.py" in line for line in lines)
+    assert any("test_error_responses.py" in line for line in lines)
     assert all(re.match(rf"\S+Z {id} (\||GET /v2/boom/{{name}} 500 )", line) for line in lines), "each below the id"
     assert not any("\x1b" in line for line in lines)
 
@@ -159,9 +159,9 @@ def test_S15_nothing_tells_how_the_server_is_made() -> None:
 
 
 def test_S15_a_message_does_not_send_a_book_back() -> None:
-    reply = call(raising(Unsupported("x" * 100_000 + " is not supported")), "GET", "/raise")
+    reply = call(raising(UnsupportedLanguage("x" * 100_000 + " is not supported")), "GET", "/raise")
     assert len(reply.body) < 400
-    assert call(raising(Unsupported("\ud800 is not supported")), "GET", "/raise").status == 400
+    assert call(raising(UnsupportedLanguage("\ud800 is not supported")), "GET", "/raise").status == 400
 
 
 def test_S15_an_error_in_the_middle_of_an_answer_breaks_it_off(capsys: pytest.CaptureFixture[str]) -> None:

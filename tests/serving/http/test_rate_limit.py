@@ -90,7 +90,7 @@ limiter, before, began = RateLimiter(2), resource.getrusage(resource.RUSAGE_SELF
 for number in range(1_000_000):
     limiter.count(str(number))
 took, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(len(limiter), limiter.most, (after - before) // 1024, took)
+print(len(limiter), limiter.max_clients, (after - before) // 1024, took)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
     remembered, most, mebibytes, seconds = map(float, done.stdout.split())

@@ -3,13 +3,15 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from serving.timing import seconds
 
-from regard.serving.text.alignment import AlignedText, Words, carried, chained
+import regard.serving.text as text_room
+from regard.serving.text.alignment import AlignedText, Words, concatenate, word_mapping
 from regard.serving.text.placeholders import CHOICES, attempts
 from regard.serving.text.sentences import split_text
 from regard.serving.text.untranslatable import keeps_numbers, numbers_in, protected_spans
@@ -95,7 +97,7 @@ texts = st.one_of(st.text(max_size=80), st.lists(st.sampled_from(SNIPPETS), max_
 
 def shown(text):
     """Sentences in brackets."""
-    return "".join(f"[{piece.text}]" if piece.wanted else piece.text for piece in split_text(text))
+    return "".join(f"[{piece.text}]" if piece.translatable else piece.text for piece in split_text(text))
 
 
 @given(texts, st.booleans())
@@ -104,10 +106,10 @@ def test_the_pieces_are_the_text_and_sentences_have_no_space_around_them(text, l
     assert "".join(piece.text for piece in pieces) == text
     for piece in pieces:
         assert piece.text
-        if piece.wanted:
+        if piece.translatable:
             assert piece.text == piece.text.strip() and any(map(str.isalpha, piece.text))
             assert not lines or len(piece.text.splitlines()) == 1 and "\t" not in piece.text
-    assert all(before.wanted or after.wanted for before, after in zip(pieces, pieces[1:]))
+    assert all(before.translatable or after.translatable for before, after in zip(pieces, pieces[1:]))
 
 
 @pytest.mark.parametrize(
@@ -139,14 +141,14 @@ def test_what_is_a_sentence(text, expected):
 
 
 def test_in_html_the_end_of_a_line_is_a_space():
-    assert [piece.text for piece in split_text("Le chat\n  dort. Il\trêve.", lines=False) if piece.wanted] == [
+    assert [piece.text for piece in split_text("Le chat\n  dort. Il\trêve.", lines=False) if piece.translatable] == [
         "Le chat\n  dort.",
         "Il\trêve.",
     ]
 
 
 @pytest.mark.parametrize(
-    ("text", "things"),
+    ("text", "preserved"),
     [
         ("Voir https://a.fr/b?c=1&d=2, oui", ["https://a.fr/b?c=1&d=2"]),
         ("(voir https://fr.wikipedia.org/wiki/Paris_(Texas)).", ["https://fr.wikipedia.org/wiki/Paris_(Texas)"]),
@@ -167,8 +169,8 @@ def test_in_html_the_end_of_a_line_is_a_space():
         ("Bonjour.Comment ça va ? M. X dit : « oui » (n° 5, 20 °C, et/ou).", []),
     ],
 )
-def test_what_must_come_through(text, things):
-    assert [text[thing.start : thing.end] for thing in protected_spans(text)] == things
+def test_what_must_come_through(text, preserved):
+    assert [text[span.start : span.end] for span in protected_spans(text)] == preserved
 
 
 @pytest.mark.parametrize(
@@ -207,8 +209,8 @@ def test_a_number_with_what_is_written_together_with_it():
 def through(sentence, translator, choices=1):
     """What a sentence becomes, and how many attempts that took; the way translating.py does it, without a pool."""
     for number, attempt in enumerate(attempts(sentence), 1):
-        found = [[AlignedText(translator(asked, choice)) for choice in range(choices)] for asked in attempt.asked]
-        if answers := attempt.answers(found):
+        found = [[AlignedText(translator(asked, choice)) for choice in range(choices)] for asked in attempt.inputs]
+        if answers := attempt.results(found):
             return answers[0].text, number
     raise AssertionError("the last attempt must have an answer")
 
@@ -218,7 +220,7 @@ def upper(text, choice):
 
 
 def forgetful(text, choice):
-    """Keeps no digit and no sign: neither numbers nor the names that stand for things."""
+    """Keeps no digit and no sign: neither numbers nor placeholders."""
     return re.sub(r"X?[0-9]+|[^\w\s.]", "", text).upper()
 
 
@@ -240,7 +242,7 @@ def test_of_several_translations_the_first_that_keeps_the_number_is_taken():
     answers = ["about 500 yen", "some 5,000 yen", "5000 yen"]
     (first, *_) = attempts("J'ai 5000 yens.")
     assert first.choices == CHOICES
-    assert [answer.text for answer in first.answers([[AlignedText(text) for text in answers]])] == answers[1:]
+    assert [answer.text for answer in first.results([[AlignedText(text) for text in answers]])] == answers[1:]
     assert next(attempts("J'ai 5 yens.")).choices == 1
 
 
@@ -251,11 +253,11 @@ def test_of_what_a_model_has_nothing_to_say_the_words_stay():
 @given(texts)
 @example("Voir https://a.fr pour 12,50 € et 5000 yens 😀 !")
 def test_nothing_is_ever_lost(text):
-    """Whatever a translator forgets: all things and numbers of a sentence are in what is made of it, as they were."""
+    """Whatever a translator drops: all protected spans and numbers of a sentence are in its translation."""
     for piece in split_text(text):
-        if piece.wanted:
+        if piece.translatable:
             made, _ = through(piece.text, forgetful)
-            kept = [piece.text[thing.start : thing.end] for thing in protected_spans(piece.text)]
+            kept = [piece.text[span.start : span.end] for span in protected_spans(piece.text)]
             numbers = re.findall(r"[0-9]{2,}", piece.text)
             assert [part for part in [*kept, *numbers] if part not in made] == []
 
@@ -264,18 +266,20 @@ def test_nothing_is_ever_lost(text):
 @example("Voir https://a.fr pour 12,50 €. Le chat !")
 def test_a_translator_that_changes_nothing_only_moves_emoji_behind_the_end(text):
     pieces = split_text(text)
-    made = "".join(through(piece.text, lambda asked, _: asked)[0] if piece.wanted else piece.text for piece in pieces)
+    made = "".join(
+        through(piece.text, lambda asked, _: asked)[0] if piece.translatable else piece.text for piece in pieces
+    )
     assert sorted("".join(made.split())) == sorted("".join(text.split()))
-    if not any(thing.ornament for piece in pieces if piece.wanted for thing in protected_spans(piece.text)):
+    if not any(span.decorative for piece in pieces if piece.translatable for span in protected_spans(piece.text)):
         assert made == text
 
 
 def test_links_follow_words_to_where_they_go():
     sentence = "Voir https://a.fr pour 12,50 € le chat 😀 !"
     attempt = next(attempts(sentence))
-    assert attempt.asked == ["Voir X1 pour X2 le chat !"]
+    assert attempt.inputs == ["Voir X1 pour X2 le chat !"]
     translation = AlignedText("See the cat for X2 at X1!", [(0, 0), (4, 1), (5, 2), (2, 3), (6, 6)])
-    (answer,) = attempt.answers([[translation]])
+    (answer,) = attempt.results([[translation]])
     assert answer.text == "See the cat for 12,50 € at https://a.fr! 😀"
     source, target = sentence.split(), answer.text.split()
     assert sorted((source[s], target[t]) for s, t in answer.alignment) == [
@@ -293,26 +297,26 @@ def test_links_follow_words_to_where_they_go():
 
 def test_links_of_a_sentence_that_was_cut():
     *_, last = attempts("va sur https://a.fr ou fuis")
-    assert last.asked == ["va sur", "ou fuis"]
-    (answer,) = last.answers(
+    assert last.inputs == ["va sur", "ou fuis"]
+    (answer,) = last.results(
         [[AlignedText("go to", [(0, 0), (1, 1)])], [AlignedText("or run away", [(0, 0), (1, 1), (1, 2)])]]
     )
     assert answer == AlignedText("go to https://a.fr or run away", [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (4, 5)])
-    assert last.answers([[AlignedText("go to")], [AlignedText("run")]]) == [AlignedText("go to https://a.fr run", None)]
+    assert last.results([[AlignedText("go to")], [AlignedText("run")]]) == [AlignedText("go to https://a.fr run", None)]
 
 
 @given(st.lists(st.tuples(st.text("ab ", max_size=6), st.text("ab ", max_size=6)), max_size=8))
 def test_words_are_carried_with_the_text(slices):
-    words = carried(slices)
+    words = word_mapping(slices)
     old, new = "".join(a for a, _ in slices), "".join(b for _, b in slices)
     assert len(words) == len(old.split())
     assert all(0 <= word < len(new.split()) for row in words for word in row)
-    assert carried([(old, old)]) == [[number] for number in range(len(old.split()))]
+    assert word_mapping([(old, old)]) == [[number] for number in range(len(old.split()))]
 
 
 @given(st.lists(st.text("ab ", max_size=6), max_size=8))
 def test_parts_that_touch_make_one_word(parts):
-    text, links = chained([(part, part, [(i, i) for i in range(len(part.split()))]) for part in parts])
+    text, links = concatenate([(part, part, [(i, i) for i in range(len(part.split()))]) for part in parts])
     assert text == "".join(parts) and links == [(i, i) for i in range(len(Words(text)))]
 
 
@@ -382,7 +386,7 @@ def test_S17_also_of_what_looks_like_things():
         def all_of_it(text):
             split_text(text)
             for attempt in attempts(text):
-                attempt.answers([[AlignedText(asked)] for asked in attempt.asked])
+                attempt.results([[AlignedText(asked)] for asked in attempt.inputs])
         for unit in {units!r}:
             for size in (100_000, 800_000):
                 timed(unit + str(size), lambda: all_of_it("Mot " + unit * (size // len(unit)) + " fin."))
@@ -392,6 +396,8 @@ def test_S17_also_of_what_looks_like_things():
 
 
 def test_the_http_process_gets_no_torch_from_here():
-    modules = ["text", "keeping", "verbatim", "words", "markup", "placing", "scanning", "detection"]
-    code = f"import sys, {', '.join('regard.serving.' + name for name in modules)}; assert 'torch' not in sys.modules"
+    modules = sorted(file.stem for file in Path(text_room.__file__).parent.glob("[!_]*.py"))
+    assert {"markup", "placeholders", "sentences", "translator"} <= set(modules)
+    imported = ", ".join(f"regard.serving.text.{name}" for name in modules)
+    code = f"import sys, {imported}; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -8,15 +8,15 @@ import time
 
 import pytest
 
-from regard.serving.text.text_thread import MOST_WAITING, SHORT, TextThread
+from regard.serving.text.text_thread import MAX_QUEUED, SHORT_TEXT, TextThread
 from regard.serving.workers.errors import ServerBusy
 
 
 def test_short_texts_are_worked_on_at_once_and_long_ones_in_one_thread() -> None:
     async def test() -> None:
         text, here = TextThread(), threading.get_ident()
-        assert await text.run(SHORT, threading.get_ident) == here
-        others = await asyncio.gather(*(text.run(SHORT + 1, threading.get_ident) for _ in range(5)))
+        assert await text.run(SHORT_TEXT, threading.get_ident) == here
+        others = await asyncio.gather(*(text.run(SHORT_TEXT + 1, threading.get_ident) for _ in range(5)))
         assert len(set(others)) == 1 and here not in others
 
     asyncio.run(test())
@@ -25,18 +25,18 @@ def test_short_texts_are_worked_on_at_once_and_long_ones_in_one_thread() -> None
 def test_the_event_loop_goes_on_meanwhile_and_too_much_is_refused() -> None:
     async def test() -> None:
         text, ran = TextThread(), list[str]()
-        text.refuse_if_busy(10 * MOST_WAITING)  # alone, anything may be done
-        working = asyncio.create_task(text.run(MOST_WAITING, lambda: time.sleep(0.3)))
-        waiting = asyncio.create_task(text.run(SHORT + 1, lambda: ran.append("in vain")))
+        text.refuse_if_busy(10 * MAX_QUEUED)  # alone, anything may be done
+        working = asyncio.create_task(text.run(MAX_QUEUED, lambda: time.sleep(0.3)))
+        waiting = asyncio.create_task(text.run(SHORT_TEXT + 1, lambda: ran.append("in vain")))
         await asyncio.sleep(0.05)
-        text.refuse_if_busy(SHORT)
+        text.refuse_if_busy(SHORT_TEXT)
         with pytest.raises(ServerBusy):
-            text.refuse_if_busy(SHORT + 1)
+            text.refuse_if_busy(SHORT_TEXT + 1)
         waiting.cancel()
         await asyncio.gather(working, waiting, return_exceptions=True)
         assert text.waiting == 0
-        await text.run(SHORT + 1, int)
+        await text.run(SHORT_TEXT + 1, int)
         assert not ran, "nobody waited for it any more"
-        text.refuse_if_busy(MOST_WAITING)
+        text.refuse_if_busy(MAX_QUEUED)
 
     asyncio.run(test())

@@ -10,14 +10,14 @@ from serving.fakes import FakePool, catalogue
 
 from regard.serving.catalogue import Catalogue, ServedModel
 from regard.serving.settings import Settings
-from regard.serving.text.translator import TextTranslator, TranslatedTexts, TranslationRequest, Unsupported
+from regard.serving.text.translator import TextTranslator, TranslatedTexts, TranslationRequest, UnsupportedLanguage
 from regard.serving.workers.translation_result import SearchOptions, TranslationResult
 
 
 def answered(
     asked: TranslationRequest, pool: FakePool | None = None, known: Catalogue | None = None
 ) -> TranslatedTexts:
-    return asyncio.run(TextTranslator(Settings(), known or catalogue(), pool or FakePool()).answer(asked))
+    return asyncio.run(TextTranslator(Settings(), known or catalogue(), pool or FakePool()).translate(asked))
 
 
 def test_paragraphs_lists_and_what_is_no_word_stay_where_they_were() -> None:
@@ -55,7 +55,7 @@ def test_languages_that_are_not_there_are_named() -> None:
         ("de", "es", "Spanish (es) is not available as a target language from German (de)"),
         ("auto", "en", "fr is not supported"),
     ]:
-        with pytest.raises(Unsupported) as refused:
+        with pytest.raises(UnsupportedLanguage) as refused:
             answered(
                 TranslationRequest(["Je voudrais une tasse de café, s'il vous plaît."], source, target), known=known
             )

@@ -1,7 +1,7 @@
 """The numbers of one attention head, for one token that looks: computed once more, spelled out stage by stage.
 
-From what went into the attention in a forward pass (overheard.py) and the weights of the module alone. What comes of it
-is compared with what the module itself made, which went another way: by fused kernels, for all at once.
+From the inputs of the attention in a forward pass (interception.py) and the weights of the module alone. The result is
+compared with the module's own, which fused kernels computed for all positions at once.
 """
 
 from __future__ import annotations
@@ -15,29 +15,15 @@ from torch import Tensor, nn
 
 from regard.decoder.attentional import AttentionalDecoder
 from regard.errors import UserError
-from regard.inspection.record.arithmetic import recurrent as scored
+from regard.inspection.record.arithmetic.attention import arithmetic_of
 from regard.inspection.record.arithmetic.context_use import said_by, using
 from regard.inspection.record.arithmetic.interception import Call, Heard, overhear, plain
-from regard.inspection.record.arithmetic.multi_head import multi_head
 from regard.inspection.record.arithmetic.query_origin import Coming, coming
-from regard.inspection.record.arithmetic.stages import Spelled, layer_norm, row
+from regard.inspection.record.arithmetic.stages import layer_norm, row
 from regard.inspection.trace.arithmetic import Calculation, Stage
 from regard.inspection.trace.base import CROSS, READING, WRITING
 from regard.layers.attention._base import Attention
-from regard.layers.attention.additive import Additive
-from regard.layers.attention.dot import Dot
-from regard.layers.attention.local import Local
-from regard.layers.attention.multi_head import MultiHead
-from regard.layers.attention.multiplicative import Multiplicative
 from regard.layers.residual import Residual
-
-SPELLED: dict[type[Attention], Callable[..., Spelled]] = {
-    MultiHead: multi_head,
-    Additive: scored.additive,
-    Multiplicative: scored.multiplicative,
-    Dot: scored.dot,
-    Local: scored.local,
-}
 
 
 @torch.inference_mode()
@@ -62,11 +48,12 @@ def calculation(
     heard = overhear(model, forward, path)
     home, _, name = path.rpartition(".")
     attention, decoder = modules[path], modules.get(home)
-    spell = next((spelled for kind, spelled in SPELLED.items() if type(attention) is kind), None)
+    assert isinstance(attention, Attention)  # interception refuses all else
+    spell = arithmetic_of(attention)
     if spell is None:
         raise UserError(f"{path}: what {type(attention).__name__} computes is not spelled out; try the view heads")
     call, place = _one(heard, isinstance(decoder, AttentionalDecoder), position, time)
-    heads = int(getattr(attention, "heads", 1))
+    heads = attention.heads
     if not 0 <= head < heads:
         raise UserError(f"head {head}: this attention has the heads 0 to {heads - 1}")
     names = [keys[j] if j < len(keys) else str(j) for j in range(len(call.memory))]

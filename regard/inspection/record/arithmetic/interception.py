@@ -96,28 +96,29 @@ def _listening(attention: Attention, heard: Heard) -> Iterator[None]:
         heard.memories.append(plain(memory)[0])
         return old_project_memory(memory)
 
-    def attend(query: Tensor, kept: Any, mask: Tensor | None = None, places: Tensor | None = None) -> Tensor:
-        output = old_attend(query, kept, mask, places)
+    def attend(query: Tensor, projected: Any, mask: Tensor | None = None, positions: Tensor | None = None) -> Tensor:
+        output = old_attend(query, projected, mask, positions)
         count, memory = query.shape[1], heard.memories[-1]
-        at = torch.arange(count) if places is None else places.cpu()[:count]
+        at = torch.arange(count) if positions is None else positions.cpu()[:count]
         seen = visible(mask, False, count, len(memory))
         heard.calls.append(Call(plain(query)[0], memory, seen, at, plain(output)[0]))
         return output
 
     def self_attend(x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+        before = len(heard.calls)
         output = old_self_attend(x, mask, causal)
+        del heard.calls[before:]  # of `attend`, where self-attention is made of it
         count, own = x.shape[1], plain(x)[0]
         seen = visible(mask, causal, count, count)
         heard.calls.append(Call(own, own, seen, torch.arange(count), plain(output)[0]))
         return output
 
     old_project_memory, old_attend = attention.project_memory, attention.attend
-    old_self_attend: Any = getattr(attention, "self_attend", None)
+    old_self_attend = attention.self_attend
     with ExitStack() as stack:
         stack.enter_context(_replaced(attention, "project_memory", project_memory))
         stack.enter_context(_replaced(attention, "attend", attend))
-        if old_self_attend:
-            stack.enter_context(_replaced(attention, "self_attend", self_attend))
+        stack.enter_context(_replaced(attention, "self_attend", self_attend))
         yield
 
 

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.decoder.attentional import AttentionalDecoder
+from regard.decoder.universal import UniversalDecoder
+from regard.encoder.universal import UniversalEncoder
 from regard.inspection.record.arithmetic.interception import Call, Heard, plain
 from regard.inspection.record.arithmetic.stages import layer_norm, row
 from regard.inspection.trace.arithmetic import Stage
@@ -65,7 +67,7 @@ def _stages(
     """An embedding where that is where it comes from: only if its numbers are those that were given."""
     above = modules[home.rpartition(".")[0]]
     embeddings = [(modules[path], path) for path in heard.around if isinstance(modules.get(path), TokenEmbedding)]
-    clocked = hasattr(above, "clock")
+    clocked = isinstance(above, (UniversalEncoder, UniversalDecoder))
     added = torch.zeros_like(before)
     if clocked:  # a Universal Transformer adds position and step each time
         where, step = _one(above.position, place), _one(above.clock, time + 1)  # type: ignore[operator,arg-type]

@@ -21,8 +21,8 @@ STYLE = Path(__file__).with_name("docs.css")
 METHODS = ("get", "post", "put", "patch", "delete")
 WIDTH = 54
 """Characters of JSON that fit on a line of the page's narrow columns."""
-ABOUT = """A server for trained models. It implements the APIs of LibreTranslate and DeepL, so their clients work unchanged;
-other tasks, scores, alignment and attention are under `/api`."""
+ABOUT = """A server for trained models. It implements the APIs of LibreTranslate and DeepL, so their clients work
+unchanged; other tasks, scores, alignment and attention are under `/api`."""
 EXAMPLE_FILES = {"image/": "picture.png", "audio/": "sound.wav"}
 Tree = dict[str, Any]
 
@@ -113,18 +113,18 @@ def _section(tree: Tree, entry: Entry, server: str) -> str:
     fields = f'<h4>Fields</h4><dl class="fields">{rows}</dl>' if rows else ""
     return (
         f'<section id="{entry.anchor}"><h3><a href="#{entry.anchor}">{_badges(entry)}<code>{escape(entry.path)}</code>'
-        f'</a></h3><div class="told"><p class="summary">{escape(operation.get("summary", ""))}</p>'
+        f'</a></h3><div class="description"><p class="summary">{escape(operation.get("summary", ""))}</p>'
         f"{_paragraphs(operation.get('description', ''))}{fields}</div>"
-        f'<div class="tried"><h4>Example</h4><pre><code>{escape(curl(entry, server))}</code></pre>'
-        f"{_answers(operation)}</div></section>"
+        f'<div class="example"><h4>Example</h4><pre><code>{escape(curl(entry, server))}</code></pre>'
+        f"{_responses(operation)}</div></section>"
     )
 
 
 def _fields(tree: Tree, operation: Tree) -> Iterator[tuple[str, Tree, bool]]:
-    """Name, schema and whether it must be there: of the query, then of the body."""
+    """Name, schema and whether it is required: query parameters, then fields of the body."""
     for parameter in operation.get("parameters", []):
-        told = {"description": parameter.get("description", ""), **_resolved(tree, parameter.get("schema", {}))}
-        yield parameter["name"], told, parameter.get("required", False)
+        described = {"description": parameter.get("description", ""), **_resolved(tree, parameter.get("schema", {}))}
+        yield parameter["name"], described, parameter.get("required", False)
     _, body = _body(operation)
     schema = _resolved(tree, body.get("schema", {}))
     for name, field in schema.get("properties", {}).items():
@@ -132,13 +132,13 @@ def _fields(tree: Tree, operation: Tree) -> Iterator[tuple[str, Tree, bool]]:
 
 
 def _row(tree: Tree, name: str, schema: Tree, required: bool) -> str:
-    told = [_type(tree, schema)] if _type(tree, schema) else []
+    notes = [_type(tree, schema)] if _type(tree, schema) else []
     if schema.get("default") not in (None, ""):
-        told.append(f"default {json.dumps(schema['default'], ensure_ascii=False)}")
+        notes.append(f"default {json.dumps(schema['default'], ensure_ascii=False)}")
     if required:
-        told.append("required")
+        notes.append("required")
     return (
-        f"<div><dt><code>{escape(name)}</code> <small>{escape(', '.join(told))}</small></dt>"
+        f"<div><dt><code>{escape(name)}</code> <small>{escape(', '.join(notes))}</small></dt>"
         f"<dd>{_prose(schema.get('description', ''))}</dd></div>"
     )
 
@@ -190,19 +190,17 @@ def curl(entry: Entry, server: str) -> str:
     return " \\\n  ".join(parts)
 
 
-def _answers(operation: Tree) -> str:
-    given, refused = "", ""
+def _responses(operation: Tree) -> str:
+    success, errors = "", ""
     for status, response in operation.get("responses", {}).items():
         if str(status).startswith("2"):
-            given += f"<h4>Answer</h4>{_example(response)}"
+            success += f"<h4>Response</h4>{_example(response)}"
         else:
-            refused += (
+            errors += (
                 f"<div><dt><code>{escape(str(status))}</code></dt>"
                 f"<dd>{_prose(response.get('description', ''))}{_example(response)}</dd></div>"
             )
-    return given + (
-        f'<details><summary>Errors</summary><dl class="refusals">{refused}</dl></details>' if refused else ""
-    )
+    return success + (f'<details><summary>Errors</summary><dl class="errors">{errors}</dl></details>' if errors else "")
 
 
 def _example(response: Tree) -> str:

@@ -127,7 +127,7 @@ def test_a_missing_text(app: Any, text: Any) -> None:
 
 @pytest.mark.parametrize("text", [5, True, {}, {"a": "b"}, [5], ["a", None], [["a"]]])
 def test_S6_texts_of_a_wrong_type(app: Any, text: Any) -> None:
-    refused(translate(app, text=text), "Value for 'text' not supported: an array of strings is wanted.")
+    refused(translate(app, text=text), "Value for 'text' not supported: expected an array of strings.")
 
 
 @pytest.mark.parametrize("target", [..., None, ""])

@@ -13,7 +13,7 @@ from serving.fakes import FakePool, catalogue
 
 from regard.serving.catalogue import Catalogue
 from regard.serving.http.app import make_app
-from regard.serving.http.routes.docs import Entry, curl, page, shown
+from regard.serving.http.routes.docs import Entry, curl, format_json, page
 from regard.serving.settings import Settings
 
 EMPTY = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
@@ -181,9 +181,9 @@ def _renamed(part: Any, nasty: str) -> Any:
 
 
 def test_json_that_fits_stands_on_a_line() -> None:
-    assert shown({"a": [1, "é"]}) == '{"a": [1, "é"]}'
+    assert format_json({"a": [1, "é"]}) == '{"a": [1, "é"]}'
     long = {"a": ["x" * 30, "y" * 30], "b": {}}
-    assert shown(long) == '{\n  "a": [\n    "' + "x" * 30 + '",\n    "' + "y" * 30 + '"\n  ],\n  "b": {}\n}'
+    assert format_json(long) == '{\n  "a": [\n    "' + "x" * 30 + '",\n    "' + "y" * 30 + '"\n  ],\n  "b": {}\n}'
 
 
 def test_commands_are_quoted_for_a_shell() -> None:

@@ -1,4 +1,4 @@
-"""Multi-head attention spelled out for one token and one head (layers/attention/multi_head.py)."""
+"""The arithmetic of multi-head attention, for one token and one head (layers/attention/multi_head.py)."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from regard.inspection.record.arithmetic.stages import (
 )
 from regard.inspection.trace.arithmetic import Stage, written
 from regard.layers.attention.multi_head import MultiHead
+
+__all__ = ["multi_head"]
 
 AHEAD = "What may not be seen gets -∞, which the softmax turns into 0: nobody looks ahead at what is not written yet."
 
