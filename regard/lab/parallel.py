@@ -182,7 +182,7 @@ class Parallel(Experiment):
 
 
 def encoders(recipe: Recipe) -> dict[str, Reader]:
-    """A layer of each has about 8 D^2 weights: 4 gates with 2 each, one at twice the width, attention's 4 and 4 more."""
+    """A layer of each has about 8 D^2 weights: 4 gates with 2 each, one at twice the width, attention's 4 + 4."""
     depth = recipe.layers
     return {
         "LSTM": RecurrentEncoder(0, recipe.width, depth, "lstm", "forward", dropout=0.0),
