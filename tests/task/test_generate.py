@@ -19,7 +19,9 @@ from regard.decoding.sampling import sample
 from regard.errors import UserError
 from regard.runs import prepare, resolve
 from regard.storage import write_folder
-from regard.task.generate import Generator, Spelling, as_ids, coded, spans
+from regard.task._generated import Spelling
+from regard.task._text_windows import as_ids, coded, spans
+from regard.task.generate import Generator
 from regard.types import BEGIN, END, PAD, UNKNOWN, empty_memory
 
 TEXT = "ROMEO:\nWhat light is this?\n\nJULIET:\n\tNone.\n"
