@@ -1,4 +1,4 @@
-"""The interface of every task: how a model of its kind is prepared, scored and used. Its command has the same name.
+"""The interface of tasks: how data are prepared for a model, and how it is scored and used.
 
 `Task` is what saving, loading and training know; tasks whose data are examples in memory share `_examples.py`.
 """
@@ -25,65 +25,69 @@ PUBLIC = ("device", "inspect", "judge", "model", "recipe")
 
 @dataclass
 class Prepared:
-    """What training needs of the data."""
+    """The data as training needs them."""
 
     codec: Codec
     stream: BatchStream
     valid: Any
-    """What `judge` takes; nothing to validate on when empty."""
+    """What `judge` takes; may be empty."""
 
 
 class Task(ABC):
-    """A model with all that is needed to use it."""
+    """A model with its codec and recipe, ready to use. The command of the task's name uses it."""
 
     usual: ClassVar[dict[str, Any]] = {}
-    """What the `model` section says where a recipe does not."""
+    """Defaults of a recipe's `model` section."""
     unit: ClassVar[str] = "examples"
-    """What a loss is averaged over, as people call it."""
+    """What the loss is averaged over, in words."""
     usage: ClassVar[str] = ""
-    """How the command is written after `regard`, `{model}` standing for the model."""
+    """The command line after `regard`, with `{model}` for the model."""
     scores: ClassVar[dict[str, Better]] = {}
     """Every score that `judge` may give, and whether higher or lower is better. Some depend on the data:
     `nll_per_step` is of music, `percent` of series that are never 0. `training.metric` may name any of them."""
     public: ClassVar[tuple[str, ...]] = ()
-    """What tab completion offers beside the method that is named as the task is, and PUBLIC."""
+    """Names for tab completion, besides PUBLIC and the method of the task's name."""
 
     recipe: Recipe
     device: torch.device
     model: Any
 
     def __dir__(self) -> list[str]:
-        """What a user needs: not what training calls."""
-        return sorted(name for name in {*PUBLIC, self.recipe.task, *self.public} if hasattr(self, name))
+        """What a user needs, without what training calls."""
+        return sorted({*PUBLIC, self.recipe.task, *self.public} & {*object.__dir__(self)})
 
     @classmethod
     @abstractmethod
     def codec(cls, recipe: Recipe, files: Mapping[str, bytes]) -> Any:
-        """What goes between raw examples and the weights, from the files of a model folder."""
+        """Loads the codec from the files of a model folder."""
 
     @classmethod
     @abstractmethod
     def settle(cls, recipe: Recipe) -> Recipe:
-        """The recipe with nothing about its data left open; refuses what cannot work before anything is written."""
+        """Completes the recipe's data settings; refuses what cannot work, before anything is written."""
 
     @classmethod
     @abstractmethod
     def prepare(cls, recipe: Recipe, place: Path, known: Mapping[str, bytes], same: bool, note: Note) -> Prepared:
-        """Reads the data. `known` are codec files to go on with: a resumed run's own or, unless `same`, those of a
-        model for another task."""
+        """Reads the data. `known` are codec files to reuse: those of the resumed run or, unless `same`, of a model for
+        another task."""
 
     @abstractmethod
     def __init__(self, recipe: Recipe, codec: Any, model: nn.Module, device: torch.device) -> None: ...
 
     @abstractmethod
     def judge(self, valid: Any) -> Validation:
-        """The scores on examples that were not trained on, the one that counts first."""
+        """The scores on validation examples, the main one first."""
+
+    @abstractmethod
+    def inputs(self, valid: Any) -> list[Any]:
+        """The inputs of examples such as `judge` takes, as the method of the task's name takes them."""
 
     def learn_errors(self, valid: Any) -> bool:
-        """Keeps in its codec how wrong a finished model is on examples it was not trained on; True if there is such."""
+        """Stores the errors of a finished model on validation examples in its codec; True if the task does so."""
         return False
 
     @classmethod
     @abstractmethod
     def tests(cls, recipe: Recipe) -> Any:
-        """What the recipe says the finished model is to be judged on."""
+        """The recipe's test examples."""

@@ -1,10 +1,10 @@
-"""Tasks whose data are examples in memory: an input of any kind and its target."""
+"""Tasks over examples in memory, each an input of any kind and a target."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +22,7 @@ from regard.types import Batch
 
 
 class ExampleTask(Task):
-    """A task over examples: an input that the stem reads, and a target."""
+    """A task over examples with an input for the stem and a target."""
 
     target: ClassVar[str]
     """The kind of target, a file in data/target."""
@@ -79,20 +79,23 @@ class ExampleTask(Task):
             target_options=text if cls.target == "text" else {},
         )
 
+    def inputs(self, valid: Sequence[Example]) -> list[Any]:
+        return [example.input for example in valid]
+
     @classmethod
     def epochs(cls, recipe: Recipe, pair: Pair, examples: Sequence[Example]) -> Callable[[int], Sequence[Coded]]:
-        """The training examples of an epoch, as numbers; the same ones every time unless a task says otherwise."""
+        """The encoded training examples of an epoch: the same every time, unless a task overrides this."""
         coded = [cls.shortened(recipe, pair, one) for one in pair.encode_all(examples)]
         return lambda epoch: coded
 
     @classmethod
     def coded(cls, recipe: Recipe, pair: Pair, example: Example) -> Coded:
-        """An example as numbers, no longer than the recipe allows."""
+        """An encoded example, cut to the recipe's length."""
         return cls.shortened(recipe, pair, pair.encode(example))
 
     @classmethod
     def shortened(cls, recipe: Recipe, pair: Pair, coded: Coded) -> Coded:
-        """Text is cut after `data.max_length` tokens; of one that is to be written, BEGIN does not count."""
+        """Cuts text after `data.max_length` tokens, not counting BEGIN of a target."""
         longest = recipe.data.max_length
         if pair.input.kind == "text":
             coded = coded._replace(source=coded.source[:longest])
@@ -103,7 +106,7 @@ class ExampleTask(Task):
     def batches(
         self, raws: Sequence[Raw], progress: Progress | None = None
     ) -> Iterator[tuple[list[int], Tensor, Tensor]]:
-        """Inputs to use the model on: which ones, all of them in one tensor, and where that is real. Like with like."""
+        """Encoded inputs in batches of similar length: their indices, the padded tensor and its mask."""
         text, longest = self.pair.input.kind == "text", self.recipe.data.max_length
         arrays = [array[:longest] if text else array for array in map(self.pair.input.encode, raws)]
         for indexes in self._together([len(array) for array in arrays]):
@@ -113,7 +116,7 @@ class ExampleTask(Task):
                 progress(len(indexes))
 
     def coded_batches(self, examples: Sequence[Example]) -> Iterator[tuple[list[int], Batch]]:
-        """Examples with their targets, for a loss or a score."""
+        """Encoded examples in batches, with their indices."""
         coded = [self.coded(self.recipe, self.pair, example) for example in examples]
         for indexes in self._together([max(len(c.source), len(c.target)) for c in coded]):
             yield indexes, collate([coded[i] for i in indexes], self.pair.input.varying).to(self.device)
@@ -129,7 +132,7 @@ class ExampleTask(Task):
 
     @torch.inference_mode()
     def loss(self, examples: Sequence[Example]) -> float:
-        """The mean a unit, as training measures it, without dropout."""
+        """The mean loss per unit, as in training but without dropout."""
         total, units = 0.0, 0
         for _, batch in self.coded_batches(examples):
             found = self.model.loss(batch)
@@ -137,6 +140,6 @@ class ExampleTask(Task):
         return total / max(1, units)
 
     def samples(self, shown: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-        """A few of (input, output, wanted), spread evenly."""
+        """A few evenly spaced (input, output, reference) triples."""
         count = self.recipe.training.samples
         return list(shown[:: max(1, len(shown) // max(1, count))][:count])

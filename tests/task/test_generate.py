@@ -21,7 +21,9 @@ from regard.loading import model_files, task_of
 from regard.runs import prepare, resolve
 from regard.states import empty_memory
 from regard.storage import write_folder
-from regard.task.generate import Generator, Spelling, as_ids, coded, spans
+from regard.task._generated import Spelling
+from regard.task._text_windows import as_ids, coded, spans
+from regard.task.generate import Generator
 from regard.types import BEGIN, END, PAD, UNKNOWN
 
 TEXT = "ROMEO:\nWhat light is this?\n\nJULIET:\n\tNone.\n"
