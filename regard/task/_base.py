@@ -22,7 +22,7 @@ from regard.data.examples import Coded, ExampleBatches, collate, pad_arrays
 from regard.data.format._base import Example
 from regard.data.input._base import Raw
 from regard.data.splitting import Parts, check_parts, read_parts
-from regard.data.tokenizer import settled as settled_tokenizer
+from regard.data.tokenizer import resolved as resolved_tokenizer
 from regard.types import Batch, BatchStream, Better, Validation
 
 Note = Callable[[str], None]
@@ -70,7 +70,7 @@ class Task(ABC):
 
     @classmethod
     @abstractmethod
-    def settle(cls, recipe: Recipe) -> Recipe:
+    def resolve(cls, recipe: Recipe) -> Recipe:
         """Completes the recipe's data settings; refuses what cannot work, before anything is written."""
 
     @classmethod
@@ -119,7 +119,7 @@ class ExampleTask(Task):
         return Pair.from_files(files, cls.input_kind(recipe), cls.target)
 
     @classmethod
-    def settle(cls, recipe: Recipe) -> Recipe:
+    def resolve(cls, recipe: Recipe) -> Recipe:
         check_parts(recipe.data)
         return recipe
 
@@ -148,7 +148,7 @@ class ExampleTask(Task):
         kind = cls.input_kind(recipe)
         if known and same:
             return Pair.from_files(known, kind, cls.target)
-        text = settled_tokenizer(recipe.tokenizer)
+        text = resolved_tokenizer(recipe.tokenizer)
         return Pair.fit(
             parts.train,
             input_class(kind).from_files(known) if known else kind,
