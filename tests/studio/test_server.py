@@ -20,7 +20,7 @@ from regard.serving.catalogue import Catalogue, ServedModel
 from regard.serving.http import server
 from regard.serving.settings import Settings
 from regard.serving.workers.worker_pool import WorkerPool
-from regard.studio import models as exhibits
+from regard.studio import models
 from regard.studio.questions import module_of, question_names
 
 
@@ -65,12 +65,12 @@ def test_what_loads_for_too_long_is_left_out_after_the_time_that_was_said(tmp_pa
 
 def test_a_model_folder_may_have_any_name_and_the_first_of_two_is_kept(tmp_path):
     odd = write_tiny(tmp_path / "<img src=x onerror=alert(1)>{{7*7}}", "tiny-none")
-    found = exhibits.collect([str(odd)], shipped=False)
+    found = models.collect([str(odd)], shipped=False)
     (model,) = found.catalogue.models.values()
     assert re.fullmatch(r"[A-Za-z0-9._-]+", model.name)
-    assert exhibits.describe(model)["title"] == "recurrent, no attention"
-    with pytest.raises(UserError, match="no model to look at"):
-        exhibits.collect([], shipped=False)
+    assert models.describe(model)["title"] == "recurrent, no attention"
+    with pytest.raises(UserError, match="no model to show"):
+        models.collect([], shipped=False)
 
 
 @pytest.mark.parametrize(
