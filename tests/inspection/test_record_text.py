@@ -26,7 +26,7 @@ from regard.inspection.trace.base import SOURCE, TARGET
 from regard.inspection.trace.text import LanguageModelTrace, TextTrace
 from regard.layers.capture import capture
 from regard.layers.fast_linear import PackedLinear, packing_is_possible, replace_linears
-from regard.runs import prepare, settle
+from regard.runs import prepare, resolve
 from regard.storage import write_folder
 from regard.task.generate import Generator
 from regard.types import BEGIN, END
@@ -195,7 +195,7 @@ def made_reader(name: str, place: Path, **model: str) -> object:
     torch.manual_seed(3)
     recipe = tiny_form(read_recipe(name))
     recipe.model |= model
-    recipe = settle(recipe)
+    recipe = resolve(recipe)
     codec = prepare(recipe, place).codec
     made = build_model(recipe.model, **codec.sizes())
     with torch.no_grad():

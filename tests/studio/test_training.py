@@ -17,7 +17,8 @@ from serving.running import environment
 from studio.browsing import Studio, open_view, watched
 
 from regard.locking import hold
-from regard.training.progress import Log, Reporter
+from regard.training.listener import Log
+from regard.training.progress import Reporter
 from regard.types import Validation
 
 if TYPE_CHECKING:

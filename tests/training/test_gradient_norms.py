@@ -11,9 +11,10 @@ import pytest
 import torch
 from torch import nn
 
-from regard.training.layer_norms import by_layer, gradient_norms, layer_of
-from regard.training.loop import Trainer
-from regard.training.progress import LONGEST, Log, Reporter
+from regard.training.gradient_norms import by_layer, gradient_norms, layer_of
+from regard.training.listener import Log
+from regard.training.progress import MAX_SAMPLE_CHARACTERS, Reporter
+from regard.training.trainer import Trainer
 from regard.types import Validation
 from tests.training.laws import Killed, trained
 from tests.training.toys import Recorder, Stream, Toy, maker
@@ -75,7 +76,7 @@ def test_steps_that_are_not_logged_cost_nothing(tmp_path: Path, monkeypatch: pyt
         counted += 1
         return gradient_norms(parameters)
 
-    monkeypatch.setattr("regard.training.loop.gradient_norms", counting)
+    monkeypatch.setattr("regard.training.single_process.gradient_norms", counting)
     told = Recorder()
     maker(log_every=8)(tmp_path, told).fit()
     assert sorted(told.logs) == [8, 16, 24] and counted == 3 and all(log.layers for log in told.logs.values())
@@ -86,7 +87,7 @@ def test_read_late_they_are_those_of_the_step_they_stand_at(tmp_path: Path) -> N
     told, late = Recorder(), Recorder()
     maker(clip=0.01)(tmp_path / "told", told).fit()
     trainer: Trainer = maker(clip=0.01)(tmp_path / "late", late)
-    trainer._reads_late = True
+    trainer.step.reads_late = True
     trainer.fit()
     for step, log in told.logs.items():
         assert late.logs[step].layers == pytest.approx(log.layers, rel=1e-3), step
@@ -107,10 +108,10 @@ def test_layers_and_samples_are_written_and_survive_a_resume(tmp_path: Path) -> 
 
     def make(folder: Path, report: Any) -> Trainer:
         trainer = maker()(folder, report)
-        inner = trainer.validate
+        inner = trainer.validator.validate
         assert inner is not None
         sample = ("un\u2028chat\ud800", "<b>a cat</b>\n", "a cat")
-        trainer.validate = lambda model: Validation(inner(model).scores, [sample])
+        trainer.validator.validate = lambda model: Validation(inner(model).scores, [sample])
         return trainer
 
     told = Recorder()
@@ -137,7 +138,7 @@ def test_a_long_sample_is_cut_and_what_is_not_finite_is_null(tmp_path: Path) -> 
     report.close()
     log, validation = lines_of(tmp_path)
     assert log["layers"] == {"head": None, "stem": 0.123457}
-    assert len(validation["samples"][0]["source"]) == LONGEST
+    assert len(validation["samples"][0]["source"]) == MAX_SAMPLE_CHARACTERS
 
 
 def test_tensorboard_has_them_too(tmp_path: Path) -> None:

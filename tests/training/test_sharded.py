@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.examples import collate
-from regard.training.sharding import separable
+from regard.training.sharded import separable
 from regard.types import Batch, LossSum
 from tests.training.ranks import Scenario, alone, examples, make_model, train_together
 from tests.training.test_distributed import EMA, same

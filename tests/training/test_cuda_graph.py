@@ -11,9 +11,9 @@ import torch
 
 from regard.assemble import build_model
 from regard.errors import UserError
-from regard.training import recorded
-from regard.training.progress import Quiet
-from regard.training.recorded import Recorder, filled_up
+from regard.training import cuda_graph
+from regard.training.cuda_graph import CudaGraphs, pad_to
+from regard.training.listener import Quiet
 from regard.types import BEGIN, END, PAD, Batch
 from tests.training.laws import last, resume_is_exact, trained
 from tests.training.toys import maker
@@ -80,37 +80,37 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_shape_is_computed_then_recorded_then_replayed_for_all_that_fits(gpu: None) -> None:
     compute, notes = Computing(), []
-    recorder = Recorder(compute, notes.append)
+    graphs = CudaGraphs(compute, notes.append)
     for shape in [(20, 9, 10), (20, 9, 10), (20, 9, 10), (19, 9, 9), (5, 9, 9), (21, 9, 10)]:
         batch = batch_of(*shape)
-        assert recorder(batch) == batch.target.sum()
+        assert graphs(batch) == batch.target.sum()
     assert compute.shapes == [(20, 9, 11), (5, 9, 10), (21, 9, 11)]
     assert Graph.replays == 3 and not notes
 
 
 def test_what_cannot_be_recorded_costs_one_line(gpu: None) -> None:
     compute, notes = Computing("not while recording\nmore"), []
-    recorder = Recorder(compute, notes.append)
+    graphs = CudaGraphs(compute, notes.append)
     for _ in range(4):
         batch = batch_of(3, 4, 5)
-        assert recorder(batch) == batch.target.sum()
-    assert notes == ["steps are not recorded: not while recording"] and len(compute.shapes) == 4
+        assert graphs(batch) == batch.target.sum()
+    assert notes == ["steps do not use CUDA graphs: not while recording"] and len(compute.shapes) == 4
 
 
 def test_memory_is_given_back_once(gpu: None) -> None:
-    recorder = Recorder(Computing(), lambda text: None)
+    graphs = CudaGraphs(Computing(), lambda text: None)
     batch = batch_of(3, 4, 5)
     for _ in range(2):
-        recorder(batch)
-    assert recorder.stop() and not recorder.stop()
-    assert recorder(batch) == batch.target.sum() and Graph.replays == 1
+        graphs(batch)
+    assert graphs.stop() and not graphs.stop()
+    assert graphs(batch) == batch.target.sum() and Graph.replays == 1
 
 
 def test_only_so_many_are_kept(gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorded, "MOST", 1)
-    recorder = Recorder(compute := Computing(), lambda text: None)
+    monkeypatch.setattr(cuda_graph, "MAX_GRAPHS", 1)
+    graphs = CudaGraphs(compute := Computing(), lambda text: None)
     for rows in (2, 2, 9, 9, 9):
-        recorder(batch_of(rows, 4, 5))
+        graphs(batch_of(rows, 4, 5))
     assert [rows for rows, *_ in compute.shapes] == [2, 9, 9, 9]
 
 
@@ -118,7 +118,7 @@ def test_filling_a_batch_up_changes_neither_loss_nor_gradients() -> None:
     torch.manual_seed(0)
     model = build_model({"preset": "tiny", "dropout": 0.0}, 30, label_smoothing=0.1).train().double()
     batch, results = batch_of(3, 5, 6), []
-    for given in (batch, filled_up(batch, (5, 8, 9)), filled_up(batch, (3, 5, 7))):
+    for given in (batch, pad_to(batch, (5, 8, 9)), pad_to(batch, (3, 5, 7))):
         assert given.units == batch.units
         model.zero_grad()
         loss = model.loss(given).total
@@ -148,7 +148,7 @@ def late(**changes: object) -> Callable[[Path, Quiet], object]:
 
     def made(folder: Path, report: Quiet) -> object:
         trainer = make(folder, report)
-        trainer._reads_late = True
+        trainer.step.reads_late = True
         return trainer
 
     return made

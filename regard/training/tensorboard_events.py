@@ -1,6 +1,6 @@
-"""Writes scalars as TensorBoard event files, without TensorBoard: the format is small and its import is not.
+"""Writes scalars as TensorBoard event files without importing TensorBoard, which is slow to import.
 
-A file is a list of records: length, checksum, message, checksum. A message is the protocol buffer `Event` with
+A file is a sequence of records: length, checksum, message, checksum. A message is the protocol buffer `Event` with
 wall_time = 1, step = 2, file_version = 3, summary = 5 (value = 1: tag = 1, simple_value = 2) and session_log = 7.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 class EventFile:
-    """One event file in a folder; TensorBoard drops what earlier files hold after `step`."""
+    """One event file in a folder; TensorBoard discards events of earlier files after `step`."""
 
     def __init__(self, folder: Path, step: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def _variable(value: int) -> bytes:
 
 
 def _masked(data: bytes) -> bytes:
-    """CRC-32C, rotated and shifted as the record format wants it."""
+    """CRC-32C, rotated and offset as the record format requires."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = _TABLE[(crc ^ byte) & 255] ^ crc >> 8

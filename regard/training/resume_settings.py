@@ -1,4 +1,4 @@
-"""Which settings of a run may change when it is resumed: all others define its model, its data or their order."""
+"""Which settings may change when a run is resumed: all others define its model, its data or their order."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ CHANGEABLE = {
 PATHS = tuple(
     f"data.{key}" for key in ("source", "target", "valid_source", "valid_target", "hold_out", "train", "valid", "test")
 )
-"""May name copies elsewhere: what is in the files is compared by fingerprints."""
-SECTIONS = ("decoding.", "tiny.")
+"""May name copies elsewhere: fingerprints compare the content of the files."""
+SECTIONS = ("decoding.", "tiny.", "training.schedule.")
 
 
-def refuse_fixed_changes(place: Path, begun: Recipe, wanted: Recipe) -> None:
-    """Refuses by name a setting that differs from what the run in `place` was begun with and cannot change."""
-    was, now = (dict(_flat(parse_toml(to_toml(recipe)))) for recipe in (begun, wanted))
+def refuse_fixed_changes(place: Path, started: Recipe, wanted: Recipe) -> None:
+    """Refuses a setting that differs from what the run in `place` was started with and cannot change."""
+    was, now = (dict(_flat(parse_toml(to_toml(recipe)))) for recipe in (started, wanted))
     for key in (key for key in {**was, **now} if was.get(key) != now.get(key)):
         if key not in CHANGEABLE and key not in PATHS and not key.startswith(SECTIONS):
             before = f"was {was[key]!r}" if key in was else "was not set"
