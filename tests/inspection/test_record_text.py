@@ -247,7 +247,7 @@ def test_the_gradients_of_an_answer_are_of_its_log_probability(reader):
         assert math.exp(gradients.log_probability) == pytest.approx(guess.probability, rel=1e-4)
         assert {track.side for track in gradients.tracks} == {SOURCE}
         assert all(len(track.norms) == len(found.read) for track in gradients.tracks)
-    with pytest.raises(UserError, match="outputs 0 to"):
+    with pytest.raises(UserError, match="the outputs are 0 to"):
         found.gradients_of(len(found.guesses))
 
 
