@@ -165,12 +165,12 @@ def test_a_space_at_the_end_counts_and_an_empty_text_is_a_beginning():
     nothing.svg("next")
 
 
-def test_a_text_that_is_longer_than_the_window_is_refused_where_it_is_looked_at(writer):
+def test_a_text_that_is_longer_than_the_window_is_refused(writer):
     long = " ".join("a" for _ in range(writer.window + 3))
     if not writer.forgets:
         assert len(writer.inspect(long).read) == writer.window + 4
         return
-    with pytest.raises(UserError, match="looks at 15 together"):
+    with pytest.raises(UserError, match="reads at most 15"):
         writer.inspect(long)
 
 
