@@ -1,4 +1,4 @@
-"""Models for other programs: a format is a file here, and `regard export --format NAME` writes it."""
+"""Exports models for other programs. A format is a file here; `regard export --format NAME` writes it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def export(
     bfloat16 or int8; ctranslate2 also knows float16 and int16. The languages are for a translator that states none.
     """
     from regard import registry
-    from regard.assemble import export as for_regard
     from regard.errors import UserError, suggestion
+    from regard.loading import export as for_regard
 
     formats = registry.kinds("interchange")
     if format != OWN and format not in formats:

@@ -242,9 +242,7 @@ def test_S14_listening_for_all_without_a_key_is_warned_of(monkeypatch):
 def test_help_is_grouped_and_imports_no_server():
     out, modules = imported("serve", "--help")
     assert not {"torch", "fastapi", "uvicorn", "starlette"} & modules
-    places = [
-        out.index(f"\n{heading}:\n") for heading in ("Models", "Address", "Access", "Limits")
-    ]
+    places = [out.index(f"\n{heading}:\n") for heading in ("Models", "Address", "Access", "Limits")]
     assert places == sorted(places)
 
 
