@@ -18,7 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TRANSFORMER = ("regard.model.seq2seq", "regard.encoder.transformer", "regard.decoder.transformer")
+TRANSFORMER = (
+    "regard.model.seq2seq",
+    "regard.encoder.transformer",
+    "regard.decoder.transformer",
+    "regard.layers.attention.multi_head",
+)
+"""With the attention of the paper, which a recipe names and no module imports."""
 
 
 @dataclass(frozen=True)
