@@ -27,7 +27,7 @@ def test_mistakes_are_one_line(model, tmp_path, run_regard) -> None:
     out = str(tmp_path / "x.svg")
     for arguments, message in [
         ((model, "oui", "-o", str(tmp_path / "x.gif")), ".html, .svg, .png, .json"),
-        ((model, "", "-o", out), "nothing to look at"),
+        ((model, "", "-o", out), "nothing to inspect"),
         ((model, "oui", "-o", out, "--view", "gates"), "no gates"),
         ((model, "oui", "-o", out, "--view", "heads", "--head", "7"), "heads 0 to 1"),
         ((str(tmp_path), "oui", "-o", out), "no model"),
