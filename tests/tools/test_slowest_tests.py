@@ -49,7 +49,7 @@ def test_the_table_goes_between_its_marks(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_every_test_on_the_page_exists() -> None:
     page = PAGE.read_text(encoding="utf-8")
     named = re.findall(r"(tests/[\w/]+\.py)(?:::(\w+))?", page)
-    assert len(named) > 20
+    assert len(named) > 15
     for file, test in named:
         assert (ROOT / file).is_file(), file
         assert not test or f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), f"{file}::{test}"
