@@ -22,7 +22,7 @@ from regard import part_settings
 from regard.errors import UserError, suggestion
 from regard.part_settings import PRESETS as PRESETS
 from regard.regular_files import read_regular
-from regard.setting import ALIASES, Key, Setting, check, declared, shown
+from regard.setting import ALIASES, Key, Setting, all_keys, check, declared, shown
 from regard.toml_text import toml_text
 
 
@@ -136,9 +136,12 @@ class Training:
     learning_rate: Annotated[
         float, Setting("Peak learning rate; 0: automatic, 0.001, or 0.0001 for fine-tuning.", ge=0, le=10)
     ] = 0.0
-    schedule: Annotated[str, Setting("How the learning rate moves.", family="training/schedule")] = (
-        "inverse_square_root"
-    )
+    schedule: Annotated[
+        part_settings.Spec,
+        Setting(
+            "Learning rate schedule: its kind, or a table.", family="training/schedule", keys=part_settings.Schedule
+        ),
+    ] = "inverse_square_root"
     warmup: Annotated[
         int,
         Setting(
@@ -312,11 +315,22 @@ def apply_overrides(recipe: Recipe, overrides: Iterable[str]) -> Recipe:
         keys, value = _setting(text)
         node: Any = tree
         for depth, key in enumerate(keys[:-1], start=1):
-            node = node.setdefault(key, {})
+            path = ".".join(keys[:depth])
+            node[key] = _as_table(path, node.get(key, {}))
+            node = node[key]
             if not isinstance(node, dict):
-                raise UserError(f"{'.'.join(keys)}: '{'.'.join(keys[:depth])}' is a value and has no keys")
+                raise UserError(f"{'.'.join(keys)}: '{path}' is a value and has no keys")
         node[keys[-1]] = value
     return recipe_from_dict(tree)
+
+
+def _as_table(path: str, value: Any) -> Any:
+    """The value of a key that takes a kind or a table, as a table."""
+    if isinstance(value, _Unparsed):
+        value = _toml_value(value)
+    if isinstance(value, str) and any(other == path and key.setting.keys for other, key in all_keys(Recipe)):
+        return {"kind": value}
+    return value
 
 
 def tiny_form(recipe: Recipe) -> Recipe:

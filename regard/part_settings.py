@@ -1,4 +1,4 @@
-"""The keys of the free tables of a recipe: model and its parts, tokenizer, input and data.format.
+"""The keys of the free tables of a recipe: model and its parts, tokenizer, input, data.format, training.schedule.
 
 What a part takes, and its default, is its constructor's signature. Type, range and description of each key are declared
 here once, by name. Kinds of other packages may take further keys: those are checked by their default alone.
@@ -37,6 +37,11 @@ class Position(TypedDict, total=False):
     kind: Annotated[str, Setting("Kind of position embedding.", family="layers/position")]
     length: Annotated[int, Setting("Positions that a learned embedding has.", ge=1, le=MOST)]
     most: Annotated[int, Setting("Largest random shift of positions in training.", ge=1, le=MOST)]
+
+
+class Schedule(TypedDict, total=False):
+    kind: Annotated[str, Setting("Kind of learning rate schedule.", family="training/schedule")]
+    floor: Annotated[float, Setting("Learning rate at the last step, as a share of the peak.", ge=0, le=1)]
 
 
 Width = Annotated[int, Setting("Width of the vectors.", ge=1, le=MOST)]

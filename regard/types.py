@@ -10,9 +10,10 @@ This module imports nothing of ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -192,17 +193,32 @@ class LossSum:
     units: int
 
 
-@runtime_checkable
-class BatchStream(Protocol):
+class BatchStream(ABC):
     """Endless batches in a seeded order, with a cursor to the next one."""
 
-    def __iter__(self) -> Iterator[Batch]: ...
+    @abstractmethod
+    def __iter__(self) -> Generator[Batch, None, None]: ...
 
+    @abstractmethod
     def cursor(self) -> dict[str, int]:
         """The position after the last batch returned, as plain numbers for a checkpoint."""
-        ...
 
-    def seek(self, cursor: dict[str, int]) -> None: ...
+    @abstractmethod
+    def seek(self, cursor: dict[str, int]) -> None:
+        """The next iteration starts at the cursor."""
+
+    def share(self, rank: int, of: int, together: int) -> None:
+        """From the next iteration on, of each `together` batches only every `of`-th, from `rank` on, is used. A stream
+        may leave the others without rows; the cursor counts them all."""
+        return None
+
+    def batches_per_epoch(self) -> int:
+        """0 if unknown, or if the corpus is too large for it to matter."""
+        return 0
+
+
+Better = Literal["higher", "lower"]
+"""Which values of a score are better."""
 
 
 @dataclass

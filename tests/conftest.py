@@ -7,11 +7,13 @@ import signal
 import sys
 from collections.abc import Callable
 
+import checked
+import jaxtyping
 import pytest
 from hypothesis import settings
-from jaxtyping import install_import_hook
 
-hook = install_import_hook("regard", "checked.checked")
+jaxtyping.jaxtyped = checked.jaxtyped
+hook = jaxtyping.install_import_hook("regard", "checked.checked")
 
 # A busy machine must not fail a test, and the same examples must run for everybody.
 settings.register_profile("regard", deadline=None, derandomize=True)

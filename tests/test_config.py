@@ -57,7 +57,7 @@ def test_a_short_recipe_leaves_the_rest_at_its_defaults():
         ({"training": {"steps": True}}, "training.steps: wants a whole number of at least 1, given true"),
         ({"training": {"learning_rate": "fast"}}, "training.learning_rate: wants a number from 0 to 10, given 'fast'"),
         ({"training": {"learning_rate": False}}, "training.learning_rate: wants a number from 0 to 10, given false"),
-        ({"training": {"schedule": 3}}, "training.schedule: wants text, given 3"),
+        ({"training": {"schedule": 3}}, "training.schedule: wants text or a table of keys, given 3"),
         ({"data": {"drop_duplicates": 1}}, "data.drop_duplicates: wants true or false, given 1"),
         ({"data": {"source": [1]}}, "data.source: wants a list of texts, given [1]"),
         ({"training": 3}, "training: wants a table of keys, given 3"),

@@ -14,7 +14,7 @@ from regard.assemble import build_model
 from regard.decoding import cuda_graph
 from regard.layers import compiling
 from regard.layers.cross_entropy import projected_loss, token_loss
-from regard.training.recorded import Recorder
+from regard.training.cuda_graph import CudaGraphs
 from regard.types import PAD
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
@@ -120,19 +120,19 @@ def test_recorded_steps_leave_the_gradients_that_others_leave():
         return total.detach()
 
     notes = []
-    recorder = Recorder(compute, notes.append)
+    graphs = CudaGraphs(compute, notes.append)
     for rows, length in [(40, 12), (40, 12), (40, 12), (38, 11), (39, 12)]:
         source, target = torch.randint(4, 500, (2, rows, length), device="cuda")
         target[0, length - 3 :] = PAD
         mask = torch.ones_like(source, dtype=torch.bool)
         batch = regard.types.Batch(source, mask, target, target != PAD, rows * (length - 1))
         results = []
-        for way in (compute, recorder):
+        for way in (compute, graphs):
             model.zero_grad(set_to_none=False)
             results.append([way(batch).clone(), *(p.grad.clone() for p in model.parameters())])
         for one, other in zip(*results, strict=True):
             torch.testing.assert_close(one, other, rtol=2e-2, atol=2e-2)
-    assert not notes and len(recorder._recordings) == 1
+    assert not notes and len(graphs._graphs) == 1
 
 
 def test_the_norms_of_layers_make_up_the_norm_of_the_gradient(tmp_path):

@@ -20,7 +20,7 @@ from regard.assemble import MAX_BUFFERS, read_model
 from regard.config import Recipe, read_recipe, tiny_form
 from regard.errors import UserError
 from regard.pretrained import shipped_models
-from regard.runs import settle
+from regard.runs import resolve
 from regard.setting import all_keys
 from regard.storage import Folder, read_folder, save_tensors, save_weights, write_folder
 from regard.toml_text import toml_text
@@ -249,7 +249,7 @@ def test_nor_does_training_take_them(model: dict[str, Any]) -> None:
     recipe = tiny_form(read_recipe("fr-en"))
     recipe.model = model
     with pytest.raises(UserError, match="model"):
-        settle(recipe)
+        resolve(recipe)
 
 
 # -------------------------------------------------------------------------------------------------------------- fuzz

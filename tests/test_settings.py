@@ -20,7 +20,6 @@ from regard.data.format._base import Format
 from regard.data.splitting import make_format
 from regard.decoder import attentional
 from regard.errors import UserError
-from regard.evaluation.scores import SCORES
 from regard.layers import bridge, feed_forward, pooling, recurrence
 from regard.layers.attention import local, multiplicative
 from regard.model import forecaster
@@ -135,6 +134,7 @@ def test_undeclared_keys_of_other_packages_are_checked_by_their_default(monkeypa
 FAMILIES = {"stem": part_settings.Stem, "encoder": part_settings.Encoder, "decoder": part_settings.Decoder}
 FAMILIES |= {"model": part_settings.Model, "data/format": part_settings.Format}
 FAMILIES |= {"layers/attention": part_settings.Attention, "layers/position": part_settings.Position}
+FAMILIES |= {"training/schedule": part_settings.Schedule}
 
 
 def parameters(family: str) -> dict[str, list[inspect.Parameter]]:
@@ -143,6 +143,7 @@ def parameters(family: str) -> dict[str, list[inspect.Parameter]]:
     for kind in registry.kinds(family):
         for name, parameter in registry.keywords(registry.factory(family, kind)).items():
             given = {"width", "memory_width"} if family.startswith("layers") else {*GIVEN, *PARTS, "label_smoothing"}
+            given |= {"learning_rate", "warmup", "steps"} if family == "training/schedule" else set()
             if name not in given or family == "data/format":
                 found.setdefault(name, []).append(parameter)
     return found
@@ -156,6 +157,7 @@ def test_every_keyword_of_a_constructor_is_declared_and_its_default_allowed(fami
         own |= {"preset", *PARTS} | {name for part in PARTS for name in declared(FAMILIES[part])}
     assert own == set(keys)
     where = {"data/format": "data.format", "layers/attention": "model.attention", "layers/position": "model.position"}
+    where["training/schedule"] = "training.schedule"
     for name, several in taken.items():
         for parameter in several:
             if parameter.default not in (inspect.Parameter.empty, None):
@@ -194,10 +196,6 @@ def test_every_key_of_tokenizers_and_inputs_is_declared():
 )
 def test_choices_are_those_of_the_code(path, known):
     assert set(KEYS[path].setting.choices) == set(known)
-
-
-def test_every_task_has_scores():
-    assert set(SCORES) == set(registry.kinds("task"))
 
 
 # What is made of them
@@ -284,7 +282,7 @@ def test_a_wrong_value_is_one_line_and_leaves_nothing_behind(answer, words, mess
 
 
 def test_too_few_positions_are_known_before_the_data_are_read(answer, monkeypatch):
-    monkeypatch.setattr("regard.runs.prepare", lambda *_: pytest.fail("the data were read"))
+    monkeypatch.setattr("regard.runs.training_run.prepare", lambda *_: pytest.fail("the data were read"))
     told = answer("train", "sst2-lstm", "--tiny", "model.stem.position={kind='learned', length=5}")
     assert "5 positions are too few for data.max_length=64" in told
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+STRATEGIES = ("single_process", "cuda_graph", "data_parallel", "sharded")
 TRANSFORMER = ("regard.model.seq2seq", "regard.encoder.transformer", "regard.decoder.transformer")
 
 
@@ -39,7 +40,8 @@ CLOSURES = {
     "with beam search": Closure((*TRANSFORMER, "regard.decoding.beam"), 2200),
     "from regard.load to the model": Closure(("regard", "regard.assemble", "regard.stem.tokens", *TRANSFORMER), 4500),
     "a training step beyond the model": Closure(
-        ("regard.training.loop",),
+        # The loop holds one of four strategies, which are imported when one is chosen.
+        ("regard.training.loop", *(f"regard.training.{strategy}" for strategy in STRATEGIES)),
         2200,
         # Recipe keys and the choice of a device come before the first step.
         without=("regard.config", "regard.setting", "regard.part_settings", "regard.toml_text", "regard.device"),

@@ -1,7 +1,7 @@
 """Training steps, ours and transformers' Marian model: the same weights, batch, dropout, loss and optimizer.
 
 A step is forward, label-smoothed loss, backward, AdamW; bf16 autocast on a GPU, float32 on the CPU. On a GPU our layers
-are compiled and our step is recorded, as in a long training; so there is a second peer that is compiled, too.
+are compiled and our step is a CUDA graph, as in a long training; so there is a second peer that is compiled, too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from regard.bench._marian import marian_like
 from regard.bench._plain import Plain, plain_loss
 from regard.device import mixed_precision
 from regard.layers.compiling import compile_layers
-from regard.training.recorded import Recorder
+from regard.training.cuda_graph import CudaGraphs
 from regard.types import BEGIN, END, PAD, Batch
 
 __all__ = ["Train"]
@@ -58,7 +58,7 @@ class Train(Benchmark):
                         setting,
                         title,
                         batch.units,
-                        partial(work, our_loss, ours, batch, recorded=gpu),
+                        partial(work, our_loss, ours, batch, cuda_graph=gpu),
                         theirs,
                         rounds=3 if setting.quick else 7,
                         seconds=0.05 if setting.quick else 0.3,
@@ -69,7 +69,7 @@ class Train(Benchmark):
         return QUICK if setting.quick else GPU if setting.device.type == "cuda" else CPU
 
 
-def work(loss: Callable[[Any, Batch], Tensor], model: nn.Module, batch: Batch, recorded: bool = False) -> Work:
+def work(loss: Callable[[Any, Batch], Tensor], model: nn.Module, batch: Batch, cuda_graph: bool = False) -> Work:
     device = batch.source.device
     model.to(device).train()
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-5, fused=True)
@@ -81,12 +81,12 @@ def work(loss: Callable[[Any, Batch], Tensor], model: nn.Module, batch: Batch, r
         value.backward()
         return value.detach()
 
-    compute = Recorder(add_gradients, note=print) if recorded else add_gradients
+    compute = CudaGraphs(add_gradients, note=print) if cuda_graph else add_gradients
 
     def step() -> None:
         compute(batch)
         optimizer.step()
-        optimizer.zero_grad(set_to_none=not recorded)
+        optimizer.zero_grad(set_to_none=not cuda_graph)
 
     return step
 

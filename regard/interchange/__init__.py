@@ -1,4 +1,4 @@
-"""Models for other programs: a format is a file here, and `regard export --format NAME` writes it."""
+"""Exports models for other programs. A format is a file here; `regard export --format NAME` writes it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What every task is: how a model of its kind is prepared for, judged and used. The command of the same name uses it.
+"""The interface of tasks: how data are prepared for a model, and how it is scored and used.
 
-`Task` is what saving, loading and training know. `ExampleTask` is a task whose data are examples in memory: an input of
-any kind and what is wanted of it.
+`Task` is what saving, loading and training know. `ExampleTask` is a task over examples in memory, each an input of any
+kind and a target.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from regard.data.format._base import Example
 from regard.data.input._base import Raw
 from regard.data.splitting import Parts, check_parts, read_parts
 from regard.data.tokenizer import settled as settled_tokenizer
-from regard.types import Batch, BatchStream, Validation
+from regard.types import Batch, BatchStream, Better, Validation
 
 Note = Callable[[str], None]
 Progress = Callable[[int], None]
@@ -32,69 +32,76 @@ PUBLIC = ("device", "inspect", "judge", "model", "recipe")
 
 @dataclass
 class Prepared:
-    """What training needs of the data."""
+    """The data as training needs them."""
 
     codec: Codec
     stream: BatchStream
     valid: Any
-    """What `judge` takes; nothing to validate on when empty."""
+    """What `judge` takes; may be empty."""
 
 
 class Task(ABC):
-    """A model with all that is needed to use it."""
+    """A model with its codec and recipe, ready to use. The command of the task's name uses it."""
 
     usual: ClassVar[dict[str, Any]] = {}
-    """What the `model` section says where a recipe does not."""
+    """Defaults of a recipe's `model` section."""
     unit: ClassVar[str] = "examples"
-    """What a loss is averaged over, as people call it."""
+    """What the loss is averaged over, in words."""
     usage: ClassVar[str] = ""
-    """How the command is written after `regard`, `{model}` standing for the model."""
+    """The command line after `regard`, with `{model}` for the model."""
+    scores: ClassVar[dict[str, Better]] = {}
+    """Every score that `judge` may give, and whether higher or lower is better. Some depend on the data:
+    `nll_per_step` is of music, `percent` of series that are never 0. `training.metric` may name any of them."""
     public: ClassVar[tuple[str, ...]] = ()
-    """What tab completion offers beside the method that is named as the task is, and PUBLIC."""
+    """Names for tab completion, besides PUBLIC and the method of the task's name."""
 
     recipe: Recipe
     device: torch.device
     model: Any
 
     def __dir__(self) -> list[str]:
-        """What a user needs: not what training calls."""
-        return sorted(name for name in {*PUBLIC, self.recipe.task, *self.public} if hasattr(self, name))
+        """What a user needs, without what training calls."""
+        return sorted({*PUBLIC, self.recipe.task, *self.public} & {*object.__dir__(self)})
 
     @classmethod
     @abstractmethod
     def codec(cls, recipe: Recipe, files: Mapping[str, bytes]) -> Any:
-        """What goes between raw examples and the weights, from the files of a model folder."""
+        """Loads the codec from the files of a model folder."""
 
     @classmethod
     @abstractmethod
     def settle(cls, recipe: Recipe) -> Recipe:
-        """The recipe with nothing about its data left open; refuses what cannot work before anything is written."""
+        """Completes the recipe's data settings; refuses what cannot work, before anything is written."""
 
     @classmethod
     @abstractmethod
     def prepare(cls, recipe: Recipe, place: Path, known: Mapping[str, bytes], same: bool, note: Note) -> Prepared:
-        """Reads the data. `known` are codec files to go on with: a resumed run's own or, unless `same`, those of a
-        model for another task."""
+        """Reads the data. `known` are codec files to reuse: those of the resumed run or, unless `same`, of a model for
+        another task."""
 
     @abstractmethod
     def __init__(self, recipe: Recipe, codec: Any, model: nn.Module, device: torch.device) -> None: ...
 
     @abstractmethod
     def judge(self, valid: Any) -> Validation:
-        """The scores on examples that were not trained on, the one that counts first."""
+        """The scores on validation examples, the main one first."""
+
+    @abstractmethod
+    def inputs(self, valid: Any) -> list[Any]:
+        """The inputs of examples such as `judge` takes, as the method of the task's name takes them."""
 
     def learn_errors(self, valid: Any) -> bool:
-        """Keeps in its codec how wrong a finished model is on examples it was not trained on; True if there is such."""
+        """Stores the errors of a finished model on validation examples in its codec; True if the task does so."""
         return False
 
     @classmethod
     @abstractmethod
     def tests(cls, recipe: Recipe) -> Any:
-        """What the recipe says the finished model is to be judged on."""
+        """The recipe's test examples."""
 
 
 class ExampleTask(Task):
-    """A task over examples: an input that the stem reads, and a target."""
+    """A task over examples with an input for the stem and a target."""
 
     target: ClassVar[str]
     """The kind of target, a file in data/target."""
@@ -151,20 +158,23 @@ class ExampleTask(Task):
             target_options=text if cls.target == "text" else {},
         )
 
+    def inputs(self, valid: Sequence[Example]) -> list[Any]:
+        return [example.input for example in valid]
+
     @classmethod
     def epochs(cls, recipe: Recipe, pair: Pair, examples: Sequence[Example]) -> Callable[[int], Sequence[Coded]]:
-        """The training examples of an epoch, as numbers; the same ones every time unless a task says otherwise."""
+        """The encoded training examples of an epoch: the same every time, unless a task overrides this."""
         coded = [cls.shortened(recipe, pair, one) for one in pair.encode_all(examples)]
         return lambda epoch: coded
 
     @classmethod
     def coded(cls, recipe: Recipe, pair: Pair, example: Example) -> Coded:
-        """An example as numbers, no longer than the recipe allows."""
+        """An encoded example, cut to the recipe's length."""
         return cls.shortened(recipe, pair, pair.encode(example))
 
     @classmethod
     def shortened(cls, recipe: Recipe, pair: Pair, coded: Coded) -> Coded:
-        """Text is cut after `data.max_length` tokens; of one that is to be written, BEGIN does not count."""
+        """Cuts text after `data.max_length` tokens, not counting BEGIN of a target."""
         longest = recipe.data.max_length
         if pair.input.kind == "text":
             coded = coded._replace(source=coded.source[:longest])
@@ -175,7 +185,7 @@ class ExampleTask(Task):
     def batches(
         self, raws: Sequence[Raw], progress: Progress | None = None
     ) -> Iterator[tuple[list[int], Tensor, Tensor]]:
-        """Inputs to use the model on: which ones, all of them in one tensor, and where that is real. Like with like."""
+        """Encoded inputs in batches of similar length: their indices, the padded tensor and its mask."""
         text, longest = self.pair.input.kind == "text", self.recipe.data.max_length
         arrays = [array[:longest] if text else array for array in map(self.pair.input.encode, raws)]
         for indexes in self._together([len(array) for array in arrays]):
@@ -185,7 +195,7 @@ class ExampleTask(Task):
                 progress(len(indexes))
 
     def coded_batches(self, examples: Sequence[Example]) -> Iterator[tuple[list[int], Batch]]:
-        """Examples with their targets, for a loss or a score."""
+        """Encoded examples in batches, with their indices."""
         coded = [self.coded(self.recipe, self.pair, example) for example in examples]
         for indexes in self._together([max(len(c.source), len(c.target)) for c in coded]):
             yield indexes, collate([coded[i] for i in indexes], self.pair.input.varying).to(self.device)
@@ -201,7 +211,7 @@ class ExampleTask(Task):
 
     @torch.inference_mode()
     def loss(self, examples: Sequence[Example]) -> float:
-        """The mean a unit, as training measures it, without dropout."""
+        """The mean loss per unit, as in training but without dropout."""
         total, units = 0.0, 0
         for _, batch in self.coded_batches(examples):
             found = self.model.loss(batch)
@@ -209,6 +219,6 @@ class ExampleTask(Task):
         return total / max(1, units)
 
     def samples(self, shown: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-        """A few of (input, output, wanted), spread evenly."""
+        """A few evenly spaced (input, output, reference) triples."""
         count = self.recipe.training.samples
         return list(shown[:: max(1, len(shown) // max(1, count))][:count])

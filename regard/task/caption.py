@@ -1,4 +1,4 @@
-"""Captioning: a picture in, a sentence about it out, and where in the picture the model looked for each word."""
+"""Captioning: a picture in, a sentence about it out, with attention over the picture for each word."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ from regard.data.input._accepted import PictureLike
 from regard.data.target.text import references
 from regard.evaluation.writing import bleu4
 from regard.task._writing import Writer, WritingOptions, Written
-from regard.types import Validation
+from regard.types import Better, Validation
 
 __all__ = ["Captioner"]
 
 
 class Captioner(Writer):
-    """A model that looks at a picture and writes (Xu et al. 2015, "Show, Attend and Tell")."""
+    """An image captioner (Xu et al. 2015, "Show, Attend and Tell")."""
 
     usage: ClassVar[str] = "caption {model} photo.jpg"
+    scores: ClassVar[dict[str, Better]] = {"bleu4": "higher", "loss": "lower"}
 
     @overload
     def caption(self, pictures: PictureLike, **options: Unpack[WritingOptions]) -> Written: ...  # type: ignore[overload-overlap]
     @overload
     def caption(self, pictures: Iterable[PictureLike], **options: Unpack[WritingOptions]) -> list[Written]: ...
     def caption(self, pictures: Any, **options: Unpack[WritingOptions]) -> Any:
-        """A sentence about a picture, or the list of those about many."""
+        """Describes a picture, or many pictures into a list."""
         return self.written(pictures, **options)
 
     def judge(self, valid: Sequence[Example]) -> Validation:
-        """BLEU-4 against all captions of a picture; the loss is that of its first one."""
-        outputs = [one.text for one in self.caption([example.input for example in valid])]
-        wanted = [references(example.target) for example in valid]
-        scores = {"bleu4": bleu4(outputs, wanted), "loss": self.loss(valid)}
-        return Validation(scores, self.samples([("(picture)", o, w[0]) for o, w in zip(outputs, wanted)]))
+        """BLEU-4 against all captions of a picture, and the loss of the first one."""
+        outputs = [one.text for one in self.caption(self.inputs(valid))]
+        captions = [references(example.target) for example in valid]
+        scores = {"bleu4": bleu4(outputs, captions), "loss": self.loss(valid)}
+        return Validation(scores, self.samples([("(picture)", o, c[0]) for o, c in zip(outputs, captions)]))

@@ -1,11 +1,11 @@
-"""The checkpoints of a run: which there are, which to keep, which to go on from, which to average.
+"""The checkpoints of a run: which to keep, which to resume from, which to average.
 
     RUN/checkpoints/step-00001000         a regular one
-    RUN/checkpoints/step-00002000-best    validation was better than ever before
+    RUN/checkpoints/step-00002000-best    its validation score was the best so far
     RUN/checkpoints/step-00002345-stop    saved because the run was interrupted
 
-The name says all, so that it is true the moment the folder appears. Each is a model folder (storage.py) that also holds
-the optimizer; what is in it is the trainer's business.
+The name says everything, so it is true the moment the folder appears. Each is a model folder (storage.py) that also
+holds optimizer and training state (saving.py).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NAME = re.compile(r"step-(\d{8,})(|-best|-stop)")
 
 @dataclass(frozen=True, order=True)
 class Saved:
-    """A checkpoint by its name only."""
+    """A checkpoint, as its name describes it."""
 
     step: int
     kind: str
@@ -37,7 +37,7 @@ class Saved:
 
     @property
     def regular(self) -> bool:
-        """False for one that an interruption left: an uninterrupted run would not have it."""
+        """False for one that an interruption saved: an uninterrupted run would not have it."""
         return self.kind != "-stop"
 
 
@@ -52,7 +52,7 @@ class Checkpoints:
         self.warn = warn
 
     def all(self) -> list[Saved]:
-        """From the oldest to the newest; at the same step a regular one comes last."""
+        """All checkpoints, oldest first; of the same step, the regular one last."""
         names = sorted(p for p in self.folder.iterdir()) if self.folder.is_dir() else []
         matches = [(path, _NAME.fullmatch(path.name)) for path in names]
         found = [Saved(int(match[1]), match[2], path) for path, match in matches if match]
@@ -72,10 +72,10 @@ class Checkpoints:
         return path
 
     def newest_valid(self) -> tuple[Saved, Folder] | None:
-        """The newest one that is whole; broken ones after it are reported and renamed, so that they never count again.
+        """The newest valid checkpoint. Damaged ones after it are reported and renamed, so they never count again.
 
-        Only for the trainer that holds the lock. When there are checkpoints and none is whole, that is an error: going
-        on from step 0 in silence would be worse.
+        Only for the trainer that holds the lock. Checkpoints of which none is valid are an error: a silent restart from
+        step 0 would be worse.
         """
         found = self.all()
         for saved in reversed(found):
@@ -92,12 +92,12 @@ class Checkpoints:
         return None
 
     def best(self) -> Saved | None:
-        """The newest of those marked best: each was better than all before it."""
+        """The newest one marked best: each was better than all before it."""
         marked = [saved for saved in self.all() if saved.kind == "-best"]
         return marked[-1] if marked else None
 
     def to_average(self) -> list[Saved]:
-        """The best (the newest, when none was ever marked) and the regular ones just before it, oldest first."""
+        """The best one (the newest, if none is marked) and the regular ones just before it, oldest first."""
         regular = [saved for saved in self.all() if saved.regular]
         last = self.best() or (regular[-1] if regular else None)
         return [saved for saved in regular if last and saved.step <= last.step][-self.average :]
@@ -109,12 +109,12 @@ class Checkpoints:
         step = next(saved.step for saved in found if saved.path == newest)
         for saved in found:
             if saved.path not in wanted or (saved.step == step and saved.path != newest):
-                _set_aside(saved.path)
+                _remove(saved.path)
         clean_leftovers(self.folder)
 
 
 def average(folders: Iterable[Folder]) -> dict[str, Tensor]:
-    """The mean of the weights of several model folders, summed in float64; integers are taken from the last."""
+    """The mean weights of several model folders, summed in float64; integers are those of the last folder."""
     total: dict[str, Tensor] = {}
     count = 0
     for folder in folders:
@@ -128,14 +128,14 @@ def average(folders: Iterable[Folder]) -> dict[str, Tensor]:
 
 
 class Lock:
-    """Held by the one trainer of a run; the system drops it when the process ends, however it ends."""
+    """The lock on a run's folder. The system releases it when the process ends, however it ends."""
 
     def __init__(self, run: Path) -> None:
         path = Path(run) / "lock"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             file = hold(path)
-            if file is None:  # perhaps by one who only looked whether it is
+            if file is None:  # perhaps a process that only checks whether it is held
                 time.sleep(0.05)
                 file = hold(path)
         except OSError as error:
@@ -149,6 +149,6 @@ class Lock:
         self._file.close()
 
 
-def _set_aside(path: Path) -> None:
-    """One rename, so that no half-removed folder ever carries a checkpoint's name; `clean_leftovers` does the rest."""
+def _remove(path: Path) -> None:
+    """Renames first, so that no half-removed folder has a checkpoint's name; `clean_leftovers` removes it."""
     os.replace(path, path.parent / f".{path.name}.{os.getpid()}.old.tmp")

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from regard.config import Training
 from regard.types import BatchStream
+
+if TYPE_CHECKING:
+    from regard.config import Training
 
 LEARNING_RATE, FINE_TUNING_RATE = 1e-3, 1e-4
 WARMUP, FINE_TUNING_WARMUP = 1000, 100
 """Longest automatic warm-up; it is never more than a tenth of the steps."""
 MANY_EPOCHS = 1000
-"""Passes over the training data from which on a model has certainly memorised them."""
+"""Passes over the training data after which a model has certainly memorised them."""
 
 
 def with_defaults(settings: Training, fine_tuning: bool = False) -> Training:
@@ -32,7 +35,7 @@ def warnings(settings: Training, stream: BatchStream) -> list[str]:
             f"warning: training.warmup={settings.warmup} is not shorter than the training of {steps:,} steps, so the "
             f"learning rate never reaches its peak; leave it out (then it is {min(WARMUP, steps // 10)})"
         )
-    batches = batches_per_epoch(stream)
+    batches = stream.batches_per_epoch()
     epochs = steps * settings.accumulate / batches if batches else 0
     if epochs > MANY_EPOCHS and not settings.patience and not settings.minutes:
         found.append(
@@ -41,9 +44,3 @@ def warnings(settings: Training, stream: BatchStream) -> list[str]:
             "or training.patience=5, or add data"
         )
     return found
-
-
-def batches_per_epoch(stream: BatchStream) -> int:
-    """0 where the stream does not know, or where the corpus is too large for it to matter."""
-    count = getattr(stream, "batches_per_epoch", None)
-    return count() if count else 0

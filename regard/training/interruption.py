@@ -1,6 +1,6 @@
-"""What Ctrl-C and SIGTERM mean while training: the first asks for a clean stop, the second ends the process at once.
+"""Ctrl-C and SIGTERM during training: the first signal requests a clean stop, the second ends the process at once.
 
-One that comes within the `echo` of the first is no second one: a launcher passes on what the process got already.
+A signal within `echo` seconds of the first is not a second one: a launcher may pass on what the process already got.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupted(BaseException):
-    """Raised inside `breakable` only. Not an Exception, so that no careless `except` keeps a run alive."""
+    """Training was asked to stop. Not an Exception, so that no broad `except` keeps a run alive."""
 
 
 class Interruption:
-    """Listens for signals while entered; outside the main thread, where Python allows no handlers, it hears none."""
+    """Handles signals while entered. Outside the main thread Python allows no handlers, so it handles none."""
 
     def __init__(self, echo: float = 0.0) -> None:
         self.requested = False
-        self._echo, self._heard = echo, 0.0
+        self._echo, self._received = echo, 0.0
         self._breakable = False
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Interruption:
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._first) for number in SIGNALS}
+            self._before = {number: signal.signal(number, self._handle_first) for number in SIGNALS}
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -44,7 +44,7 @@ class Interruption:
 
     @contextlib.contextmanager
     def breakable(self) -> Iterator[None]:
-        """Work that may be given up in the middle: a signal raises Interrupted there, now."""
+        """Inside, a signal raises Interrupted immediately: for work that can be abandoned halfway."""
         self._breakable = True
         try:
             self.check()
@@ -52,21 +52,21 @@ class Interruption:
         finally:
             self._breakable = False
 
-    def _first(self, number: int, frame: FrameType | None) -> None:
-        self.requested, self._heard = True, time.monotonic()
+    def _handle_first(self, number: int, frame: FrameType | None) -> None:
+        self.requested, self._received = True, time.monotonic()
         if self._echo:
             for each in SIGNALS:
-                signal.signal(each, self._again)
+                signal.signal(each, self._handle_repeated)
         else:
-            self._let_go()
+            self._restore_defaults()
         if self._breakable:
             raise Interrupted
 
-    def _again(self, number: int, frame: FrameType | None) -> None:
-        if time.monotonic() - self._heard > self._echo:
-            self._let_go()
+    def _handle_repeated(self, number: int, frame: FrameType | None) -> None:
+        if time.monotonic() - self._received > self._echo:
+            self._restore_defaults()
             signal.raise_signal(number)
 
-    def _let_go(self) -> None:
+    def _restore_defaults(self) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

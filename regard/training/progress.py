@@ -1,7 +1,7 @@
-"""What a person sees of a run, and the files that remember it. Nothing here changes what is trained.
+"""Training progress: a live display in a terminal, plain log lines elsewhere (both on stderr), and metrics files.
 
-A terminal gets a live display, anything else plain lines; both go to stderr. RUN/metrics.jsonl has a line for every log
-and every validation, which the studio draws while the run goes on; RUN/tensorboard the same numbers.
+RUN/metrics.jsonl gets a line per log entry and validation, which the studio plots during the run; RUN/tensorboard gets
+the same numbers. Nothing here changes what is trained.
 """
 
 from __future__ import annotations
@@ -12,79 +12,27 @@ import re
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TextIO, runtime_checkable
+from typing import TYPE_CHECKING, Any, TextIO
 
 from regard.storage import write_file
-from regard.training.events import EventFile
+from regard.training.listener import Log, Quiet
+from regard.training.tensorboard_events import EventFile
 from regard.types import Validation
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Controls, line breaks, changes of writing direction and halves of characters."""
-LONGEST = 2000
-"""Characters of a sample that are kept."""
-
-
-@dataclass
-class Log:
-    """A few steps summed up."""
-
-    step: int
-    epoch: int
-    loss: float
-    """Mean a unit over all units since the log before."""
-    learning_rate: float
-    norm: float
-    """Of the last step's gradient, before clipping."""
-    units: int
-    """Since the start of the run."""
-    units_per_second: float
-    layers: dict[str, float] = field(default_factory=dict)
-    """The norm's parts, by layer: the root of the sum of their squares is the norm."""
-
-
-@runtime_checkable
-class Listener(Protocol):
-    """What a trainer tells about itself."""
-
-    def start(self, step: int, steps: int) -> None: ...
-
-    def advance(self, step: int) -> None: ...
-
-    def log(self, log: Log) -> None: ...
-
-    def validated(self, step: int, validation: Validation) -> None: ...
-
-    def note(self, text: str) -> None:
-        """Something a person should know: a skipped batch, a broken checkpoint, the reason of a stop."""
-        ...
-
-    def close(self) -> None: ...
-
-
-class Quiet:
-    """Hears all and says nothing."""
-
-    def start(self, step: int, steps: int) -> None: ...
-
-    def advance(self, step: int) -> None: ...
-
-    def log(self, log: Log) -> None: ...
-
-    def validated(self, step: int, validation: Validation) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-    def close(self) -> None: ...
+_INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, line breaks, bidirectional overrides and lone surrogates."""
+MAX_SAMPLE_CHARACTERS = 2000
+"""Longer samples are cut in metrics.jsonl."""
 
 
 class OtherRank(Quiet):
-    """What is heard of a process that trains along with the one that reports: only what happened to it alone."""
+    """The listener of ranks other than 0: prints notes, which concern that rank alone, and nothing else."""
 
     def __init__(self, rank: int) -> None:
         self.rank = rank
@@ -94,7 +42,7 @@ class OtherRank(Quiet):
 
 
 class Reporter:
-    """Shows a run on stderr and writes its metrics into the run's folder."""
+    """Shows progress on stderr and writes metrics into the run's folder."""
 
     def __init__(self, folder: Path, *, unit: str = "tokens", stream: TextIO | None = None, live: bool | None = None):
         self.folder = Path(folder)
@@ -107,7 +55,7 @@ class Reporter:
 
     def start(self, step: int, steps: int) -> None:
         path = self.folder / "metrics.jsonl"
-        _forget_after(path, step)
+        _truncate_after(path, step)
         self._metrics = path.open("a", encoding="utf-8")
         self._events = EventFile(self.folder / "tensorboard", step)
         self.display.start(step, steps)
@@ -123,7 +71,7 @@ class Reporter:
 
     def validated(self, step: int, validation: Validation) -> None:
         scores = {f"valid_{name}": value for name, value in validation.scores.items()}
-        samples = [[text[:LONGEST] for text in sample] for sample in validation.samples]
+        samples = [[text[:MAX_SAMPLE_CHARACTERS] for text in sample] for sample in validation.samples]
         named = [dict(zip(("source", "output", "reference"), sample, strict=True)) for sample in samples]
         self._record(step, scores, "valid", samples=named)
         self.display.validated(step, validation)
@@ -157,7 +105,7 @@ class Reporter:
 
 
 class Lines:
-    """Plain lines, for a log file."""
+    """Plain lines, for log files and pipes."""
 
     def __init__(self, stream: TextIO, unit: str) -> None:
         self.stream = stream
@@ -193,7 +141,7 @@ class Lines:
 
 
 class Display:
-    """A live panel: a bar, the numbers, the last scores and a few translations."""
+    """A live panel: progress bar, current numbers, latest scores and a few sample outputs."""
 
     def __init__(self, stream: TextIO, unit: str) -> None:
         from rich.console import Console
@@ -271,7 +219,7 @@ class Display:
 
 
 class Clock:
-    """Guesses the time left from the steps since the start; validations count, as they will again."""
+    """Estimates the time left from the steps taken so far, validations included."""
 
     def __init__(self) -> None:
         self.steps = self._first = self._step = 0
@@ -293,8 +241,8 @@ class Clock:
 
 
 def visible(text: str) -> str:
-    """Text that cannot steer a terminal or leave its line: control characters and the like become a sign."""
-    return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text)
+    """Escape text for terminal output: control characters and line breaks become U+FFFD."""
+    return _INVISIBLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def scores_line(scores: dict[str, float]) -> str:
@@ -302,12 +250,12 @@ def scores_line(scores: dict[str, float]) -> str:
 
 
 def _finite(values: Mapping[str, float]) -> dict[str, float | None]:
-    """JSON has no numbers for the others."""
+    """NaN and infinity become null: JSON has no such numbers."""
     return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
-def _forget_after(path: Path, step: int) -> None:
-    """Drops the lines of steps that a resumed run will take again, and a last line that a kill cut short."""
+def _truncate_after(path: Path, step: int) -> None:
+    """Drops lines of steps that a resumed run takes again, and a last line that a kill cut short."""
     if not path.exists():
         return
     kept = []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.data.format.made_algorithm import MOST_VALID, LONGEST, MadeAlgorithm
+from regard.data.format.made_algorithm import LONGEST, MOST_VALID, MadeAlgorithm
 from regard.errors import UserError
 
 

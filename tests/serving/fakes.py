@@ -1,4 +1,4 @@
-"""A pool without models, which answers at once with what can be foretold, and a catalogue to go with it."""
+"""A pool without models that answers at once and predictably, and a catalogue for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from regard.serving.workers.translation_result import SearchOptions, Translation
 from regard.serving.workers.worker_pool import WorkerPool
 
 FOLDERS = Path("/srv/models")
-"""Not there; must never be seen in an answer."""
+"""Does not exist; must never appear in a response."""
 
 
 def catalogue() -> Catalogue:
@@ -28,8 +28,7 @@ def catalogue() -> Catalogue:
 class FakePool(WorkerPool):
     """A translation is the sentence in upper case, its n-th alternative the same with `(n)`; other tasks echo.
 
-    `seconds` makes everything take so long, `error` makes everything fail with it. What was asked, and how often the
-    one who asked stopped waiting, is counted.
+    `seconds` is the time of every call, `error` makes every call fail. Calls and cancellations are recorded.
     """
 
     ready = True
@@ -40,7 +39,7 @@ class FakePool(WorkerPool):
         self.seconds, self.error = seconds, error
         self.batches = 0
         self.batched = 0
-        self.asked: list[tuple[Any, ...]] = []
+        self.calls: list[tuple[Any, ...]] = []
         self.owners: list[str] = []
         self.cancelled = 0
 
@@ -53,7 +52,7 @@ class FakePool(WorkerPool):
     async def translate(
         self, model: str, sentences: Sequence[str], search: SearchOptions, owner: str = ""
     ) -> list[TranslationResult]:
-        self.asked.append((model, list(sentences), search))
+        self.calls.append((model, list(sentences), search))
         self.owners.append(owner)
         await self._work()
         self.batches += 1
@@ -64,12 +63,12 @@ class FakePool(WorkerPool):
         pass
 
     async def run_task(self, model: str, task: str, request: dict[str, Any]) -> dict[str, Any]:
-        self.asked.append((model, task, request))
+        self.calls.append((model, task, request))
         await self._work()
         return {"model": model, "task": task, "request": request}
 
     async def stream(self, model: str, task: str, request: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
-        self.asked.append((model, task, request))
+        self.calls.append((model, task, request))
         for number in range(3):
             await self._work()
             yield {"part": number, "request": request}

@@ -180,11 +180,11 @@ def test_a_growing_file_is_read_on_from_where_one_was(tmp_path: Path) -> None:
 @pytest.mark.parametrize("after", [0, 50])
 def test_a_file_that_was_written_anew_is_read_anew(after: int, tmp_path: Path) -> None:
     """A resumed run drops the lines of steps it takes again; it may have written more than before when it is seen."""
-    from regard.training.progress import _forget_after
+    from regard.training.progress import _truncate_after
 
     run = a_run(tmp_path, steps=20)
     first = read_on(run / "metrics.jsonl")
-    _forget_after(run / "metrics.jsonl", 10)
+    _truncate_after(run / "metrics.jsonl", 10)
     append(run, *(log(step, time=9.0) for step in range(11, 11 + after)))
     then = read_on(run / "metrics.jsonl", first.at, first.mark)
     assert then.anew and [line["step"] for line in then.logs] == list(range(1, 11 + after))

@@ -12,9 +12,9 @@ from regard.config import Recipe, apply_overrides, read_recipe, recipe_from_dict
 from regard.data.vectors.file import write_vectors
 from regard.data.vectors.near import Vectors
 from regard.errors import UserError
-from regard.runs import settle
+from regard.runs import resolve
 from regard.storage import read_folder
-from regard.training.progress import Quiet
+from regard.training.listener import Quiet
 
 WORDS = ["wonderful", "boring", "story", "scene", "never-seen"]
 
@@ -54,7 +54,7 @@ def row(tokenizer, table, word):
 
 
 def test_a_classifier_begins_with_them_and_the_saved_model_names_no_file(file, tmp_path):
-    width = settle(classifier()).model["stem"]["width"]
+    width = resolve(classifier()).model["stem"]["width"]
     path, vectors = file(width)
     notes = Notes()
     run = regard.train(
@@ -84,7 +84,7 @@ def test_a_language_models_decoder_and_all_parts_at_once(file, tmp_path):
         tiny_form(read_recipe("gpt-shakespeare")),
         ['tokenizer={kind = "word"}', "training.steps=1", "training.learning_rate=1e-30"],
     )
-    width = settle(recipe).model["decoder"]["width"]
+    width = resolve(recipe).model["decoder"]["width"]
     path, vectors = file(width, ["king", "fool", "the"])
     run = regard.train(recipe, f"model.vectors={path}", folder=tmp_path / "run", quiet=True)
     tokenizer, table = table_of(run, "decoder")
@@ -93,7 +93,7 @@ def test_a_language_models_decoder_and_all_parts_at_once(file, tmp_path):
 
 
 def test_a_resumed_run_needs_the_file_no_more(file, tmp_path):
-    width = settle(classifier()).model["stem"]["width"]
+    width = resolve(classifier()).model["stem"]["width"]
     path, _ = file(width)
     recipe = classifier(f"model.stem.vectors={path}", "training.save_every=1")
     regard.train(recipe, "tokenizer.kind=word", folder=tmp_path / "run", quiet=True)
@@ -120,7 +120,7 @@ def test_a_resumed_run_needs_the_file_no_more(file, tmp_path):
 )
 def test_a_mistake_is_one_line_and_leaves_no_run(settings, message, file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    width = settle(classifier()).model["stem"]["width"]
+    width = resolve(classifier()).model["stem"]["width"]
     file(width)
     file(3, name="narrow.txt")
     file(width, ["qqq"], name="strange.txt")

@@ -18,7 +18,7 @@ from regard.data.input.series import Series
 from regard.data.splitting import read_parts
 from regard.data.target.future import Future
 from regard.errors import UserError
-from regard.runs import settle
+from regard.runs import resolve
 from regard.task.forecast import Forecaster
 
 WINDOW, HORIZON = 3, 2
@@ -188,7 +188,7 @@ def test_one_file_is_cut_by_time_and_its_columns_are_remembered(table, tmp_path)
     assert task.forecast(past, 3).values.shape == (3, 2)
     # A finished model knows its own errors, not those of a step on the way.
     known, task.future.band = task.future.band, None
-    task.learn_errors(read_parts(settle(recipe(table)).data).valid)
+    task.learn_errors(read_parts(resolve(recipe(table)).data).valid)
     np.testing.assert_allclose(task.future.band, known, rtol=1e-4)
 
 
@@ -210,7 +210,7 @@ RECIPES = [name for name in shipped_recipes() if name.startswith("forecast-")]
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_and_its_tiny_form_can_be_built(name):
-    full, tiny = read_recipe(name), settle(tiny_form(read_recipe(name)))
+    full, tiny = read_recipe(name), resolve(tiny_form(read_recipe(name)))
     assert build_model({**Forecaster.usual, **full.model}, features=7).horizon == full.model["horizon"]
     assert tiny.input["columns"] and tiny.model["horizon"] == 12
 

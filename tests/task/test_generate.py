@@ -17,9 +17,11 @@ from regard.data.tokenizer.word import Word
 from regard.decoding.rules import Forbid
 from regard.decoding.sampling import sample
 from regard.errors import UserError
-from regard.runs import prepare, settle
+from regard.runs import prepare, resolve
 from regard.storage import write_folder
-from regard.task.generate import Generator, Spelling, as_ids, coded, spans
+from regard.task._generated import Spelling
+from regard.task._text_windows import as_ids, coded, spans
+from regard.task.generate import Generator
 from regard.types import BEGIN, END, PAD, UNKNOWN, empty_memory
 
 TEXT = "ROMEO:\nWhat light is this?\n\nJULIET:\n\tNone.\n"
@@ -101,7 +103,7 @@ def prepared(tmp_path, *overrides, **data):
         model={"width": 16, "heads": 2},
         training=Training(batch_examples=4),
     )
-    recipe = settle(recipe)
+    recipe = resolve(recipe)
     return prepare(recipe, tmp_path / "run"), recipe
 
 
@@ -150,7 +152,7 @@ def test_short_documents_are_one_window_each(tmp_path):
         data=Data(max_length=130, format={"kind": "made_chorales", "count": 10}),
         tokenizer={"kind": "word"},
     )
-    stream = prepare(settle(recipe), tmp_path / "words").stream
+    stream = prepare(resolve(recipe), tmp_path / "words").stream
     for _, batch in zip(range(5), stream):
         for row in batch.target:
             row = row[row != PAD].tolist()
@@ -160,9 +162,9 @@ def test_short_documents_are_one_window_each(tmp_path):
 def test_a_text_that_is_named_for_training_only_is_refused(running):
     recipe = Recipe(task="generate", data=Data(format={"kind": "running_text"}, train=running))
     with pytest.raises(UserError, match="data.valid: name the files"):
-        settle(recipe)
+        resolve(recipe)
     with pytest.raises(UserError, match="max_length"):
-        settle(Recipe(task="generate", data=Data(max_length=1, format={"kind": "made_text"})))
+        resolve(Recipe(task="generate", data=Data(max_length=1, format={"kind": "made_text"})))
 
 
 # How texts are judged.
@@ -361,12 +363,12 @@ def test_a_saved_model_is_the_same(characters, tmp_path):
 def test_attentional_decoders_are_refused_before_anything_is_written():
     recipe = Recipe(task="generate", data=Data(format={"kind": "made_text"}), model={"decoder": "attentional"})
     with pytest.raises(UserError, match="nothing to look at"):
-        settle(recipe)
+        resolve(recipe)
 
 
 def test_shipped_recipes_are_whole():
     for name in ("gpt-shakespeare", "gpt-shakespeare-small", "char-rnn-shakespeare", "music-transformer", "music-lstm"):
         recipe = read_recipe(name)
         assert recipe.task == "generate" and recipe.data.train == recipe.data.valid == recipe.data.test
-        settled = settle(tiny_form(recipe))
+        settled = resolve(tiny_form(recipe))
         assert set(settled.model) == {"kind", "decoder"}

@@ -18,8 +18,8 @@ import torch
 
 from regard.storage import Folder, load_tensors, read_folder
 from regard.training.checkpoints import Checkpoints
-from regard.training.loop import Trainer
-from regard.training.progress import Listener
+from regard.training.listener import Listener
+from regard.training.trainer import Trainer
 from tests.training.toys import Recorder
 
 MakeTrainer = Callable[[Path, Listener], Trainer]

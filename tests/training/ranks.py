@@ -23,10 +23,12 @@ from torch import nn
 from regard.assemble import build_model
 from regard.data.examples import Coded, ExampleBatches, collate
 from regard.errors import UserError
-from regard.training.distributed import Ranks, together
-from regard.training.loop import Trainer
+from regard.training.distributed import together
+from regard.training.loop import Loop
+from regard.training.ranks import Ranks
+from regard.training.trainer import Trainer
 from regard.types import BEGIN, END, Batch, LossSum, Validation
-from tests.training.toys import POISON, SETTINGS, VOCABULARY, Recorder, Toy, files
+from tests.training.toys import BETTER, POISON, SETTINGS, VOCABULARY, Recorder, Toy, files
 
 ROOT = Path(__file__).parents[2]
 TRANSFORMER = {"layers": 2, "heads": 2, "feed_forward": 24, "width": 16}
@@ -131,6 +133,7 @@ def run(scenario: Scenario, ranks: Ranks) -> Trainer:
         seed=7,
         model_files=files,
         validate=validate,
+        better=BETTER,
         report=told,
         ranks=ranks,
     )
@@ -150,10 +153,10 @@ def alone(scenario: Scenario) -> Trainer:
 
 def fails(ranks: Ranks, how: str) -> None:
     """Injects an error into rank 1's third step; `stuck`: and rank 0 hears nothing for a long time."""
-    drawn = Trainer._draw
+    drawn = Loop._draw
     count = 0
 
-    def draw(self: Trainer, batches: Any) -> list[Batch]:
+    def draw(self: Loop, batches: Any) -> list[Batch]:
         nonlocal count
         count += 1
         if count == 3 and how == "stuck" and ranks.is_first:
@@ -167,7 +170,7 @@ def fails(ranks: Ranks, how: str) -> None:
         return drawn(self, batches)
 
     if ranks.rank == 1 or how == "stuck":
-        Trainer._draw = draw  # type: ignore[method-assign]
+        Loop._draw = draw  # type: ignore[method-assign]
 
 
 def launch(*arguments: str, ranks: int = 2, **options: Any) -> subprocess.Popen[str]:

@@ -17,8 +17,8 @@ from regard.data.batching import Batches
 from regard.data.corpus.pack import Pack, pack_pairs
 from regard.data.tokenizer.character import Character
 from regard.storage import save_weights
-from regard.training.loop import Trainer
-from regard.training.progress import Listener, Quiet
+from regard.training.listener import Listener, Quiet
+from regard.training.trainer import Trainer
 from tests.training.laws import MakeTrainer, last, resume_is_exact, trained
 
 ENCODERS, DECODERS = registry.kinds("encoder"), registry.kinds("decoder")

@@ -19,11 +19,12 @@ import torch
 from regard.config import Recipe, read_recipe, to_toml
 from regard.data.examples import ExampleBatches
 from regard.errors import UserError
-from regard.runs import _files, _joined, train
+from regard.runs import train
+from regard.runs.preparation import data_files, join
 from regard.storage import read_folder
 from regard.training.checkpoints import Checkpoints
-from regard.training.distributed import Ranks
 from regard.training.interruption import Interruption
+from regard.training.ranks import Ranks
 from tests.training.laws import last
 from tests.training.ranks import Scenario, alone, examples, launch, train_together
 
@@ -202,13 +203,13 @@ def test_one_that_fails_ends_all_and_says_why(how: str, said: str, tmp_path: Pat
 def test_machines_that_do_not_share_a_disk_are_told_so(tmp_path: Path) -> None:
     (tmp_path / "lines.tsv").write_text("good\tfine\n")
     recipe = replace(Recipe(), data=replace(Recipe().data, train=[str(tmp_path / "lines.tsv")]))
-    second, told = Ranks(1, 2), {"recipe": to_toml(recipe), "place": str(tmp_path / "run"), "files": _files(recipe)}
+    second, told = Ranks(1, 2), {"recipe": to_toml(recipe), "place": str(tmp_path / "run"), "files": data_files(recipe)}
     with pytest.raises(UserError, match="run cannot be seen by rank 1; all machines must share the disk"):
-        _joined(second, **told)
+        join(second, **told)
     (tmp_path / "run" / "codec").mkdir(parents=True)
     (tmp_path / "lines.tsv").write_text("another\tfile\n")
     with pytest.raises(UserError, match="lines.tsv is not the same file for rank 1"):
-        _joined(second, **told)
+        join(second, **told)
 
 
 def test_a_signal_that_is_passed_on_is_no_second_one() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -11,8 +11,8 @@ import pytest
 import regard
 from regard.config import Recipe, Training, apply_overrides, read_recipe
 from regard.training.defaults import warnings, with_defaults
-from regard.training.progress import Quiet
-from regard.types import Batch, Validation
+from regard.training.listener import Quiet
+from regard.types import Batch, BatchStream, Validation
 
 PARTS = {"la vanne": "the valve", "le capot": "the hood", "la pompe": "the pump", "le joint": "the gasket"}
 ACTIONS = {"Démontez": "Remove", "Graissez": "Lubricate", "Serrez": "Tighten", "Remplacez": "Replace"}
@@ -88,7 +88,7 @@ def test_automatic_values_follow_the_length_and_stated_ones_stay(given, fine_tun
     assert with_defaults(found) == found
 
 
-class Epochs:
+class Epochs(BatchStream):
     """As much of a stream as the warnings ask for."""
 
     def __init__(self, batches: int) -> None:
@@ -97,8 +97,8 @@ class Epochs:
     def batches_per_epoch(self) -> int:
         return self.batches
 
-    def __iter__(self) -> Iterator[Batch]:
-        return iter(())
+    def __iter__(self) -> Generator[Batch, None, None]:
+        yield from ()
 
     def cursor(self) -> dict[str, int]:
         return {}

@@ -18,8 +18,8 @@ from regard.assemble import build_model
 from regard.config import Training
 from regard.data.examples import Coded, ExampleBatches, collate
 from regard.storage import save_weights
-from regard.training.loop import Trainer
-from regard.training.progress import Listener
+from regard.training.listener import Listener
+from regard.training.trainer import Trainer
 from regard.types import BEGIN, END, Validation
 from tests.training.laws import MakeTrainer, resume_is_exact
 
@@ -141,7 +141,17 @@ def maker(kind: str) -> MakeTrainer:
         stream = ExampleBatches(
             lambda epoch: examples, varying=not case.stacked, batch_tokens=64, batch_examples=6, seed=2
         )
-        return Trainer(model, stream, folder, settings, seed=7, model_files=files, validate=validate, report=report)
+        return Trainer(
+            model,
+            stream,
+            folder,
+            settings,
+            seed=7,
+            model_files=files,
+            validate=validate,
+            better={"loss": "lower"},
+            report=report,
+        )
 
     return make
 

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from regard.training.progress import Log, Reporter, Validation, visible
+from regard.training.listener import Log
+from regard.training.progress import Reporter, visible
+from regard.types import Validation
 
 
 def a_run(report: Reporter, first: int = 1, last: int = 4) -> None:
@@ -77,6 +79,6 @@ def test_tensorboard_reads_the_events(tmp_path: Path) -> None:
 
 
 def test_training_never_imports_tensorboard_nor_rich_without_a_terminal() -> None:
-    code = "import sys, regard.training.loop; print([m for m in ('tensorboard', 'rich') if m in sys.modules])"
+    code = "import sys, regard.training.trainer; print([m for m in ('tensorboard', 'rich') if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

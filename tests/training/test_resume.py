@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.storage import read_folder
 from regard.training.checkpoints import Checkpoints
-from regard.training.progress import Quiet
+from regard.training.listener import Quiet
 from tests.training.laws import Killed, KilledAt, last, resume_is_exact, same_run, trained
 from tests.training.toys import Recorder, child, files, maker, run_child, train_in_child
 
@@ -147,7 +147,7 @@ def slow_training(folder: str, slow_save: bool) -> None:
 
     trainer = maker(steps=100_000, save_every=100_000, validate_every=100_000)(Path(folder), Slow())
     if slow_save:
-        trainer.model_files = slow_files
+        trainer.saver.model_files = slow_files
     trainer.fit()
 
 
@@ -214,7 +214,7 @@ def test_a_signal_breaks_a_validation_off(alone: Path, tmp_path: Path) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(60)
 
-    trainer.validate = endless  # type: ignore[assignment]
+    trainer.validator.validate = endless  # type: ignore[assignment]
     began = time.monotonic()
     assert trainer.fit().interrupted and time.monotonic() - began < 10
     assert Checkpoints(tmp_path).all()[-1].step == 8

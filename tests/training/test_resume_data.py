@@ -16,7 +16,7 @@ from regard.config import Recipe, apply_overrides, read_recipe
 from regard.data.corpus import read_pairs
 from regard.errors import UserError
 from regard.runs import test as run_test
-from regard.training.progress import Quiet
+from regard.training.listener import Quiet
 
 SHORT = [
     "training.steps=2",

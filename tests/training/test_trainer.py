@@ -18,11 +18,23 @@ from torch import Tensor, nn
 from regard.errors import UserError
 from regard.storage import load_tensors, read_folder
 from regard.training.checkpoints import Checkpoints
-from regard.training.loop import Trainer, named_weights
-from regard.training.progress import Quiet, Validation
-from regard.types import Batch, LossSum
+from regard.training.listener import Quiet
+from regard.training.placement import named_weights
+from regard.training.trainer import Trainer
+from regard.types import Batch, LossSum, Validation
 from tests.training.laws import Killed, KilledAt, last, same_run, trained
-from tests.training.toys import SETTINGS, Recorder, Stream, Toy, files, maker, run_child, train_in_child, validate
+from tests.training.toys import (
+    BETTER,
+    SETTINGS,
+    Recorder,
+    Stream,
+    Toy,
+    files,
+    maker,
+    run_child,
+    train_in_child,
+    validate,
+)
 
 # ------------------------------------------------------------------------------------------------- what a step computes
 
@@ -47,7 +59,7 @@ def spelled_out(model: Toy, trainer: Trainer, steps: int, ema: float = 0.0) -> l
         if settings.clip:
             nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
         for group in optimizer.param_groups:
-            group["lr"] = trainer.schedule(step)
+            group["lr"] = trainer.step.schedule(step)
         optimizer.step()
         decay = min(ema, (1 + step) / (10 + step))
         smooth = [decay * s + (1 - decay) * p.detach() for s, p in zip(smooth, model.parameters(), strict=True)]
@@ -101,7 +113,7 @@ class Scripted(Recorder):
 def scripted(folder: Path, scores: list[float], **changes: object) -> tuple[Trainer, Scripted]:
     script = Scripted(*scores)
     trainer = maker(metric="bleu", steps=24, validate_every=4, save_every=4, **changes)(folder, script)
-    trainer.validate = script
+    trainer.validator.validate = script
     return trainer, script
 
 
@@ -148,7 +160,7 @@ def test_an_unknown_metric_names_the_nearest(tmp_path: Path) -> None:
 
 def test_without_validation_the_newest_are_averaged(tmp_path: Path) -> None:
     trainer = maker(steps=8, average=2, metric="bleu")(tmp_path, Quiet())
-    trainer.validate = None
+    trainer.validator.validate = None
     assert trainer.fit().scores == {}
     for name, tensor in read_folder(tmp_path / "model").weights().items():
         wanted = (weights_at(tmp_path, 4)[name].double() + weights_at(tmp_path, 8)[name].double()) / 2
@@ -225,7 +237,9 @@ def large(folder: Path, limit: int, report: Recorder) -> Trainer:
     model = Large(dropout=0.0)
     model.limit = limit
     settings = replace(SETTINGS, steps=6, accumulate=2, average=1)
-    return Trainer(model, Stream(), folder, settings, seed=7, model_files=files, validate=validate, report=report)
+    return Trainer(
+        model, Stream(), folder, settings, seed=7, model_files=files, validate=validate, better=BETTER, report=report
+    )
 
 
 @pytest.mark.parametrize(("limit", "notes"), [(2, 12), (1, 36)])

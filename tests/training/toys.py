@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,12 @@ from torch import Tensor, nn
 
 from regard.config import Training
 from regard.storage import save_weights
-from regard.training.loop import Trainer
-from regard.training.progress import Listener, Log, Quiet, Validation
-from regard.types import BEGIN, END, PAD, Batch, LossSum
+from regard.training.listener import Listener, Log, Quiet
+from regard.training.trainer import Trainer
+from regard.types import BEGIN, END, PAD, Batch, BatchStream, Better, LossSum, Validation
 
 VOCABULARY, WIDTH = 24, 16
+BETTER: dict[str, Better] = {"loss": "lower", "bleu": "higher"}
 POISON = VOCABULARY - 1
 """A source token that makes a toy's loss NaN."""
 SETTINGS = Training(
@@ -63,7 +64,7 @@ class Toy(nn.Module):
         return LossSum(total * torch.where(poisoned, torch.nan, 1.0), batch.units)
 
 
-class Stream:
+class Stream(BatchStream):
     """Epochs of a few batches in an order that each epoch draws anew; `poison` names (epoch, batch) cursors."""
 
     def __init__(
@@ -79,7 +80,7 @@ class Stream:
     def seek(self, cursor: dict[str, int]) -> None:
         self.epoch, self.batch = cursor["epoch"], cursor["batch"]
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Generator[Batch, None, None]:
         while True:
             order = torch.randperm(self.batches, generator=torch.Generator().manual_seed(self.seed + 1000 * self.epoch))
             while self.batch < self.batches:
@@ -129,6 +130,7 @@ def maker(kind: str = "lstm", *, dropout: float = 0.2, stream: dict[str, Any] | 
             seed=7,
             model_files=files,
             validate=validate,
+            better=BETTER,
             report=report,
         )
 
@@ -204,7 +206,7 @@ def train_in_child(
 
 
 _PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload(["torch", "torch._dynamo", "safetensors.torch", "regard.training.loop"])
+_PROCESSES.set_forkserver_preload(["torch", "torch._dynamo", "safetensors.torch", "regard.training.trainer"])
 
 
 def child(target: Callable[..., None], *arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A linear warm-up, then the same learning rate for ever."""
+"""Linear warm-up, then a constant learning rate."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Callable
 __all__ = ["constant"]
 
 
-def constant(learning_rate: float, warmup: int, steps: int) -> Callable[[int], float]:
+def constant(learning_rate: float, warmup: int) -> Callable[[int], float]:
     """`learning_rate` from step `warmup` on."""
-    del steps
 
     def at(step: int) -> float:
         return learning_rate * min(1.0, step / max(1, warmup))

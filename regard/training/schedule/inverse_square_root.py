@@ -1,4 +1,4 @@
-"""A linear warm-up, then a fall with the square root of the step (Vaswani et al. 2017, section 5.3)."""
+"""Linear warm-up, then decay with the inverse square root of the step (Vaswani et al. 2017, section 5.3)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Callable
 __all__ = ["inverse_square_root"]
 
 
-def inverse_square_root(learning_rate: float, warmup: int, steps: int) -> Callable[[int], float]:
+def inverse_square_root(learning_rate: float, warmup: int) -> Callable[[int], float]:
     """The paper's curve, scaled so that `learning_rate` is its peak (the paper ties the peak to width and warm-up)."""
-    del steps
     peak = max(1, warmup)
 
     def at(step: int) -> float:

@@ -1,4 +1,4 @@
-"""No worker dies unnoticed: what hangs, cannot be started, loads for ever or answers too much (scripted_worker.py)."""
+"""Worker failures: hanging, failing to start, endless loading, oversized answers (with scripted_worker.py)."""
 
 from __future__ import annotations
 
@@ -123,11 +123,11 @@ def test_a_server_that_was_held_up_itself_does_not_blame_its_workers() -> None:
     within(20, test)
 
 
-# What cannot be started.
+# Failing to start.
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, times: float, error: Exception) -> list[float]:
-    """Starting a process fails so many times from now on."""
+    """Makes the next `times` process starts fail."""
     tried: list[float] = []
     start = asyncio.create_subprocess_exec
 
@@ -185,7 +185,7 @@ def test_a_worker_that_ends_as_soon_as_it_is_ready_counts_as_not_started(tmp_pat
 
 
 def test_a_server_without_workers_exits_with_an_error(tmp_path: Path) -> None:
-    """In a process of its own: it needs signals of its own."""
+    """In a separate process, because it handles signals."""
     code = f"""
 import os, signal, sys
 from pathlib import Path
@@ -274,7 +274,7 @@ def test_an_optional_model_that_takes_too_long_to_load_is_left_out_and_the_other
     within(20, test)
 
 
-# Answering too much.
+# Oversized answers.
 
 
 def test_an_answer_of_100_MB_is_an_error_of_its_own_request_and_the_worker_goes_on(

@@ -1,4 +1,4 @@
-"""The pool with workers that have no models (scripted_worker.py): who waits for whom, and what a loss costs."""
+"""The worker pool with scripted workers (scripted_worker.py): batching, fairness, limits, cancellation, lost workers."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_sentence_does_not_wait_for_a_book() -> None:
 
 
 LONG = " / ".join(f"wait 0.2{number:03}" for number in range(100))
-"""A text that is cut into parts, of which one worker does five a second."""
+"""A text that is split into parts, of which one worker does five per second."""
 
 
 def test_a_long_text_is_cut_and_its_translation_put_together_in_order() -> None:

@@ -1,4 +1,4 @@
-"""DeepL's contract, as requests have it and as its official Python package uses it."""
+"""DeepL's API, called directly and through its official Python package."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def refused(reply: Reply, message: str, status: int = 400) -> None:
     assert (reply.status, reply.json()) == (status, {"message": message})
 
 
-# As requests have it.
+# Called directly.
 
 
 def test_texts_as_json(app: Any) -> None:
@@ -98,7 +98,7 @@ def test_unless_a_model_is_made_for_one(code: str) -> None:
     models = [ServedModel(f"en-{code}", folder / code, "translate", "en", code) for code in ("pb", "pt")]
     reply = translate(server(pool, Catalogue(models)), text=["Hello."], source_lang="EN", target_lang=code)
     assert reply.json()["translations"] == [{"detected_source_language": "EN", "text": "HELLO."}]
-    assert pool.asked[0][0] == ("en-pb" if code == "PT-BR" else "en-pt")
+    assert pool.calls[0][0] == ("en-pb" if code == "PT-BR" else "en-pt")
 
 
 @pytest.mark.parametrize("tags", ["html", "xml"])
@@ -156,7 +156,7 @@ def test_S6_what_exceeds_the_limits_is_refused_before_any_work() -> None:
     small = server(pool, char_limit=5, batch_limit=1)
     refused(translate(small, text=["abcdef"]), "Too many characters: 6; this server takes 5 in a request.")
     refused(translate(small, text=["a", "b"]), "Too many texts: 2; this server takes 1 in a request.")
-    assert pool.asked == []
+    assert pool.calls == []
     assert translate(small, text=["abcde"]).status == 200
 
 
@@ -217,7 +217,7 @@ def test_what_is_listed_is_understood() -> None:
         ("PT-BR", "PT-PT", "pb-pt"),
     ):
         reply = translate(app, source_lang=source, target_lang=target)
-        assert reply.status == 200 and pool.asked[-1][0] == model
+        assert reply.status == 200 and pool.calls[-1][0] == model
         assert reply.json()["translations"][0]["detected_source_language"] == source.partition("-")[0]
 
 
@@ -225,7 +225,7 @@ def test_what_is_listed_is_understood() -> None:
 def test_the_only_region_there_is_will_do(code: str) -> None:
     pool = FakePool()
     app = server(pool, Catalogue([ServedModel("pb-en", Path("/srv/models"), "translate", "pb", "en")]))
-    assert translate(app, source_lang=code).status == 200 and pool.asked[0][0] == "pb-en"
+    assert translate(app, source_lang=code).status == 200 and pool.calls[0][0] == "pb-en"
 
 
 def test_usage_counts_what_was_translated() -> None:
@@ -237,7 +237,7 @@ def test_usage_counts_what_was_translated() -> None:
     assert found["character_count"] == 12 and found["character_limit"] > 10**9
 
 
-# As the official package uses it.
+# Through the official package.
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""LibreTranslate's contract: its shapes, its statuses and its very words, and what its own tests ask for."""
+"""LibreTranslate's API: response shapes, statuses and exact messages, and the cases of its own tests."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def refused(reply: Reply, message: str, status: int = 400) -> None:
     assert reply.headers["content-type"] == "application/json"
 
 
-# One text, several, and however they are sent.
+# One text or several, in every encoding.
 
 
 def test_one_text_as_json(app: Any) -> None:
@@ -84,14 +84,14 @@ def test_line_breaks_stay(app: Any) -> None:
 def test_a_text_without_words_comes_back_unchanged(text: str) -> None:
     pool = FakePool()
     assert translate(server(pool), q=text).json() == {"translatedText": text}
-    assert pool.asked == []
+    assert pool.calls == []
 
 
 @pytest.mark.parametrize("code", ["fr", "FR"])
 def test_into_the_same_language_nothing_changes(code: str) -> None:
     pool = FakePool()
     assert translate(server(pool), source=code, target="fr").json() == {"translatedText": "Bonjour."}
-    assert pool.asked == []
+    assert pool.calls == []
 
 
 def test_codes_are_read_in_either_case(app: Any) -> None:
@@ -110,7 +110,7 @@ def test_html_keeps_tags_and_attributes(app: Any) -> None:
     assert (reply.status, reply.json()) == (200, {"translatedText": wanted})
 
 
-# What was detected, and other translations.
+# Detection and alternatives.
 
 
 def test_auto_tells_what_was_detected(app: Any) -> None:
@@ -155,7 +155,7 @@ def test_html_has_no_alternatives(app: Any) -> None:
     assert translate(app, q=[page, page], format="html", alternatives=2).json()["alternatives"] == [[], []]
 
 
-# What is refused, in its words.
+# Errors, with its messages.
 
 
 @pytest.mark.parametrize("field", ["q", "source", "target"])
@@ -221,7 +221,7 @@ def test_S6_too_many_alternatives(wanted: Any) -> None:
     pool = FakePool()
     small = server(pool, alternatives_limit=1)
     refused(translate(small, alternatives=wanted), "Invalid request: alternatives parameter must be <= 1")
-    assert pool.asked == []
+    assert pool.calls == []
     assert translate(small, alternatives=1).status == 200
     endless = server(pool, alternatives_limit=-1)
     assert translate(endless, alternatives=10**9).status == 400
@@ -237,7 +237,7 @@ def test_S6_what_exceeds_the_limits_is_refused_before_any_work() -> None:
         translate(server(pool, char_limit=5), q=["abc", "def"]), "Invalid request: request (6) exceeds text limit (5)"
     )
     refused(call(small, "POST", "/detect", q="Bonjour"), "Invalid request: request (7) exceeds text limit (5)")
-    assert pool.asked == []
+    assert pool.calls == []
     assert translate(small, q="abcde").status == translate(small, q=["abcde"]).status == 200
     assert translate(server(char_limit=-1, batch_limit=-1), q=["a"] * 2000).status == 200
 
@@ -324,7 +324,7 @@ def test_keys_are_told_apart_for_what_is_kept() -> None:
     refused(translate(guarded, api_key="three"), "Invalid API key", 403)
 
 
-# Detecting, and what the server tells of itself.
+# Detection, and information about the server.
 
 
 def test_detect(app: Any) -> None:
@@ -363,7 +363,7 @@ def test_languages(app: Any) -> None:
 
 
 def test_codes_go_out_as_the_public_knows_them() -> None:
-    """And come back by any of their names."""
+    """Every name of a language is accepted."""
     folder = Path("/srv/models")
     pairs = [("zh", "en"), ("en", "pb")]
     chinese = server(models=Catalogue([ServedModel(a, folder / a, "translate", a, b) for a, b in pairs]))
