@@ -46,7 +46,9 @@ def test_all_public_names_and_all_tasks_are_on_the_page() -> None:
     assert {name for module, name in listed if module == "regard"} == regard._HOMES.keys()
     for task in registry.kinds("task"):
         kind = registry.factory("task", task)
-        options = next(options for _, module, name, options in LISTED if (module, name) == (kind.__module__, kind.__name__))
+        options = next(
+            options for _, module, name, options in LISTED if (module, name) == (kind.__module__, kind.__name__)
+        )
         shown = set(re.split(r"[:, \n]+", options))
         assert task in shown and ("inspect" in shown) == hasattr(kind, "inspect")
 
