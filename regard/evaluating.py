@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Any, overload
 
 from regard import registry
-from regard.assemble import find_model, load, read_recipe_of
 from regard.config import Recipe, apply_overrides
 from regard.data.corpus.reading import check_file, read_pairs, split_column
 from regard.data.splitting import make_format
 from regard.errors import UserError
 from regard.evaluation.translation import Scores, corpus_scores
+from regard.loading import find_model, load, read_recipe_of
 from regard.runs import test
 from regard.storage import read_folder
-from regard.task._base import ExampleTask, Task
+from regard.task._base import Task
+from regard.task._examples import ExampleTask
 from regard.task.translate import Translator
 
 Pairs = tuple[list[str], list[str]]

@@ -6,9 +6,9 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from regard.assemble import load
 from regard.errors import UserError, suggestion
 from regard.inspection.trace.base import Trace
+from regard.loading import load
 
 
 @runtime_checkable

@@ -32,8 +32,8 @@ def export(
         The new folder.
     """
     from regard import registry
-    from regard.assemble import export as for_regard
     from regard.errors import UserError, suggestion
+    from regard.loading import export as for_regard
 
     formats = registry.kinds("interchange")
     if format != OWN and format not in formats:

@@ -11,9 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from regard.assemble import load, model_files, task_of
 from regard.config import Recipe, apply_overrides, read_recipe, tiny_form, to_toml
 from regard.errors import UserError, suggestion
+from regard.loading import load, model_files, task_of
 from regard.runs.preparation import data_files, join, prepare
 from regard.runs.resolution import Files, file_names, resolve, with_absolute_paths
 from regard.runs.setup import make_trainer, without_paths

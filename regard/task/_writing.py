@@ -22,9 +22,11 @@ from regard.errors import UserError
 from regard.layers.capture import capture
 from regard.layers.cross_entropy import token_loss
 from regard.layers.embedding import TokenEmbedding
-from regard.task._base import ExampleTask, Progress
+from regard.states import Hypothesis, StepwiseDecoder
+from regard.task._base import Progress
+from regard.task._examples import ExampleTask
 from regard.task._one_or_many import one_or_many
-from regard.types import BEGIN, END, Hypothesis, Memory, StepwiseDecoder
+from regard.types import BEGIN, END, Memory
 from regard.word_alignment import average
 
 if TYPE_CHECKING:

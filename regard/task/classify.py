@@ -14,7 +14,8 @@ from regard.data.input._accepted import InputLike
 from regard.data.input._base import Raw
 from regard.data.target.label import Label
 from regard.evaluation.labels import accuracy, macro_f1
-from regard.task._base import ExampleTask, Progress
+from regard.task._base import Progress
+from regard.task._examples import ExampleTask
 from regard.task._one_or_many import one_or_many
 from regard.types import Better, Validation
 

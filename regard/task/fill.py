@@ -18,7 +18,7 @@ from regard.data.input.text import PlainText, Text
 from regard.data.target.masked import Masked
 from regard.data.tokenizer._base import Tokenizer
 from regard.errors import UserError
-from regard.task._base import ExampleTask
+from regard.task._examples import ExampleTask
 from regard.task._one_or_many import one_or_many
 from regard.types import END, UNKNOWN, Better, Validation
 

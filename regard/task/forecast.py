@@ -19,7 +19,8 @@ from regard.data.splitting import read_parts
 from regard.data.target.future import Future, Windows
 from regard.errors import UserError
 from regard.evaluation.forecasting import coverage, mae, mase, mse, percent
-from regard.task._base import ExampleTask, Note
+from regard.task._base import Note
+from regard.task._examples import ExampleTask
 from regard.task._one_or_many import one_or_many
 from regard.types import Batch, Better, Validation
 

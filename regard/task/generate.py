@@ -32,12 +32,13 @@ from regard.decoding.sampling import check_sampling, distribution
 from regard.decoding.stream import stream
 from regard.errors import UserError
 from regard.model.language_model import LanguageModel
+from regard.states import empty_memory
 from regard.task._base import Note, Prepared, Task
 from regard.task._generated import Generated, Next, Piece, SamplingOptions, Score, Spelling, perplexity
 from regard.task._one_or_many import one_or_many
 from regard.task._text_windows import as_ids, coded, spans
 from regard.task._writing import longest_text
-from regard.types import BEGIN, END, PAD, UNKNOWN, Better, Validation, empty_memory
+from regard.types import BEGIN, END, PAD, UNKNOWN, Better, Validation
 
 if TYPE_CHECKING:
     from regard.inspection.trace.text import LanguageModelTrace

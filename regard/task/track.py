@@ -12,7 +12,8 @@ import torch
 from regard.data.format._base import Example
 from regard.data.input._accepted import ClipLike
 from regard.data.input._base import Raw
-from regard.task._base import ExampleTask, Progress
+from regard.task._base import Progress
+from regard.task._examples import ExampleTask
 from regard.task._one_or_many import one_or_many
 from regard.types import Better, Validation
 

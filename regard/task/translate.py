@@ -31,12 +31,13 @@ from regard.layers.capture import capture
 from regard.layers.cross_entropy import token_loss
 from regard.layers.observable import Observable
 from regard.model.seq2seq import Seq2Seq
+from regard.states import Hypothesis, concatenate
 from regard.task._base import Prepared, Task
 from regard.task._one_or_many import one_or_many
 from regard.task._splitting import sentences, split_long
 from regard.task._translation import Translation, TranslationOptions, check_options, joined
 from regard.task._writing import longest_text, search
-from regard.types import BEGIN, END, Better, Hypothesis, Memory, Validation, concatenate
+from regard.types import BEGIN, END, Better, Memory, Validation
 from regard.word_alignment import average, links, word_matrix
 
 if TYPE_CHECKING:
