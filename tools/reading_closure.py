@@ -23,11 +23,6 @@ TRANSFORMER = (
     "regard.model.seq2seq",
     "regard.encoder.transformer",
     "regard.decoder.transformer",
-STRATEGIES = ("single_process", "cuda_graph", "data_parallel", "sharded")
-TRANSFORMER = (
-    "regard.model.seq2seq",
-    "regard.encoder.transformer",
-    "regard.decoder.transformer",
     "regard.layers.attention.multi_head",  # recipes name it, so no import leads there
 )
 
