@@ -1,12 +1,12 @@
-"""A whole corpus answered in shards: by one process or by many, each line exactly once whatever is killed.
+"""Processes a file in shards, by one process or many, each line exactly once even if processes are killed.
 
-    OUT/001-of-064.txt      a finished shard; `cat OUT/*` is the whole answer, in order
-    OUT/.plan.json          what is answered, by what and how: a folder holds one piece of work
-    OUT/.001-of-064.lock    held by the process at work on that shard, and free again when it ends, however it ends
+    OUT/001-of-064.txt      a finished shard; `cat OUT/*` is the whole output, in order
+    OUT/.plan.json          input, settings and number of shards: a folder belongs to one job
+    OUT/.001-of-064.lock    held by the process that works on this shard, and released when it ends for any reason
 
-A shard takes its name when it is whole and the input has not changed since it was read; whoever finds it there leaves
-it alone. Locks only save work: where a file system does not share them, two processes may answer the same shard, and
-either result is right. Knows nothing of models: anything that turns lines into as many texts will do.
+A shard is published under its name when it is complete and the input has not changed; other processes then skip it.
+Locks only save work: on a file system that does not share them, two processes may compute the same shard, and either
+result is correct. This module does not know models: any function from lines to as many texts works.
 """
 
 from __future__ import annotations
@@ -26,41 +26,41 @@ from regard.errors import UserError
 from regard.locking import hold, hold_in_turn
 from regard.whole_files import WholeFile, remove_leftovers, sha256
 
-Answer = Callable[[list[bytes], int], list[str]]
-"""Lines and the number of the first of them -> as many texts."""
+ProcessLines = Callable[[list[bytes], int], list[str]]
+"""Takes lines and the number of the first one; returns as many texts."""
 Progress = Callable[[int], None]
-"""Hears how many of all lines are done."""
+"""Called with the number of finished lines."""
 
-CHUNK = 1 << 20
-"""Bytes of lines that are answered together: some ten thousand lines, enough to batch them by length."""
-SHARD = 10_000
-"""Lines of a shard, unless somebody says how many shards there are."""
-MOST_SHARDS = 10_000
-PATIENCE = 0.5
-"""Seconds between two looks at shards that other processes hold."""
-TOUCHES = 5
-"""How often in a row the input may be touched (without other content) before a shard of it is done."""
+CHUNK_BYTES = 1 << 20
+"""Bytes of lines per call: some ten thousand lines, enough to batch them by length."""
+SHARD_LINES = 10_000
+"""Lines per shard, unless the number of shards is given."""
+MAX_SHARDS = 10_000
+POLL_SECONDS = 0.5
+"""Interval at which shards held by other processes are checked."""
+MAX_TOUCHES = 5
+"""How often in a row the input may be touched (with unchanged content) before a shard is finished."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a folder is for."""
+    """The job that a folder belongs to."""
 
     size: int
     modified: int
     sha256: str
-    """Of the input: how many bytes, when they were last changed (in nanoseconds), and what they are."""
+    """Size, modification time (nanoseconds) and hash of the input."""
     lines: int
     shards: int
     settings: dict[str, Any]
-    """All else that the answers depend on."""
+    """Everything else that the output depends on."""
 
     def lines_before(self, shard: int) -> int:
         return self.lines * shard // self.shards
 
 
 class Shards:
-    """A folder of answers to the lines of a file; many processes may work on it at once."""
+    """The output folder of a file; many processes may work on it at once."""
 
     def __init__(
         self,
@@ -68,101 +68,101 @@ class Shards:
         folder: Path,
         settings: Mapping[str, Any],
         shards: int | None = None,
-        ending: str = "txt",
+        suffix: str = "txt",
         note: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """Makes the plan, or takes the one that is there; refuses a folder that was begun with anything else."""
-        self.source, self.folder, self.ending = source, folder, ending
+        """Writes the plan or reads the existing one; refuses a folder that belongs to another job."""
+        self.source, self.folder, self.suffix = source, folder, suffix
         check_file(source)
-        if shards is not None and not 1 <= shards <= MOST_SHARDS:
-            raise UserError(f"shards must lie between 1 and {MOST_SHARDS:,}, not {shards:,}")
+        if shards is not None and not 1 <= shards <= MAX_SHARDS:
+            raise UserError(f"shards must be between 1 and {MAX_SHARDS:,}, not {shards:,}")
         self._stamp = _stamp(source)
-        self._touches, self._made = 0, list[Path]()
-        with _refusals(folder):
+        self._touches, self._published = 0, list[Path]()
+        with _write_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            with hold_in_turn(folder / ".plan.lock"):  # one process counts the lines, the others wait for it
-                # Looked for first: whoever has made shards had made the plan before.
+            with hold_in_turn(folder / ".plan.lock"):  # one process counts the lines, the others wait
+                # Checked first: a process that published shards wrote the plan before them.
                 others = any(not path.name.startswith(".") for path in folder.iterdir())
                 if _known_plan(folder) is None:
                     if others:
                         raise UserError(f"{folder} already holds other files; choose a new folder")
                     self._make_plan(settings, shards, note)
-                known = _known_plan(folder)  # which is another process's if that was faster
+                known = _known_plan(folder)  # another process may have written it first
         if known is None:
             raise UserError(f"{folder / '.plan.json'} was removed; run the same command again")
         self.plan = known
-        _refuse_another(known, source, folder, settings, shards)
+        _check_same_job(known, source, folder, settings, shards)
         self._input_was_touched()
 
     def file(self, shard: int) -> Path:
         digits = max(3, len(str(self.plan.shards)))
-        return self.folder / f"{shard + 1:0{digits}}-of-{self.plan.shards:0{digits}}.{self.ending}"
+        return self.folder / f"{shard + 1:0{digits}}-of-{self.plan.shards:0{digits}}.{self.suffix}"
 
     def done(self) -> int:
-        """Lines of all shards that are finished, whoever did it."""
+        """Lines in finished shards, of all processes."""
         return self.plan.lines - sum(map(self._size, self._unfinished()))
 
-    def answer(self, answer: Answer, progress: Progress = lambda lines: None) -> None:
-        """Works on shards that nobody else has begun, until all are there; takes over from processes that die."""
+    def run(self, process: ProcessLines, progress: Progress = lambda lines: None) -> None:
+        """Works on shards that no other process holds until all are finished; takes over those of dead processes."""
         remove_leftovers(self.folder)
         while unfinished := self._unfinished():
-            if not self._go_through(unfinished, answer, progress):
+            if not self._run_pass(unfinished, process, progress):
                 progress(self.done())
-                time.sleep(PATIENCE)
-        self._check_all_of_the_input()
-        self._tidy()
+                time.sleep(POLL_SECONDS)
+        self._verify_input()
+        self._clean_up()
 
-    def _claim(self, shard: int) -> Path:
+    def _lock_file(self, shard: int) -> Path:
         return self.folder / f".{self.file(shard).stem}.lock"
 
-    def _tidy(self) -> None:
-        """Takes away what processes that were killed left behind: half-written shards, claims of finished ones."""
+    def _clean_up(self) -> None:
+        """Removes what killed processes left behind: partial shards, and locks of finished ones."""
         remove_leftovers(self.folder)
-        for claim in filter(Path.exists, map(self._claim, range(self.plan.shards))):
-            with _refusals(self.folder):
-                lock = hold(claim)
+        for lock_file in filter(Path.exists, map(self._lock_file, range(self.plan.shards))):
+            with _write_errors(self.folder):
+                lock = hold(lock_file)
             if lock is not None:
                 with lock:
-                    claim.unlink(missing_ok=True)
+                    lock_file.unlink(missing_ok=True)
 
     def _unfinished(self) -> list[int]:
-        there = {path.name for path in self.folder.iterdir()}
-        return [shard for shard in range(self.plan.shards) if self.file(shard).name not in there]
+        existing = {path.name for path in self.folder.iterdir()}
+        return [shard for shard in range(self.plan.shards) if self.file(shard).name not in existing]
 
     def _size(self, shard: int) -> int:
         return self.plan.lines_before(shard + 1) - self.plan.lines_before(shard)
 
-    def _go_through(self, shards: list[int], answer: Answer, progress: Progress) -> bool:
-        """Reads the input once and does what nobody else does; False when others hold all of these shards."""
+    def _run_pass(self, shards: list[int], process: ProcessLines, progress: Progress) -> bool:
+        """Reads the input once and computes the free shards; False if other processes hold all of them."""
         lines, at, worked = raw_lines(self.source), 0, False
         for shard in shards:
-            file, claim = self.file(shard), self._claim(shard)
-            with _refusals(self.folder):
-                lock = hold(claim)
+            file, lock_file = self.file(shard), self._lock_file(shard)
+            with _write_errors(self.folder):
+                lock = hold(lock_file)
             if lock is None:
                 continue
             with lock:
-                if not file.exists():  # another process may have finished it just before its lock was free
+                if not file.exists():  # another process may have finished it just before it released the lock
                     deque(islice(lines, self.plan.lines_before(shard) - at), maxlen=0)
-                    with _refusals(self.folder), WholeFile(file) as out:
-                        self._answer_shard(shard, islice(lines, self._size(shard)), answer, out, progress)
+                    with _write_errors(self.folder), WholeFile(file) as out:
+                        self._run_shard(shard, islice(lines, self._size(shard)), process, out, progress)
                         out.finish()
                         if self._input_was_touched():
-                            return True  # with the same content now; what was read before may have had another
-                        if not file.exists():  # without shared locks another process may have been faster
+                            return True  # the content is the same now, but may have differed while it was read
+                        if not file.exists():  # without shared locks another process may have been first
                             out.replace()
-                            self._made.append(file)
+                            self._published.append(file)
                     at, worked, self._touches = self.plan.lines_before(shard + 1), True, 0
                     progress(self.done())
-                claim.unlink(missing_ok=True)  # not earlier: whoever opened it before finds the shard there
+                lock_file.unlink(missing_ok=True)  # only now: a process that waits for it then finds the shard
         return worked
 
-    def _answer_shard(
-        self, shard: int, lines: Iterator[bytes], answer: Answer, out: WholeFile, progress: Progress
+    def _run_shard(
+        self, shard: int, lines: Iterator[bytes], process: ProcessLines, out: WholeFile, progress: Progress
     ) -> None:
         others, before, count = self.done(), self.plan.lines_before(shard), 0
         for chunk in _chunks(lines):
-            outputs = answer(chunk, before + count + 1)
+            outputs = process(chunk, before + count + 1)
             if len(outputs) != len(chunk):
                 raise RuntimeError(f"{len(chunk)} lines went in but {len(outputs)} came out")
             out.write("".join(f"{output}\n" for output in outputs).encode("utf-8", "replace"))
@@ -170,10 +170,10 @@ class Shards:
             progress(others + count)
         if count != self._size(shard):
             self._input_was_touched()
-            raise UserError(f"{self.source} has fewer lines than when {self.folder} was begun; choose another folder")
+            raise UserError(f"{self.source} has fewer lines than when {self.folder} was started; choose another folder")
 
     def _input_was_touched(self) -> bool:
-        """Whether the input was written or touched since the last call. One with other content is refused."""
+        """Whether the input was touched since the last call. Raises a UserError if its content changed."""
         stamp = _stamp(self.source)
         if stamp == self._stamp:
             return False
@@ -181,21 +181,21 @@ class Shards:
         self._touches += 1
         if _sha256(self.source) != self.plan.sha256:
             raise UserError(
-                f"{self.source} was changed while it was read; shards in {self.folder} are of the input as it was: "
-                "put that back and run the same command again, or choose another folder"
+                f"{self.source} changed while it was read; the shards in {self.folder} belong to the old input: "
+                "restore it and run the same command again, or choose another folder"
             )
-        if self._touches > TOUCHES:
-            raise UserError(f"{self.source} is touched again and again while it is read; leave it alone and try again")
+        if self._touches > MAX_TOUCHES:
+            raise UserError(f"{self.source} is modified repeatedly while it is read; leave it alone and try again")
         return True
 
-    def _check_all_of_the_input(self) -> None:
-        """A change that left no trace in size and times: nobody knows which shards are of the input as it was."""
-        if self._input_was_touched() or not self._made or _sha256(self.source) == self.plan.sha256:
+    def _verify_input(self) -> None:
+        """Detects a change that left size and times as they were: then it is unknown which shards are valid."""
+        if self._input_was_touched() or not self._published or _sha256(self.source) == self.plan.sha256:
             return
-        for file in self._made:
+        for file in self._published:
             file.unlink(missing_ok=True)
         raise UserError(
-            f"{self.source} was changed while it was read; the shards that were made of it are removed from "
+            f"{self.source} changed while it was read; its shards were removed from "
             f"{self.folder}; choose another folder"
         )
 
@@ -203,10 +203,10 @@ class Shards:
         note(f"counting the lines of {self.source}")
         size, modified, _ = self._stamp
         lines = sum(1 for _ in raw_lines(self.source))
-        usual = min(max(1, -(-lines // SHARD)), MOST_SHARDS)
-        plan = Plan(size, modified, _sha256(self.source), lines, shards or usual, dict(settings))
+        default = min(max(1, -(-lines // SHARD_LINES)), MAX_SHARDS)
+        plan = Plan(size, modified, _sha256(self.source), lines, shards or default, dict(settings))
         if _stamp(self.source) != self._stamp:
-            raise UserError(f"{self.source} was changed while its lines were counted; run the same command again")
+            raise UserError(f"{self.source} changed while its lines were counted; run the same command again")
         with WholeFile(self.folder / ".plan.json") as out:
             out.write((json.dumps(asdict(plan), indent=1) + "\n").encode())
             out.finish()
@@ -219,27 +219,27 @@ def _known_plan(folder: Path) -> Plan | None:
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, RecursionError):
-        raise UserError(f"{folder / '.plan.json'} cannot be understood; choose another folder") from None
+        raise UserError(f"{folder / '.plan.json'} is not a valid plan; choose another folder") from None
 
 
-def _refuse_another(plan: Plan, source: Path, folder: Path, settings: Mapping[str, Any], shards: int | None) -> None:
-    """A copy of the input with another date is the same input."""
-    begun, now = dict(plan.settings), dict(settings)
+def _check_same_job(plan: Plan, source: Path, folder: Path, settings: Mapping[str, Any], shards: int | None) -> None:
+    """Raises a UserError if input or settings differ. A copy of the input with another date is the same input."""
+    started, now = dict(plan.settings), dict(settings)
     if shards is not None:
-        begun["shards"], now["shards"] = plan.shards, shards
-    for name in {**begun, **now}:
-        if begun.get(name) != now.get(name):
+        started["shards"], now["shards"] = plan.shards, shards
+    for name in {**started, **now}:
+        if started.get(name) != now.get(name):
             raise UserError(
-                f"{folder} was begun with {name} {begun.get(name)}, not {now.get(name)}; "
-                "go on with the same or choose another folder"
+                f"{folder} was started with {name} {started.get(name)}, not {now.get(name)}; "
+                "use the same or choose another folder"
             )
     size, modified, _ = _stamp(source)
     if size != plan.size or not (modified == plan.modified or _sha256(source) == plan.sha256):
-        raise UserError(f"{folder} was begun with another input than {source}; choose another folder")
+        raise UserError(f"{folder} was started with another input than {source}; choose another folder")
 
 
 def _stamp(source: Path) -> tuple[int, int, int]:
-    """By which a file that is written to can be told without reading it: size and times."""
+    """Size and times of a file, which change when it is written."""
     try:
         status = source.stat()
     except OSError as error:
@@ -255,7 +255,7 @@ def _sha256(source: Path) -> str:
 
 
 def _unreadable(source: Path, error: OSError) -> UserError:
-    return UserError(f"{source} cannot be read any more ({error.strerror or error}); put it back and try again")
+    return UserError(f"{source} can no longer be read ({error.strerror or error}); restore it and try again")
 
 
 def _chunks(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
@@ -263,7 +263,7 @@ def _chunks(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
     for line in lines:
         chunk.append(line)
         size += len(line) + 1
-        if size >= CHUNK:
+        if size >= CHUNK_BYTES:
             yield chunk
             chunk, size = [], 0
     if chunk:
@@ -271,7 +271,7 @@ def _chunks(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 
 @contextmanager
-def _refusals(folder: Path) -> Iterator[None]:
+def _write_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

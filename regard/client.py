@@ -1,6 +1,6 @@
-"""A running server asked over HTTP: by our own /api or, where it has none, in LibreTranslate's contract.
+"""An HTTP client for translation servers: our own /api or, if the server has none, LibreTranslate's API.
 
-Imports nothing heavy and knows no model: a command that only asks starts at once.
+It imports nothing heavy, so that commands which only call a server start at once.
 """
 
 from __future__ import annotations
@@ -17,24 +17,23 @@ from urllib.parse import SplitResult, urlsplit
 from regard.errors import UserError
 from regard.watchdog import watchdog
 
-LINES, CHARACTERS = 256, 50_000
-"""What one request holds at most: enough to keep every core of a server busy, well below the limits of most."""
+MAX_LINES, MAX_CHARACTERS = 256, 50_000
+"""Per request: enough to keep all cores of a server busy, and well below the limits of most servers."""
 TIMEOUT = 150.0
-"""Seconds to wait for an answer: a little more than a server takes before it gives up itself."""
-TRIES, LONGEST_WAIT = 6, 60.0
-"""How often a server that is too busy is asked, and the seconds between two times."""
-LARGEST = 1 << 26
-"""Bytes of an answer."""
-MOST_LISTS, MOST_VALUES = 1_000_000, 8_000_000
-"""In an answer: a list of two bytes takes fifty when it is parsed."""
-LESS = re.compile("limit|at once|send less")
-"""What a server says that would take less: LibreTranslate's words and ours."""
+"""Seconds to wait for a response: slightly longer than the server's own timeout."""
+MAX_TRIES, MAX_WAIT = 6, 60.0
+"""Requests to a busy server, and most seconds between two of them."""
+MAX_RESPONSE_BYTES = 1 << 26
+MAX_CONTAINERS, MAX_VALUES = 1_000_000, 8_000_000
+"""In the JSON of a response: a list of two bytes takes fifty in memory."""
+TOO_LARGE_MESSAGE = re.compile("limit|at once|send less")
+"""Errors after which a smaller request may succeed, in LibreTranslate's words and ours."""
 LOOPBACK = re.compile(r"localhost|127\.[0-9.]+|::1")
 
 
 @dataclass
-class Found:
-    """A translation as a server tells it; without details only source and text. The fields are Translation's."""
+class ServerTranslation:
+    """A translation from a server, with the fields of `Translation`; without details, only source and text."""
 
     source: str
     text: str
@@ -43,28 +42,28 @@ class Found:
     tokens: list[str] = field(default_factory=list)
     finished: bool = True
     alignment: list[tuple[int, int]] | None = None
-    alternatives: list[Found] = field(default_factory=list)
+    alternatives: list[ServerTranslation] = field(default_factory=list)
 
 
-class TooMuch(Exception):
-    """The server takes less at once."""
+class RequestTooLarge(Exception):
+    """The server accepts only smaller requests."""
 
 
-class NoRoute(UserError):
-    """The server knows no such path."""
+class UnknownRoute(UserError):
+    """The server does not have this route."""
 
 
 class Client:
-    """One server, one connection that is kept. `say` is told why it takes longer than usual."""
+    """A client with one persistent connection. `note` gets a message when the server is busy."""
 
     def __init__(
-        self, url: str, key: str = "", timeout: float = TIMEOUT, say: Callable[[str], None] = lambda line: None
+        self, url: str, key: str = "", timeout: float = TIMEOUT, note: Callable[[str], None] = lambda line: None
     ):
-        self._url, self._key, self._timeout, self._say = _parsed(url), key, timeout, say
+        self._url, self._key, self._timeout, self._note = _parsed(url), key, timeout, note
         if not re.fullmatch(r"[\x21-\x7e]*", key):
-            raise UserError("REGARD_API_KEY: a key is one word of plain ASCII letters, digits and signs")
+            raise UserError("REGARD_API_KEY: a key consists of printable ASCII characters without spaces")
         self._prefix = self._url.path.rstrip("/")
-        self._most, self._ours = LINES, True
+        self._max_lines, self._has_api = MAX_LINES, True
         self._connection: http.client.HTTPConnection | None = None
 
     @property
@@ -73,24 +72,27 @@ class Client:
 
     def translate(
         self, texts: Sequence[str], source: str, target: str, progress: Callable[[int], None] = lambda lines: None
-    ) -> list[Found]:
-        """One for each text, in order; what is empty is not sent.
+    ) -> list[ServerTranslation]:
+        """One translation per text, in order; empty texts are not sent.
 
-        A server of ours says what the model would say here. One that is not, or is to find out the language (`auto`),
-        is asked as LibreTranslate is.
+        Our own server returns exactly what the model returns locally. Other servers, and language detection (`auto`),
+        go through LibreTranslate's API.
         """
 
-        def ask(part: list[str]) -> list[Found]:
-            if self._ours and source != "auto":
+        def request(part: list[str]) -> list[ServerTranslation]:
+            if self._has_api and source != "auto":
                 try:
-                    return self._ask_ours(part, source, target, {})
-                except NoRoute:
-                    self._ours = False
+                    return self._request_api(part, source, target, {})
+                except UnknownRoute:
+                    self._has_api = False
             tree = {"q": part, "source": source, "target": target, "format": "text"}
-            answer = self._ask("/translate", tree | ({"api_key": self._key} if self._key else {}))
-            return [Found(text, found) for text, found in zip(part, _texts(_listed(answer, "translatedText", part)))]
+            answer = self._post("/translate", tree | ({"api_key": self._key} if self._key else {}))
+            return [
+                ServerTranslation(text, found)
+                for text, found in zip(part, _texts(_listed(answer, "translatedText", part)))
+            ]
 
-        return self._in_parts(texts, ask, progress)
+        return self._in_parts(texts, request, progress)
 
     def translate_in_detail(
         self,
@@ -99,16 +101,18 @@ class Client:
         target: str,
         progress: Callable[[int], None] = lambda lines: None,
         **search: Any,
-    ) -> list[Found]:
-        """With scores, tokens and what else `search` asks for. Only a server of ours can."""
+    ) -> list[ServerTranslation]:
+        """Translations with scores, tokens and the options in `search`; needs our own server."""
         if source == "auto":
             raise UserError("scores, alignments and other details need the language; give --from, such as --from fr")
-        return self._in_parts(texts, lambda part: self._ask_ours(part, source, target, search), progress)
+        return self._in_parts(texts, lambda part: self._request_api(part, source, target, search), progress)
 
-    def _ask_ours(self, part: list[str], source: str, target: str, search: dict[str, Any]) -> list[Found]:
+    def _request_api(
+        self, part: list[str], source: str, target: str, search: dict[str, Any]
+    ) -> list[ServerTranslation]:
         tree = {"model": {"source": source, "target": target}, "text": part, **search}
-        answer = self._ask("/api/translate", tree)
-        return [_found(text, tree) for text, tree in zip(part, _listed(answer, "answers", part))]
+        answer = self._post("/api/translate", tree)
+        return [_translation(text, tree) for text, tree in zip(part, _listed(answer, "answers", part))]
 
     def close(self) -> None:
         if self._connection:
@@ -116,87 +120,92 @@ class Client:
             self._connection = None
 
     def _in_parts(
-        self, texts: Sequence[str], ask: Callable[[list[str]], list[Found]], progress: Callable[[int], None]
-    ) -> list[Found]:
-        found = [Found(text, "") for text in texts]
-        wanted = [place for place, text in enumerate(texts) if text.strip()]
-        progress(len(texts) - len(wanted))
-        while wanted:
-            part = wanted[: _that_fit((texts[place] for place in wanted), self._most)]
+        self,
+        texts: Sequence[str],
+        request: Callable[[list[str]], list[ServerTranslation]],
+        progress: Callable[[int], None],
+    ) -> list[ServerTranslation]:
+        found = [ServerTranslation(text, "") for text in texts]
+        pending = [index for index, text in enumerate(texts) if text.strip()]
+        progress(len(texts) - len(pending))
+        while pending:
+            part = pending[: _count_that_fit((texts[index] for index in pending), self._max_lines)]
             try:
-                answers = ask([texts[place] for place in part])
-            except TooMuch as error:
+                answers = request([texts[index] for index in part])
+            except RequestTooLarge as error:
                 if len(part) == 1:
-                    raise UserError(f"{self.address} refuses a line that is too long for it: {error}") from None
-                self._most = -(-len(part) // 2)
+                    raise UserError(f"{self.address} refuses a line that is too long: {error}") from None
+                self._max_lines = -(-len(part) // 2)
                 continue
-            for place, answer in zip(part, answers, strict=True):
-                found[place] = answer
-            del wanted[: len(part)]
+            for index, answer in zip(part, answers, strict=True):
+                found[index] = answer
+            del pending[: len(part)]
             progress(len(part))
         return found
 
-    def _ask(self, path: str, tree: dict[str, Any]) -> Any:
-        """What the server answers. Where it is busy and says when to come back, that is done a few times."""
+    def _post(self, path: str, tree: dict[str, Any]) -> Any:
+        """The JSON of the response. A busy server is retried a few times, after the time it asks for."""
         body = json.dumps(tree).encode()
-        for attempt in range(1, TRIES + 1):
+        for attempt in range(1, MAX_TRIES + 1):
             status, retry_after, answer = self._exchange(path, body)
-            if status not in (429, 503) or attempt == TRIES:
+            if status not in (429, 503) or attempt == MAX_TRIES:
                 break
-            wait = min(float(retry_after), LONGEST_WAIT) if retry_after.isdecimal() else float(2 ** (attempt - 1))
-            if attempt == 2:  # once may happen to anybody
-                self._say(f"{self.address} is busy; waiting for it")
+            wait = min(float(retry_after), MAX_WAIT) if retry_after.isdecimal() else float(2 ** (attempt - 1))
+            if attempt == 2:  # a single 503 is normal
+                self._note(f"{self.address} is busy; waiting for it")
             time.sleep(wait)
         tree = _parsed_answer(answer)
         if status == 200:
             return tree
-        said = str(tree.get("error", "")) if isinstance(tree, dict) else ""
-        if status in (413, 504) or (status == 400 and LESS.search(said)):
-            raise TooMuch(said or f"status {status}")
-        if status in (404, 405) and not said.startswith("no model"):
-            raise NoRoute(f"{self.address} has no {path}: it is another kind of server, or its address lacks a prefix")
-        raise UserError(self._refusal(status, said[:300]))
+        message = str(tree.get("error", "")) if isinstance(tree, dict) else ""
+        if status in (413, 504) or (status == 400 and TOO_LARGE_MESSAGE.search(message)):
+            raise RequestTooLarge(message or f"status {status}")
+        if status in (404, 405) and not message.startswith("no model"):
+            raise UnknownRoute(f"{self.address} has no {path}: it is another kind of server, or the URL lacks a prefix")
+        raise UserError(self._error(status, message[:300]))
 
-    def _refusal(self, status: int, said: str) -> str:
+    def _error(self, status: int, message: str) -> str:
         where = self.address
-        if status in (401, 403) or (status == 400 and "API key" in said):
-            return f"{where} wants a valid key: {said or 'none was given'}; put it into REGARD_API_KEY"
+        if status in (401, 403) or (status == 400 and "API key" in message):
+            return f"{where} requires a valid API key: {message or 'none was given'}; set REGARD_API_KEY"
         if 300 <= status < 400:
             return f"{where} has moved; give its new address (does it begin with https?)"
-        return f"{where} refuses: {said or f'status {status}'}"
+        return f"{where} refuses: {message or f'status {status}'}"
 
     def _exchange(self, path: str, body: bytes) -> tuple[int, str, bytes]:
-        """Status, Retry-After and body. Over a connection that was kept and may be closed by now, it is tried twice."""
+        """Status, Retry-After and body. If a persistent connection was closed meanwhile, it retries once."""
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
-        kept, late = self._connection is not None, None
+        reused, late = self._connection is not None, None
         try:
-            connection, place = self._connected()
+            connection, prefix = self._connected()
             if connection.sock is None:
                 connection.connect()
             peer = connection.sock
             with watchdog(lambda: peer, self._timeout) as late:
-                connection.request("POST", f"{place}{path}", body, headers)
+                connection.request("POST", f"{prefix}{path}", body, headers)
                 response = connection.getresponse()
-                answer = response.read(LARGEST + 1)
-            if late.is_set():  # what was read so far may be all, or look like it
+                answer = response.read(MAX_RESPONSE_BYTES + 1)
+            if late.is_set():  # the response may be incomplete although it looks complete
                 raise TimeoutError
         except (OSError, http.client.HTTPException) as error:
             self.close()
             if late and late.is_set():
                 raise UserError(self._unreachable(TimeoutError())) from None
-            if kept and isinstance(error, (ConnectionError, http.client.HTTPException)):
+            if reused and isinstance(error, (ConnectionError, http.client.HTTPException)):
                 return self._exchange(path, body)
             raise UserError(self._unreachable(error)) from None
-        if len(answer) > LARGEST:
-            raise UserError(f"{self.address} answers more than {LARGEST >> 20} MiB; is it a translation server?")
+        if len(answer) > MAX_RESPONSE_BYTES:
+            raise UserError(
+                f"{self.address} sent more than {MAX_RESPONSE_BYTES >> 20} MiB; is it a translation server?"
+            )
         if response.will_close:
             self.close()
         return response.status, response.headers.get("Retry-After", ""), answer
 
     def _connected(self) -> tuple[http.client.HTTPConnection, str]:
-        """The connection, and what a path must begin with there."""
+        """The connection, and the prefix of paths on it."""
         host, port = self._url.hostname or "", self._url.port
         secure = self._url.scheme == "https"
         make = http.client.HTTPSConnection if secure else http.client.HTTPConnection
@@ -215,23 +224,23 @@ class Client:
         if isinstance(error, TimeoutError):
             return f"{where} did not answer within {self._timeout:g} s; is it overloaded?"
         if isinstance(error, ConnectionRefusedError):
-            return f"no server listens at {where}; start one with: regard serve"
+            return f"no server is listening at {where}; start one with: regard serve"
         if isinstance(error, ConnectionError):
-            return f"{where} ended the connection before it answered; what does the server's log say?"
+            return f"{where} closed the connection without a response; see the server's log"
         if isinstance(error, http.client.HTTPException):
-            return f"{where} does not speak HTTP as it should ({type(error).__name__}); is it https?"
-        reason = getattr(error, "strerror", None) or str(error)
+            return f"{where} sent a malformed HTTP response ({type(error).__name__}); is it https?"
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         return f"{where} cannot be reached: {reason}"
 
 
 def _parsed(url: str) -> SplitResult:
-    wrong = UserError(f"--server: '{url}' is no address of a server; write it like http://127.0.0.1:5000")
+    wrong = UserError(f"--server: '{url}' is not the URL of a server; write it like http://127.0.0.1:5000")
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
-        sound = bool(parts.hostname) and parts.port != 0 and parts.scheme in ("http", "https")
+        valid = bool(parts.hostname) and parts.port != 0 and parts.scheme in ("http", "https")
     except ValueError:
         raise wrong from None
-    if not sound or parts.username is not None or parts.query or parts.fragment:
+    if not valid or parts.username is not None or parts.query or parts.fragment:
         raise wrong
     if not re.fullmatch(r"[\x21-\x7e]+", url):
         raise wrong
@@ -239,7 +248,7 @@ def _parsed(url: str) -> SplitResult:
 
 
 def _proxy(url: SplitResult) -> SplitResult | None:
-    """What the environment says (HTTP_PROXY, HTTPS_PROXY, NO_PROXY)."""
+    """The proxy from the environment (HTTP_PROXY, HTTPS_PROXY, NO_PROXY)."""
     from urllib.request import getproxies, proxy_bypass
 
     found = getproxies().get(url.scheme)
@@ -248,12 +257,12 @@ def _proxy(url: SplitResult) -> SplitResult | None:
     return urlsplit(found if "://" in found else f"http://{found}")
 
 
-def _that_fit(texts: Iterator[str], most: int) -> int:
-    """How many of the next texts one request holds: one at least."""
+def _count_that_fit(texts: Iterator[str], max_lines: int) -> int:
+    """How many of the next texts fit into one request; at least one."""
     count = characters = 0
     for text in texts:
         characters += len(text)
-        if count and (count == most or characters > CHARACTERS):
+        if count and (count == max_lines or characters > MAX_CHARACTERS):
             break
         count += 1
     return count
@@ -262,19 +271,19 @@ def _that_fit(texts: Iterator[str], most: int) -> int:
 def _listed(answer: Any, name: str, part: list[str]) -> list[Any]:
     found = answer.get(name) if isinstance(answer, dict) else None
     if not isinstance(found, list) or len(found) != len(part):
-        raise UserError(f"the server was asked for {len(part)} translations and answered something else")
+        raise UserError(f"the server did not return one translation per text ({len(part)} expected)")
     return found
 
 
 def _texts(found: list[Any]) -> list[str]:
     if not all(isinstance(text, str) for text in found):
-        raise UserError("the server was asked for translations and answered something that is no text")
+        raise UserError("the server returned a translation that is not text")
     return found
 
 
 def _parsed_answer(answer: bytes) -> Any:
-    """What the JSON in an answer says; {} where there is none, or more than an answer can need."""
-    if answer.count(b"[") + answer.count(b"{") > MOST_LISTS or answer.count(b",") > MOST_VALUES:
+    """The parsed JSON of a response; {} if it is invalid or larger than any response should be."""
+    if answer.count(b"[") + answer.count(b"{") > MAX_CONTAINERS or answer.count(b",") > MAX_VALUES:
         return {}
     try:
         return json.loads(answer)
@@ -282,10 +291,10 @@ def _parsed_answer(answer: bytes) -> Any:
         return {}
 
 
-def _found(source: str, tree: Any) -> Found:
+def _translation(source: str, tree: Any) -> ServerTranslation:
     try:
         links = tree.get("alignment")
-        return Found(
+        return ServerTranslation(
             source,
             _texts([tree["text"]])[0],
             float(tree["score"]),
@@ -293,7 +302,7 @@ def _found(source: str, tree: Any) -> Found:
             _texts(list(tree["tokens"])),
             bool(tree["finished"]),
             None if links is None else [(int(a), int(b)) for a, b in links],
-            [_found(source, other) for other in tree.get("alternatives") or []],
+            [_translation(source, other) for other in tree.get("alternatives") or []],
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
-        raise UserError("the server's answer lacks what was asked for; is it as new as this program?") from None
+        raise UserError("the server's response is incomplete; is it an older version?") from None

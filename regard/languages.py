@@ -1,6 +1,6 @@
-"""Languages by their codes: English names, and the codes that the contracts of others use for some of them.
+"""Language codes: English names, and conversion from and to the codes of LibreTranslate's and DeepL's APIs.
 
-Inside, a language has the code that LibreTranslate's models have: two or three small letters, pb for Brazilian
+Internally languages have the codes of LibreTranslate's models: two or three lowercase letters, pb for Brazilian
 Portuguese, zt for traditional Chinese.
 """
 
@@ -39,7 +39,7 @@ pfl Palatine German, pms Piedmontese, pnb Western Punjabi, rue Rusyn, sah Yakut,
 vec Venetian, vep Veps, vls West Flemish, war Waray, wuu Wu Chinese, xal Kalmyk, xmf Mingrelian, yue Cantonese
 """
 NAMES = dict(entry.strip().split(" ", 1) for entry in _NAMES.split(","))
-"""All of ISO 639-1, and what language_identification.py can tell besides."""
+"""All of ISO 639-1, and the further languages that language_identification.py detects."""
 
 _PUBLIC = {"pb": "pt-BR", "zh": "zh-Hans", "zt": "zh-Hant"}
 _INTERNAL = {public.lower(): code for code, public in _PUBLIC.items()} | {"zh-cn": "zh", "zh-tw": "zt"}
@@ -49,7 +49,7 @@ _CODE = re.compile(r"[a-z]{2,3}(-[a-z0-9]{2,8})?")
 
 
 def is_code(text: str) -> bool:
-    """Whether a text has the form of a language code, such as fr or pt-BR; also of a language that has no name here."""
+    """Whether a text has the form of a language code, such as fr or pt-BR, known or not."""
     return _CODE.fullmatch(text.strip().lower()) is not None
 
 
@@ -58,40 +58,40 @@ def is_known(code: str) -> bool:
 
 
 def code_of(name: str) -> str:
-    """The code of a language by its English name: French is fr; "" where no language is called so."""
+    """The code of a language by its English name (French is fr); "" if there is none."""
     return next((code for code, known in NAMES.items() if known.lower() == name.strip().lower()), "")
 
 
 def split_pair(text: str) -> tuple[str, str] | None:
-    """The two languages of a text such as fr-en or pt-BR-en; None where they are not two that are known."""
+    """The two languages of a text such as fr-en or pt-BR-en; None unless both are known."""
     words = text.split("-")
     splits = [("-".join(words[:at]), "-".join(words[at:])) for at in range(1, len(words))]
     return next(((one, other) for one, other in splits if is_known(one) and is_known(other)), None)
 
 
 def name(code: str) -> str:
-    """What a language is called in English; of one that is not known, its code."""
+    """The English name of a language; an unknown code is returned as it is."""
     known = internal(code)
     return NAMES.get(known) or NAMES.get(known.split("-")[0]) or code
 
 
 def public(code: str) -> str:
-    """The code as LibreTranslate's clients know it."""
+    """The code in LibreTranslate's API."""
     return _PUBLIC.get(internal(code), internal(code))
 
 
 def internal(code: str) -> str:
-    """The code as it is used inside, of one in LibreTranslate's contract; capitals do not matter."""
+    """The internal code for a code of LibreTranslate's API, in any case."""
     code = code.strip().lower()
     return _INTERNAL.get(code, code)
 
 
 def from_deepl(code: str) -> str:
-    """The code as it is used inside, of one of DeepL's, which also tell variants apart (EN-GB) that we do not."""
+    """The internal code for a DeepL code; variants such as EN-GB are ignored."""
     code = code.strip().lower().replace("_", "-")
     return "zt" if code in ("zh-hant", "zh-tw") else code.split("-")[0]
 
 
 def to_deepl(code: str) -> str:
-    """DeepL's code of a language, without a variant."""
+    """The DeepL code of a language, without a variant."""
     return {"pb": "PT", "zt": "ZH"}.get(internal(code), internal(code).split("-")[0].upper())

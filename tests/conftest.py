@@ -6,12 +6,15 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
+import checked
+import jaxtyping
 import pytest
 from hypothesis import settings
-from jaxtyping import install_import_hook
 
-hook = install_import_hook("regard", "checked.checked")
+jaxtyping.jaxtyped = checked.jaxtyped
+hook = jaxtyping.install_import_hook("regard", "checked.checked")
 
 # A busy machine must not fail a test, and the same examples must run for everybody.
 settings.register_profile("regard", deadline=None, derandomize=True)
@@ -20,6 +23,19 @@ settings.load_profile("regard")
 # A shell starts background jobs with SIGINT ignored, and children inherit that: no Ctrl-C test could pass.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+LONG = ("learns", "lab", "serving", "studio", "training", "docs", "cli", "data")
+"""Folders whose files take longest. They run first, so that no process is left with one of them at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+
+    def place(item: pytest.Item) -> int:
+        folder = item.path.relative_to(here).parts[0]
+        return LONG.index(folder) if folder in LONG else len(LONG)
+
+    items.sort(key=place)
 
 
 @pytest.fixture

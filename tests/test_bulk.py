@@ -1,4 +1,4 @@
-"""A corpus in shards: each line answered once, whoever works on it and whoever is killed."""
+"""Sharded processing of a file: each line exactly once, also with many processes and after kills."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from regard import bulk
 
 source, folder, log = map(Path, sys.argv[1:4])
 nap, shards = float(sys.argv[4]), int(sys.argv[5])
-bulk.CHUNK, bulk.PATIENCE = 64, 0.02
+bulk.CHUNK_BYTES, bulk.POLL_SECONDS = 64, 0.02
 assert "torch" not in sys.modules
 
 def answer(lines, first):
@@ -41,7 +41,7 @@ def answer(lines, first):
         out.write(f"{os.getpid()} {first} {len(lines)}\\n")
     return [f"{number} {line.decode().upper()}" for number, line in enumerate(lines, first)]
 
-bulk.Shards(source, folder, {"voice": "loud"}, shards).answer(answer)
+bulk.Shards(source, folder, {"voice": "loud"}, shards).run(answer)
 """
 
 
@@ -87,7 +87,7 @@ def test_shards_are_contiguous_and_even(lines: int, shards: int) -> None:
 def test_all_lines_in_order(tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import zstandard
 
-    monkeypatch.setattr(bulk, "CHUNK", 100)
+    monkeypatch.setattr(bulk, "CHUNK_BYTES", 100)
     packers: dict[str, Callable[[bytes], bytes]] = {
         "txt": bytes,
         "gz": gzip.compress,
@@ -98,7 +98,7 @@ def test_all_lines_in_order(tmp_path: Path, ending: str, monkeypatch: pytest.Mon
     source.write_bytes(packers[ending]("\n".join(lines).encode()))  # the last line lacks its end
     heard: list[int] = []
     work = Shards(source, tmp_path / "out", {}, 12)
-    work.answer(shout, heard.append)
+    work.run(shout, heard.append)
     assert whole(tmp_path / "out") == wanted(lines)
     names = sorted(path.name for path in (tmp_path / "out").glob("[!.]*"))
     assert names == [f"{number:03}-of-012.txt" for number in range(1, 13)]
@@ -109,17 +109,17 @@ def test_all_lines_in_order(tmp_path: Path, ending: str, monkeypatch: pytest.Mon
 def test_hardly_anything(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     (tmp_path / "three").write_text("a\n\nb\n")
-    Shards(tmp_path / "empty", tmp_path / "none", {}).answer(shout)
+    Shards(tmp_path / "empty", tmp_path / "none", {}).run(shout)
     assert whole(tmp_path / "none") == "" and (tmp_path / "none" / "001-of-001.txt").exists()
-    Shards(tmp_path / "three", tmp_path / "many", {}, 5).answer(shout)
+    Shards(tmp_path / "three", tmp_path / "many", {}, 5).run(shout)
     assert whole(tmp_path / "many") == "1 A\n2 \n3 B\n" and len(list((tmp_path / "many").glob("*.txt"))) == 5
 
 
 def test_the_usual_number_of_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "in").write_text("x\n" * 101)
-    monkeypatch.setattr(bulk, "SHARD", 10)
+    monkeypatch.setattr(bulk, "SHARD_LINES", 10)
     assert Shards(tmp_path / "in", tmp_path / "a", {}).plan.shards == 11
-    monkeypatch.setattr(bulk, "MOST_SHARDS", 4)
+    monkeypatch.setattr(bulk, "MAX_SHARDS", 4)
     assert Shards(tmp_path / "in", tmp_path / "b", {}).plan.shards == 4
 
 
@@ -147,13 +147,13 @@ def test_each_line_once_after_kills(tmp_path: Path, kills: int) -> None:
 def test_a_claim_whose_process_died_at_the_last_moment_is_taken_away(tmp_path: Path) -> None:
     (tmp_path / "in").write_text("x\n" * 20)
     work = Shards(tmp_path / "in", tmp_path / "out", {}, 4)
-    work.answer(shout)
+    work.run(shout)
     for left in (".002-of-004.lock", ".003-of-004.lock"):
         (tmp_path / "out" / left).write_text("1\n")
     with hold(tmp_path / "out" / ".003-of-004.lock"):
-        work.answer(shout)
+        work.run(shout)
         assert [path.name for path in (tmp_path / "out").glob(".0*")] == [".003-of-004.lock"]  # somebody holds it
-    work.answer(shout)
+    work.run(shout)
     assert not list((tmp_path / "out").glob(".0*"))
 
 
@@ -196,19 +196,19 @@ def test_another_piece_of_work_is_refused(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
     same: dict[str, object] = {"model": "one", "beam": 4}
-    refused("was begun with model one, not two", {**same, "model": "two"})
-    refused("was begun with beam 4, not None", {"model": "one"})
-    refused("was begun with shards 2, not 3", same, 3)
-    refused("shards must lie between", same, 0)
+    refused("was started with model one, not two", {**same, "model": "two"})
+    refused("was started with beam 4, not None", {"model": "one"})
+    refused("was started with shards 2, not 3", same, 3)
+    refused("shards must be between", same, 0)
     assert Shards(source, out, same).plan.shards == 2
     os.utime(source, ns=(0, 10**18))
-    Shards(source, out, same).answer(shout)  # the same text with another date
+    Shards(source, out, same).run(shout)  # the same text with another date
     source.write_text("a\nb\nd\n")
-    refused("was begun with another input", same)
+    refused("was started with another input", same)
     source.write_text("a\nb\nc\nd\n")
-    refused("was begun with another input", same)
+    refused("was started with another input", same)
     (out / ".plan.json").write_text("{")
-    refused("cannot be understood", same)
+    refused("is not a valid plan", same)
 
 
 def test_places_that_will_not_do(tmp_path: Path) -> None:
@@ -246,12 +246,12 @@ def test_no_shard_is_made_of_an_input_that_changed(tmp_path: Path, text: str, re
                 source.write_text(text)
         return shout(lines, first)
 
-    with pytest.raises(UserError, match="was changed while it was read") as caught:
-        Shards(source, out, {}, 2).answer(rewriting)
+    with pytest.raises(UserError, match="changed while it was read") as caught:
+        Shards(source, out, {}, 2).run(rewriting)
     assert "\n" not in str(caught.value) and asked == [1, 3]
     assert whole(out) == "1 A\n2 B\n" and not list(out.glob(".*.tmp"))
     source.write_text("a\nb\nc\nd\n")  # as it was, with another date
-    Shards(source, out, {}, 2).answer(shout)
+    Shards(source, out, {}, 2).run(shout)
     assert whole(out) == "1 A\n2 B\n3 C\n4 D\n"
 
 
@@ -260,12 +260,12 @@ def test_an_input_that_loses_lines_on_the_way(tmp_path: Path) -> None:
     source.write_text("a\nb\nc\n")
     work = Shards(source, out, {}, 3)
     source.write_text("a\nb c\n")
-    with pytest.raises(UserError, match="was changed while it was read"):
-        work.answer(shout)
+    with pytest.raises(UserError, match="changed while it was read"):
+        work.run(shout)
     assert whole(out) == ""  # no file that looks finished
     source.unlink()
     with pytest.raises(UserError, match="cannot be read"):
-        work.answer(shout)
+        work.run(shout)
     assert whole(out) == ""
 
 
@@ -280,11 +280,11 @@ def test_an_input_that_is_only_touched_is_read_again(tmp_path: Path) -> None:
         return shout(lines, first)
 
     touches = 3
-    Shards(source, out, {}, 3).answer(touching)
+    Shards(source, out, {}, 3).run(touching)
     assert whole(out) == "1 A\n2 B\n3 C\n"
     touches = 100
-    with pytest.raises(UserError, match="touched again and again"):
-        Shards(source, tmp_path / "never", {}, 3).answer(touching)
+    with pytest.raises(UserError, match="modified repeatedly"):
+        Shards(source, tmp_path / "never", {}, 3).run(touching)
     assert whole(tmp_path / "never") == ""
 
 
@@ -297,20 +297,20 @@ def test_a_change_that_leaves_no_trace_is_found_at_the_end(tmp_path: Path, monke
         source.write_text("c\nd\n")
         return shout(lines, first)
 
-    with pytest.raises(UserError, match=r"was changed while it was read; the shards .* are removed"):
-        Shards(source, out, {}, 2).answer(rewriting)
+    with pytest.raises(UserError, match=r"changed while it was read; its shards were removed"):
+        Shards(source, out, {}, 2).run(rewriting)
     assert whole(out) == ""
 
 
 def test_an_input_that_changes_while_its_lines_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, out = tmp_path / "in.txt", tmp_path / "out"
     source.write_text("a\nb\n")
-    with pytest.raises(UserError, match="was changed while its lines were counted"):
+    with pytest.raises(UserError, match="changed while its lines were counted"):
         Shards(source, out, {}, note=lambda text: source.write_text("a\nb\nc\n"))  # type: ignore[arg-type, return-value]
     assert not (out / ".plan.json").exists() and not list(out.glob(".*.tmp"))
 
 
-# ------------------------------------------------------------------------------- where locks keep nobody out
+# ------------------------------------------------------------------------------- file systems without shared locks
 
 
 @pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.slow)])
@@ -339,19 +339,19 @@ def test_each_line_once_where_locks_are_not_shared(tmp_path: Path, kills: int) -
 def test_two_that_answer_the_same_shard_do_not_disturb_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other begins after the first has written half, and is done before the first goes on."""
+    """The second process starts when the first has written half, and finishes before the first continues."""
     monkeypatch.setattr("regard.locking._lock", lambda file, shared=False: None)
-    monkeypatch.setattr(bulk, "CHUNK", 1)  # a line at a time
+    monkeypatch.setattr(bulk, "CHUNK_BYTES", 1)  # a line at a time
     (tmp_path / "in").write_text("a\nb\nc\nd\n")
     inodes: list[int] = []
 
     def slow(lines: list[bytes], first: int) -> list[str]:
         if first == 2:
-            Shards(tmp_path / "in", tmp_path / "out", {}, 1).answer(shout)
+            Shards(tmp_path / "in", tmp_path / "out", {}, 1).run(shout)
             inodes.append((tmp_path / "out" / "001-of-001.txt").stat().st_ino)
         return shout(lines, first)
 
-    Shards(tmp_path / "in", tmp_path / "out", {}, 1).answer(slow)
+    Shards(tmp_path / "in", tmp_path / "out", {}, 1).run(slow)
     assert whole(tmp_path / "out") == "1 A\n2 B\n3 C\n4 D\n"
     assert inodes == [(tmp_path / "out" / "001-of-001.txt").stat().st_ino], "a finished shard stays as it is"
     assert not list((tmp_path / "out").glob(".0*"))
@@ -371,17 +371,17 @@ def test_of_two_plans_made_at_once_there_is_one(tmp_path: Path, monkeypatch: pyt
 
     def faster(text: str) -> None:  # called when there was no plan and before there is ours
         made.append(Shards(tmp_path / "in", tmp_path / "out", {"beam": 4}, 2))
-        made[0].answer(shout)
+        made[0].run(shout)
 
     late = Shards(tmp_path / "in", tmp_path / "out", {"beam": 4}, note=faster)
     assert late.plan == made[0].plan and late.plan.shards == 2
-    late.answer(shout)
+    late.run(shout)
     assert whole(tmp_path / "out") == "1 A\n2 B\n3 C\n4 D\n"
 
     def other(text: str) -> None:
         Shards(tmp_path / "in", tmp_path / "other", {"beam": 4}, 2)
 
-    with pytest.raises(UserError, match="was begun with shards 2, not 3"):
+    with pytest.raises(UserError, match="was started with shards 2, not 3"):
         Shards(tmp_path / "in", tmp_path / "other", {"beam": 4}, 3, note=other)
     assert {path.name for path in (tmp_path / "other").iterdir()} == {".plan.json", ".plan.lock"}
 
@@ -398,7 +398,7 @@ def test_what_is_not_on_the_disk_as_it_was_written_gets_no_name(
         return shout(lines, first)
 
     with pytest.raises(UserError, match="does not hold what was written"):
-        work.answer(disturbed)
+        work.run(disturbed)
     assert whole(tmp_path / "out") == "" and not list((tmp_path / "out").glob(".0*.tmp"))
 
 
@@ -420,7 +420,7 @@ def test_only_what_dead_processes_left_is_removed(tmp_path: Path) -> None:
     for name, age in names.items():
         (out / name).write_text("half")
         os.utime(out / name, (time.time() - age,) * 2)
-    work.answer(shout)
+    work.run(shout)
     assert {path.name for path in out.glob(".*.tmp")} == set(list(names)[1:4])
     assert whole(out) == "1 A\n"
 
@@ -428,7 +428,7 @@ def test_only_what_dead_processes_left_is_removed(tmp_path: Path) -> None:
 def test_a_lost_line_is_a_bug_and_not_a_shift(tmp_path: Path) -> None:
     (tmp_path / "in").write_text("a\nb\n")
     with pytest.raises(RuntimeError, match="2 lines went in but 1 came out"):
-        Shards(tmp_path / "in", tmp_path / "out", {}, 1).answer(lambda lines, first: ["x"])
+        Shards(tmp_path / "in", tmp_path / "out", {}, 1).run(lambda lines, first: ["x"])
     assert whole(tmp_path / "out") == ""
 
 
@@ -446,7 +446,7 @@ def test_memory_does_not_grow_with_the_input(tmp_path: Path) -> None:
     code = (
         "import resource, sys; from pathlib import Path; from regard.bulk import Shards\n"
         "work = Shards(Path(sys.argv[1]), Path(sys.argv[2]), {}, 3); before = resource.getrusage(0).ru_maxrss\n"
-        "work.answer(lambda lines, first: ['x'] * len(lines)); print(resource.getrusage(0).ru_maxrss - before)"
+        "work.run(lambda lines, first: ['x'] * len(lines)); print(resource.getrusage(0).ru_maxrss - before)"
     )
     grown = subprocess.check_output(
         [sys.executable, "-c", code, tmp_path / "in", tmp_path / "out"], env={**os.environ, "PYTHONPATH": str(ROOT)}

@@ -1,4 +1,4 @@
-"""Asking a server: what is sent, in what portions, how patience is shown, and what a mistake reads like.
+"""The HTTP client: request sizes, retries, and error messages.
 
 The server is a stand-in that upper-cases texts and misbehaves when told to; the real one is in serving/test_clients.py.
 """
@@ -20,14 +20,14 @@ import pytest
 
 from regard import client as module
 from regard.cli.remote import languages_of
-from regard.client import Client, Found
+from regard.client import Client, ServerTranslation
 from regard.errors import UserError
 
 Answer = tuple[int, dict[str, str], bytes]
 
 
 class StandIn(ThreadingHTTPServer):
-    """Upper case for /translate and /api/translate. `script` holds answers given before that, in order."""
+    """Answers /translate and /api/translate in upper case. `script` holds responses to send first, in order."""
 
     daemon_threads = True
 
@@ -101,7 +101,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
 slept: list[float] = []
 
 
-def texts(found: list[Found]) -> list[str]:
+def texts(found: list[ServerTranslation]) -> list[str]:
     return [one.text for one in found]
 
 
@@ -119,7 +119,7 @@ def test_a_line_for_a_line_and_empty_ones_are_not_sent(stand_in):
 
 
 def test_many_lines_go_in_portions_over_one_connection(stand_in, monkeypatch):
-    monkeypatch.setattr(module, "LINES", 100)
+    monkeypatch.setattr(module, "MAX_LINES", 100)
     lines = [f"ligne {n}" for n in range(1234)]
     client = Client(stand_in.url)
     assert texts(client.translate(lines, "fr", "en")) == [line.upper() for line in lines]
@@ -138,7 +138,7 @@ def test_a_server_that_takes_less_gets_less_from_then_on(stand_in):
     sizes = [len(tree["text"]) for _, tree, _ in stand_in.requests]
     assert sizes == [200, 100, 50] + [25] * 8
     stand_in.most_texts = 0
-    with pytest.raises(UserError, match=r"refuses a line that is too long for it: .*exceeds text limit \(0\)"):
+    with pytest.raises(UserError, match=r"refuses a line that is too long: .*exceeds text limit \(0\)"):
         Client(stand_in.url).translate(["un"], "fr", "en")
 
 
@@ -173,12 +173,12 @@ def test_a_busy_server_is_asked_again_when_it_says(stand_in):
     busy = json.dumps({"error": "Slowdown"}).encode()
     said: list[str] = []
     stand_in.script = [(503, {"Retry-After": "7"}, busy), (429, {"Retry-After": "4000"}, busy), (429, {}, busy)]
-    assert texts(Client(stand_in.url, say=said.append).translate(["un"], "fr", "en")) == ["UN"]
-    assert slept == [7.0, module.LONGEST_WAIT, 4.0] and len(said) == 1 and "busy" in said[0]
+    assert texts(Client(stand_in.url, note=said.append).translate(["un"], "fr", "en")) == ["UN"]
+    assert slept == [7.0, module.MAX_WAIT, 4.0] and len(said) == 1 and "busy" in said[0]
     stand_in.script = [(429, {"Retry-After": "1"}, busy)] * 100
     with pytest.raises(UserError, match="refuses: Slowdown"):
         Client(stand_in.url).translate(["un"], "fr", "en")
-    assert 100 - len(stand_in.script) == module.TRIES
+    assert 100 - len(stand_in.script) == module.MAX_TRIES
 
 
 def test_a_kept_connection_that_was_closed_is_opened_again(stand_in):
@@ -186,7 +186,7 @@ def test_a_kept_connection_that_was_closed_is_opened_again(stand_in):
     client.translate(["un"], "fr", "en")
     stand_in.script = [None]
     assert texts(client.translate(["deux"], "fr", "en")) == ["DEUX"] and stand_in.connections == 2
-    with pytest.raises(UserError, match="ended the connection before it answered"):
+    with pytest.raises(UserError, match="closed the connection without a response"):
         stand_in.script = [None]
         Client(stand_in.url).translate(["un"], "fr", "en")
     stand_in.closing = True
@@ -198,14 +198,14 @@ def test_a_kept_connection_that_was_closed_is_opened_again(stand_in):
     ("status", "body", "message"),
     [
         (400, {"error": "zz is not supported"}, "refuses: zz is not supported"),
-        (400, {"error": "Please contact the server operator to get an API key"}, "put it into REGARD_API_KEY"),
-        (403, {"error": "Invalid API key"}, "wants a valid key: Invalid API key; put it into REGARD_API_KEY"),
-        (404, {"detail": "?"}, "has no /translate: it is another kind of server, or its address lacks a prefix"),
+        (400, {"error": "Please contact the server operator to get an API key"}, "set REGARD_API_KEY"),
+        (403, {"error": "Invalid API key"}, "requires a valid API key: Invalid API key; set REGARD_API_KEY"),
+        (404, {"detail": "?"}, "has no /translate: it is another kind of server, or the URL lacks a prefix"),
         (301, {}, "has moved"),
         (500, ["?"], "refuses: status 500"),
-        (200, {"translatedText": "one text"}, "asked for 1 translations and answered something else"),
-        (200, {"translatedText": ["a", "b"]}, "answered something else"),
-        (200, ["a"], "answered something else"),
+        (200, {"translatedText": "one text"}, "did not return one translation per text (1 expected)"),
+        (200, {"translatedText": ["a", "b"]}, "did not return one translation per text"),
+        (200, ["a"], "did not return one translation per text"),
     ],
     ids=lambda value: str(value) if isinstance(value, int) else "",
 )
@@ -218,19 +218,19 @@ def test_a_refusal_is_one_line(stand_in, status, body, message):
 
 
 def test_what_is_no_json_is_said_too(stand_in):
-    for status, message in ((200, "answered something else"), (502, "status 502")):
+    for status, message in ((200, "did not return one translation per text"), (502, "status 502")):
         stand_in.script = [(status, {}, b"<html>")]
         with pytest.raises(UserError, match=message):
             Client(stand_in.url).translate(["un"], "auto", "en")
     stand_in.script = [(200, {}, b'{"answers": [{"text": "no score"}]}')]
-    with pytest.raises(UserError, match="lacks what was asked for"):
+    with pytest.raises(UserError, match="response is incomplete"):
         Client(stand_in.url).translate_in_detail(["un"], "fr", "en")
 
 
 def test_where_nobody_listens():
     with StandIn() as server:
         url = server.url
-    with pytest.raises(UserError, match=f"no server listens at {url}; start one with: regard serve"):
+    with pytest.raises(UserError, match=f"no server is listening at {url}; start one with: regard serve"):
         Client(url).translate(["un"], "fr", "en")
 
 
@@ -265,7 +265,7 @@ def test_proxies_are_for_others(stand_in, monkeypatch):
         monkeypatch.setenv(name, stand_in.url)
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(UserError, match="no server listens"):
+    with pytest.raises(UserError, match="no server is listening"):
         Client("http://127.0.0.1:9").translate(["un"], "fr", "en")  # the discard port: nobody there, and no proxy asked
     assert not stand_in.requests
     assert texts(Client("http://translate.example:5000/lt").translate(["un"], "fr", "en")) == ["UN"]
@@ -308,13 +308,15 @@ def test_a_hostile_answer_is_one_line(stand_in, body):
 @pytest.mark.parametrize("body", [b'{"translatedText": [["a"]]}', b'{"translatedText": [{"a": 1}]}', b"[" * 100_000])
 def test_only_text_is_a_translation(stand_in, body):
     stand_in.script = [(200, {}, body)]
-    with pytest.raises(UserError, match="answered something"):
+    with pytest.raises(
+        UserError, match="returned a translation that is not text|did not return one translation per text"
+    ):
         Client(stand_in.url).translate(["un"], "auto", "en")
 
 
 @pytest.mark.parametrize("begin", [b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n"])
 def test_an_answer_that_drips_is_given_up(begin):
-    """Every byte comes within the timeout, all of them do not."""
+    """Every byte arrives within the timeout, but the whole response does not."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def drip() -> None:

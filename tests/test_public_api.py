@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import regard
-from regard.inspection.trace.base import Shown
+from regard.inspection.trace.base import Trace
 from regard.runs import Run
 from tests.task.seers import captioner, classifier, picture, saved
 
@@ -146,11 +146,11 @@ def test_what_inspect_gives_is_one_short_line(kind: str) -> None:
 
 
 def test_every_kind_of_look_has_the_short_repr() -> None:
-    kinds, waiting = [], [Shown]
+    kinds, waiting = [], [Trace]
     while waiting:
         kinds.append(waiting.pop())
         waiting += kinds[-1].__subclasses__()
-    assert len(kinds) > 4 and all(kind.__repr__ is Shown.__repr__ for kind in kinds)
+    assert len(kinds) > 4 and all(kind.__repr__ is Trace.__repr__ for kind in kinds)
 
 
 WRONG_TEXTS = """

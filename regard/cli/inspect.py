@@ -1,4 +1,4 @@
-"""`regard inspect`: what a model did with a sentence, as a picture, a page or numbers."""
+"""`regard inspect`: record a trace of a model on one input and write it as a picture, a page or JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from regard.cli.terminal import one_line, say
 from regard.errors import UserError, suggestion
 
 if TYPE_CHECKING:
-    from regard.inspection.trace.base import Shown
+    from regard.inspection.trace.base import Trace
 
 VIEWS = [
     "alignment",
@@ -29,7 +29,7 @@ VIEWS = [
     "answer",
     "patches",
 ]
-"""For shell completion; a model has those that it has something for."""
+"""For shell completion; which of them a model has depends on its architecture."""
 ENDINGS = (".html", ".svg", ".png", ".json")
 
 
@@ -84,10 +84,10 @@ def inspect(
         raise UserError(f"{output}: what is written ends in {', '.join(ENDINGS)}; give it such a name")
     if view and view not in VIEWS:
         raise UserError(f"--view: no view '{view}'{suggestion(view, VIEWS)}")
-    from regard.inspection.inspect import inspect as look
+    from regard.inspection.inspect import inspect as record_trace
     from regard.storage import write_file
 
-    asked = {
+    options = {
         "beam": beam,
         "length_penalty": length_penalty,
         "max_length": max_length,
@@ -95,17 +95,18 @@ def inspect(
         "top_k": top_k,
         "top_p": top_p,
     }
-    seen = look(model, given, device=device, **{name: value for name, value in asked.items() if value is not None})
+    given_options = {name: value for name, value in options.items() if value is not None}
+    trace = record_trace(model, given, device=device, **given_options)
     choice = {"layer": layer, "head": head, "attention": attention.value, "tokens": tokens, "position": position}
-    write_file(output, content(seen, output.suffix.lower(), view, choice))
+    write_file(output, content(trace, output.suffix.lower(), view, choice))
     if not quiet:
-        say(f"{output}: {one_line(seen.texts()[-1].text)}")
+        say(f"{output}: {one_line(trace.texts()[-1].text)}")
 
 
-def content(seen: Shown, ending: str, view: str, choice: dict[str, Any]) -> bytes:
-    """What the file holds. Numbers are all there are, unless a view is named: then those it shows."""
+def content(trace: Trace, ending: str, view: str, choice: dict[str, Any]) -> bytes:
+    """The content of the file. JSON holds all numbers, or those of the view that is named."""
     if ending == ".json":
-        return (seen.json(seen.view(view, **choice).parts) if view else seen.json()).encode() + b"\n"
+        return (trace.json(trace.view(view, **choice).parts) if view else trace.json()).encode() + b"\n"
     if ending == ".png":
         import io
 
@@ -113,7 +114,7 @@ def content(seen: Shown, ending: str, view: str, choice: dict[str, Any]) -> byte
 
         file = io.BytesIO()
         with matplotlib.rc_context():
-            matplotlib.rcdefaults()  # it has read a `matplotlibrc` in the current folder, which can make it run LaTeX
-            seen.figure(view, **choice).savefig(file, format="png", dpi=160, metadata={"Software": None})
+            matplotlib.rcdefaults()  # ignore a `matplotlibrc` in the current folder, which can make it run LaTeX
+            trace.figure(view, **choice).savefig(file, format="png", dpi=160, metadata={"Software": None})
         return file.getvalue()
-    return (seen.svg(view, **choice) if ending == ".svg" else seen.html(view, **choice)).encode()
+    return (trace.svg(view, **choice) if ending == ".svg" else trace.html(view, **choice)).encode()

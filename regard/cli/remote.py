@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.client import Found
+    from regard.client import ServerTranslation
 
 
 def asking(
@@ -20,11 +20,11 @@ def asking(
     search: dict[str, Any],
     warn: Callable[[str], None],
     progress: Callable[[int], None],
-) -> Callable[[list[str]], list[Found]]:
+) -> Callable[[list[str]], list[ServerTranslation]]:
     """Something that turns texts into translations. A LibreTranslate server has no `details`."""
     from regard.client import Client
 
-    client = Client(server, os.environ.get("REGARD_API_KEY", "").strip(), say=warn)
+    client = Client(server, os.environ.get("REGARD_API_KEY", "").strip(), note=warn)
     given = {name: value for name, value in search.items() if value is not None}
     if details:
         return lambda texts: client.translate_in_detail(texts, *languages, progress, **given)

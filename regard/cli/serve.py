@@ -1,4 +1,4 @@
-"""`regard serve`: what a server is told, from options and the environment. What it does is in regard/serving/."""
+"""`regard serve`: the settings of a server, from options and environment variables (the server: regard/serving)."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from regard.cli.options import MOST_BEAMS, device_name
 from regard.cli.terminal import Precision, say
 from regard.errors import UserError
 
-MODELS, ADDRESS, WHO, HOW_MUCH, OTHER = "Models", "Address", "Who may ask", "How much they may ask for", "Other"
-WHOLE_CACHE = 10_000
-"""Sentences that `--translation-cache all` keeps: LibreTranslate's word for it."""
+MODELS, ADDRESS, ACCESS, LIMITS, OTHER = "Models", "Address", "Access", "Limits", "Other"
+DEFAULT_CACHE = 10_000
+"""Sentences of `--translation-cache all`, LibreTranslate's spelling."""
 DAY = 86_400
 MANY = 1 << 30
 
 
 class Grouped(Command):
-    """A command whose help shows its options below the headings they were given."""
+    """A command whose help groups options under headings."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         groups: dict[str, list[tuple[str, str]]] = {}
@@ -39,7 +39,7 @@ class Grouped(Command):
 
 
 def _option(group: str, help: str, variable: str, *names: str, libre: bool = False, **more: Any) -> Any:
-    """An option that is also REGARD_<variable> and, where LibreTranslate has it (`libre`), LT_<variable>."""
+    """An option that is also REGARD_<variable> and, if LibreTranslate has it (`libre`), LT_<variable>."""
     variables = [f"REGARD_{variable}", *([f"LT_{variable}"] if libre else [])]
     return typer.Option(*names, help=help, envvar=variables, show_envvar=False, rich_help_panel=group, **more)
 
@@ -51,16 +51,16 @@ def _limit(option: str, limit: int) -> int:
     return limit
 
 
-def _port(said: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,5}", said) or not int(said) <= 65535:
-        raise UserError(f"--port: '{said}' is no port; choose a number up to 65535, such as 5000, or 0 for any")
-    return int(said)
+def _port(value: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,5}", value) or not int(value) <= 65535:
+        raise UserError(f"--port: '{value}' is not a port; choose a number up to 65535, such as 5000, or 0 for any")
+    return int(value)
 
 
-def _cache(said: str) -> int:
-    if said != "all" and not re.fullmatch(r"[0-9]{1,9}", said):  # not repeated: LibreTranslate has keys here
-        raise UserError("--translation-cache: say how many sentences are kept, such as 10000, or all")
-    return WHOLE_CACHE if said == "all" else int(said)
+def _cache(value: str) -> int:
+    if value != "all" and not re.fullmatch(r"[0-9]{1,9}", value):  # not echoed: LibreTranslate takes keys here
+        raise UserError("--translation-cache: give a number of sentences, such as 10000, or all")
+    return DEFAULT_CACHE if value == "all" else int(value)
 
 
 def serve(
@@ -83,185 +83,137 @@ def serve(
     ] = "",
     device: Annotated[str, _option(MODELS, "auto, cpu, cuda, cuda:1 or mps.", "DEVICE", callback=device_name)] = "auto",
     precision: Annotated[
-        Precision, _option(MODELS, "What is computed in; auto is the fastest on the device.", "PRECISION")
+        Precision, _option(MODELS, "Numeric precision; auto is the fastest on the device.", "PRECISION")
     ] = Precision.auto,
     workers: Annotated[
         int,
-        _option(
-            MODELS,
-            "Processes that own the models; 0 is one a core, up to 4, or one on a GPU.",
-            "WORKERS",
-            min=0,
-            max=1024,
-        ),
+        _option(MODELS, "Worker processes; 0 is one per core, up to 4, or one on a GPU.", "WORKERS", min=0, max=1024),
     ] = 0,
     worker_memory: Annotated[
         int,
-        _option(
-            MODELS, "Memory a worker may ask for; 0 is all there is.", "WORKER_MEMORY", metavar="MIB", min=0, max=MANY
-        ),
+        _option(MODELS, "Memory limit of a worker; 0 is no limit.", "WORKER_MEMORY", metavar="MIB", min=0, max=MANY),
     ] = 0,
     load_timeout: Annotated[
-        float,
-        _option(
-            MODELS,
-            "A model that takes longer to load is refused.",
-            "LOAD_TIMEOUT",
-            metavar="SECONDS",
-            min=0.001,
-            max=DAY,
-        ),
+        float, _option(MODELS, "Time to load one model.", "LOAD_TIMEOUT", metavar="SECONDS", min=0.001, max=DAY)
     ] = 120.0,
     translation_cache: Annotated[
         str,
         _option(
             MODELS,
-            "Translations that are kept: a number, or all.",
+            "Size of the translation cache: a number, or all.",
             "TRANSLATION_CACHE",
             libre=True,
             metavar="SENTENCES",
         ),
     ] = "0",
     host: Annotated[
-        str, _option(ADDRESS, "Where to listen; 0.0.0.0 is everywhere, for all to reach.", "HOST", libre=True)
+        str, _option(ADDRESS, "Address to listen on; 0.0.0.0 is all networks.", "HOST", libre=True)
     ] = "127.0.0.1",
     port: Annotated[
-        str, _option(ADDRESS, "Up to 65535; 0 is any that is free.", "PORT", libre=True, metavar="PORT")
+        str, _option(ADDRESS, "Up to 65535; 0 picks a free port.", "PORT", libre=True, metavar="PORT")
     ] = "5000",
     url_prefix: Annotated[
-        str, _option(ADDRESS, "Where it lives below a proxy, such as /translate.", "URL_PREFIX", libre=True)
+        str, _option(ADDRESS, "Path prefix behind a proxy, such as /translate.", "URL_PREFIX", libre=True)
     ] = "",
     api_key_file: Annotated[
         Path | None,
         _option(
-            WHO,
-            "A key a line, of which every request needs one; # begins a comment. One key may be in REGARD_API_KEY.",
+            ACCESS,
+            "File with one API key per line; requests then need one. A single key may be in REGARD_API_KEY.",
             "API_KEY_FILE",
             metavar="FILE",
         ),
     ] = None,
     key_link: Annotated[
-        str, _option(WHO, "Where one gets a key, said to those who have none.", "KEY_LINK", metavar="URL")
+        str, _option(ACCESS, "Where to get a key; shown to clients without one.", "KEY_LINK", metavar="URL")
     ] = "",
     allow_origin: Annotated[
         list[str] | None,
         _option(
-            WHO, "A site whose pages may call the server (CORS). May be repeated.", "ALLOW_ORIGIN", metavar="ORIGIN"
+            ACCESS, "Origin of pages that may call the server (CORS). Repeatable.", "ALLOW_ORIGIN", metavar="ORIGIN"
         ),
     ] = None,
     allow_host: Annotated[
         list[str] | None,
-        _option(WHO, "A name by which the server may be called. May be repeated.", "ALLOW_HOST", metavar="NAME"),
+        _option(ACCESS, "Accepted Host header. Repeatable.", "ALLOW_HOST", metavar="NAME"),
     ] = None,
     trusted_proxy: Annotated[
         list[str] | None,
         _option(
-            WHO,
-            "The address of a proxy whose X-Forwarded-For is believed. May be repeated.",
+            ACCESS,
+            "Address of a proxy whose X-Forwarded-For is trusted. Repeatable.",
             "TRUSTED_PROXY",
             metavar="ADDRESS",
         ),
     ] = None,
     metrics: Annotated[
-        bool, _option(WHO, "Answer /metrics, for Prometheus.", "METRICS", "--metrics", libre=True)
+        bool, _option(ACCESS, "Serve /metrics for Prometheus.", "METRICS", "--metrics", libre=True)
     ] = False,
     metrics_token_file: Annotated[
         Path | None,
         _option(
-            WHO,
-            "What /metrics wants as a bearer token; also REGARD_METRICS_TOKEN, LT_METRICS_AUTH_TOKEN.",
+            ACCESS,
+            "File with the bearer token for /metrics; also REGARD_METRICS_TOKEN, LT_METRICS_AUTH_TOKEN.",
             "METRICS_TOKEN_FILE",
             metavar="FILE",
         ),
     ] = None,
     char_limit: Annotated[
-        int,
-        _option(
-            HOW_MUCH,
-            "Characters of a request's text; -1 is any.",
-            "CHAR_LIMIT",
-            libre=True,
-            min=-1,
-            max=1 << 40,
-        ),
+        int, _option(LIMITS, "Characters per request; -1 is no limit.", "CHAR_LIMIT", libre=True, min=-1, max=1 << 40)
     ] = 100_000,
     batch_limit: Annotated[
-        int,
-        _option(HOW_MUCH, "Texts of a request; -1 is any.", "BATCH_LIMIT", libre=True, min=-1, max=MANY),
+        int, _option(LIMITS, "Texts per request; -1 is no limit.", "BATCH_LIMIT", libre=True, min=-1, max=MANY)
     ] = 1000,
     alternatives_limit: Annotated[
         int,
         _option(
-            HOW_MUCH, "Alternatives of a translation; -1 is any.", "ALTERNATIVES_LIMIT", libre=True, min=-1, max=MANY
+            LIMITS, "Alternatives per translation; -1 is no limit.", "ALTERNATIVES_LIMIT", libre=True, min=-1, max=MANY
         ),
     ] = 16,
     req_limit: Annotated[
         int,
         _option(
-            HOW_MUCH,
-            "Requests a minute of one key or address; -1 is any.",
-            "REQ_LIMIT",
-            libre=True,
-            min=-1,
-            max=MANY,
+            LIMITS, "Requests per minute and key or address; -1 is no limit.", "REQ_LIMIT", libre=True, min=-1, max=MANY
         ),
     ] = -1,
-    beam_limit: Annotated[
-        int, _option(HOW_MUCH, "Hypotheses kept while searching.", "BEAM_LIMIT", min=1, max=MOST_BEAMS)
-    ] = 32,
+    beam_limit: Annotated[int, _option(LIMITS, "Largest beam width.", "BEAM_LIMIT", min=1, max=MOST_BEAMS)] = 32,
     text_limit: Annotated[
-        int,
-        _option(HOW_MUCH, "Bytes of a body that is JSON or a form.", "TEXT_LIMIT", metavar="BYTES", min=1, max=1 << 40),
+        int, _option(LIMITS, "Size of a JSON or form body.", "TEXT_LIMIT", metavar="BYTES", min=1, max=1 << 40)
     ] = 1 << 20,
     body_limit: Annotated[
         int,
-        _option(
-            HOW_MUCH, "Bytes of any other body: pictures, sounds.", "BODY_LIMIT", metavar="BYTES", min=1, max=1 << 40
-        ),
+        _option(LIMITS, "Size of any other body: images, sounds.", "BODY_LIMIT", metavar="BYTES", min=1, max=1 << 40),
     ] = 16 << 20,
     queue_limit: Annotated[
-        int,
-        _option(HOW_MUCH, "Sentences that wait; more are refused until there is room.", "QUEUE_LIMIT", min=1, max=MANY),
+        int, _option(LIMITS, "Sentences in the queue; further ones are refused.", "QUEUE_LIMIT", min=1, max=MANY)
     ] = 4096,
     wait_limit: Annotated[
         float,
         _option(
-            HOW_MUCH,
-            "A request that would wait longer is refused at once.",
-            "WAIT_LIMIT",
-            metavar="SECONDS",
-            min=0.001,
-            max=DAY,
+            LIMITS, "Requests that would wait longer are refused.", "WAIT_LIMIT", metavar="SECONDS", min=0.001, max=DAY
         ),
     ] = 20.0,
     timeout: Annotated[
         float,
-        _option(HOW_MUCH, "A request that takes longer is ended.", "TIMEOUT", metavar="SECONDS", min=0.001, max=DAY),
+        _option(LIMITS, "Requests that take longer are aborted.", "TIMEOUT", metavar="SECONDS", min=0.001, max=DAY),
     ] = 120.0,
     grace: Annotated[
         float,
-        _option(
-            HOW_MUCH,
-            "What requests under way are given when the server stops.",
-            "GRACE",
-            metavar="SECONDS",
-            min=0,
-            max=DAY,
-        ),
+        _option(LIMITS, "Time for running requests when the server stops.", "GRACE", metavar="SECONDS", min=0, max=DAY),
     ] = 30.0,
-    quiet: Annotated[bool, _option(OTHER, "No line on stderr for each request.", "QUIET", "--quiet", "-q")] = False,
+    quiet: Annotated[bool, _option(OTHER, "Do not log requests on stderr.", "QUIET", "--quiet", "-q")] = False,
     threads: Annotated[int, typer.Option(hidden=True)] = 0,
     disable_web_ui: Annotated[bool, typer.Option("--disable-web-ui", hidden=True)] = False,
 ) -> None:
-    """Serve models over HTTP, in the contracts of LibreTranslate and DeepL and one of our own.
+    """Serve models over HTTP with the APIs of LibreTranslate and DeepL, and our own.
 
     Try it: regard serve, then in another shell: curl -d q=Bonjour -d source=fr -d target=en
     http://127.0.0.1:5000/translate
 
-    Every option is also an environment variable: REGARD_PORT for --port, and LT_PORT where LibreTranslate has it.
-    Those that may be repeated are separated by spaces there. SIGTERM or Ctrl-C lets requests finish, then stops.
+    Every option is also an environment variable: REGARD_PORT for --port, and LT_PORT if LibreTranslate has it.
+    Repeatable ones are separated by spaces there. SIGTERM or Ctrl-C lets running requests finish, then stops.
     """
-    # LibreTranslate's --threads and --disable-web-ui are taken and change nothing: requests are batched, not threaded.
+    # LibreTranslate's --threads and --disable-web-ui are accepted and ignored: requests are batched.
     from regard.serving.settings import Settings
 
     settings = Settings(
@@ -274,7 +226,7 @@ def serve(
         workers=workers,
         worker_memory=worker_memory,
         load_timeout=load_timeout,
-        api_keys=(*_secrets(api_key_file), *_said("REGARD_API_KEY")),
+        api_keys=(*_secrets(api_key_file), *_from_environment("REGARD_API_KEY")),
         key_link=key_link,
         allow_origins=tuple(allow_origin or ()),
         allow_hosts=tuple(allow_host or ()),
@@ -301,7 +253,7 @@ def serve(
 
 
 def _between(models: Sequence[str], codes: str) -> tuple[str, ...]:
-    """Of models and folders of models, those between the languages; what does not translate stays."""
+    """Keeps the models between these languages, and models of other tasks."""
     languages = set(_words(codes.lower()))
     if not languages:
         return tuple(models)
@@ -311,14 +263,14 @@ def _between(models: Sequence[str], codes: str) -> tuple[str, ...]:
     for name in models:
         found = list(read_catalogue([name]).models.values())
         for one in found:
-            # One of several in a folder goes by the folder in it that the model is in, or is.
+            # One of several models in a folder is named by its subfolder.
             own = name if len(found) == 1 else str(Path(name, one.folder.relative_to(name).parts[0]))
             if one.task != "translate" or {one.source, one.target} <= languages:
                 kept.append(own)
             else:
                 left_out.append(f"{one.source}-{one.target}")
     if not kept:
-        raise UserError(f"--load-only {codes}: no model is between these languages; there is: {', '.join(left_out)}")
+        raise UserError(f"--load-only {codes}: no model for these languages; available: {', '.join(left_out)}")
     return tuple(kept)
 
 
@@ -326,45 +278,45 @@ def _words(text: str) -> list[str]:
     return re.split(r"[\s,]+", text.strip(" ,")) if text.strip(" ,") else []
 
 
-def _prefix(said: str) -> str:
-    plain = said.strip("/")
+def _prefix(value: str) -> str:
+    plain = value.strip("/")
     if not re.fullmatch(r"[A-Za-z0-9._~/-]*", plain) or ".." in plain or "//" in plain:
-        raise UserError(f"--url-prefix: '{said}' is no path of a server; write it like /translate")
+        raise UserError(f"--url-prefix: '{value}' is not a URL path; write it like /translate")
     return f"/{plain}" if plain else ""
 
 
 def _secrets(path: Path | None) -> list[str]:
-    """The lines of a file that not everybody may read. None of them is ever in a message."""
+    """The lines of a file that is not world-readable. They never appear in a message."""
     if path is None:
         return []
     try:
         if os.name != "nt" and path.stat().st_mode & stat.S_IRWXO:
             raise UserError(
-                f"{path}: anybody may read this file, which holds secrets; type: chmod o= {shlex.quote(str(path))}"
+                f"{path}: this file holds secrets but is world-readable; run: chmod o= {shlex.quote(str(path))}"
             )
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:
-        raise UserError(f"{path}: is not text in UTF-8; write one key a line") from None
+        raise UserError(f"{path}: is not UTF-8 text; write one key per line") from None
     if found := [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]:
         return _sendable(found, str(path))
-    raise UserError(f"{path}: holds no key; write one a line")
+    raise UserError(f"{path}: contains no key; write one per line")
 
 
-def _said(*variables: str) -> list[str]:
-    """Secrets of the environment, which this process's children do not inherit."""
+def _from_environment(*variables: str) -> list[str]:
+    """Secrets from the environment, removed so that child processes do not inherit them."""
     found = [(name, os.environ.pop(name, "").strip()) for name in variables]
     return [_sendable([secret], name)[0] for name, secret in found if secret]
 
 
 def _sendable(secrets: list[str], where: str) -> list[str]:
-    """A secret goes through headers: characters that cannot be sent would make it one that nobody has."""
+    """Refuses secrets with characters that cannot be sent in a header."""
     if any(not re.fullmatch(r"[\x21-\x7e]+", secret) for secret in secrets):
-        raise UserError(f"{where}: a key is one word of plain ASCII letters, digits and signs")
+        raise UserError(f"{where}: a key consists of printable ASCII characters without spaces")
     return secrets
 
 
 def _token(path: Path | None) -> str:
-    found = [*_secrets(path), *_said("REGARD_METRICS_TOKEN", "LT_METRICS_AUTH_TOKEN")]
+    found = [*_secrets(path), *_from_environment("REGARD_METRICS_TOKEN", "LT_METRICS_AUTH_TOKEN")]
     return found[0] if found else ""

@@ -1,4 +1,4 @@
-"""`regard studio`: a page to look inside models with, in the browser and on this machine alone."""
+"""`regard studio`: inspect models in the browser, on this machine only."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ def studio(
             autocompletion=model_names,
         ),
     ] = None,
-    only: Annotated[bool, typer.Option("--only", help="Only those models, not the shipped ones.")] = False,
-    runs: Annotated[Path, typer.Option(help="The folder whose training runs can be watched.")] = Path("runs"),
-    host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 is everywhere, for all to reach.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 is any that is free.")] = 5050,
+    only: Annotated[bool, typer.Option("--only", help="Only the models named, not the shipped ones.")] = False,
+    runs: Annotated[Path, typer.Option(help="The folder whose training runs are shown.")] = Path("runs"),
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; 0.0.0.0 makes the studio reachable for others.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 is any free one.")] = 5050,
     device: Device = "auto",
     load_timeout: Annotated[
         float,
@@ -36,24 +38,24 @@ def studio(
     ] = 30.0,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
 ) -> None:
-    """See models at work on a page: type a sentence, see where they look, and follow their numbers."""
+    """Inspect models in the browser: attention, beam search, gates and every number, for any sentence you type."""
     from regard.serving.http.server import listen
     from regard.serving.settings import MEBIBYTE, Settings
     from regard.studio.app import make_studio
     from regard.studio.models import collect
 
-    exhibits = collect(model or [], shipped=not only)
+    models = collect(model or [], shipped=not only)
     settings = Settings(
         host=host,
         port=port,
         device=device,
         load_timeout=load_timeout,
-        precision="float32",  # what is shown are the model's own numbers, not those of faster kernels
+        precision="float32",  # show the model's own numbers, not those of faster kernels
         workers=1,
-        threads=1,  # one sentence is too little to share: on a busy machine two threads took ten times as long
+        threads=1,  # a sentence is too little work for two threads, which took ten times as long on a busy machine
         warm=False,
         log=False,
-        text_limit=8 * MEBIBYTE,  # pictures go as text
+        text_limit=8 * MEBIBYTE,  # images are sent as base64
         grace=2.0,
     )
 
@@ -65,9 +67,9 @@ def studio(
 
             threading.Thread(target=webbrowser.open, args=[f"{address}/studio/"], daemon=True).start()
 
-    raise typer.Exit(listen(settings, exhibits.catalogue, say, make_studio(exhibits, runs), opened))
+    raise typer.Exit(listen(settings, models.catalogue, say, make_studio(models, runs), opened))
 
 
 def _has_display() -> bool:
-    """Whether a browser could be seen: without a display a text browser would take the terminal."""
+    """Whether there is a display: without one, a text browser would take over the terminal."""
     return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -41,7 +41,7 @@ from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard.bulk import Shards
-    from regard.client import Found
+    from regard.client import ServerTranslation
     from regard.task.translate import Translation
 
 BROKEN_PIPE = 141
@@ -171,7 +171,7 @@ def translate(
         )
 
     def answer_alone(batch: list[str], numbers: list[int]) -> list[str]:
-        found: Sequence[Translation | Found] = ask(batch) if server else found_here(batch, numbers)
+        found: Sequence[Translation | ServerTranslation] = ask(batch) if server else found_here(batch, numbers)
         if format is Format.json:
             return [as_json(_tree(translation, alignment, n_best > 1)) for translation in found]
         return [
@@ -180,8 +180,8 @@ def translate(
         ]
 
     if input and output:
-        from regard.assemble import find_model
         from regard.bulk import Shards
+        from regard.loading import find_model
         from regard.storage import read_folder
 
         # What the model refuses must be refused before the folder is made for it.
@@ -193,7 +193,7 @@ def translate(
         ending = "jsonl" if format is Format.json else "txt"
         work = Shards(input, output, settings, shards, ending, note=warn)
         with corpus_progress(work, quiet) as (advance, told):
-            work.answer(lambda lines, first: answer(decoded(lines, first, warn), first), told)
+            work.run(lambda lines, first: answer(decoded(lines, first, warn), first), told)
         return
     # No bar where a person types the input or reads the output.
     bar = not texts and not quiet and not sys.stdin.isatty() and not sys.stdout.isatty()
@@ -258,12 +258,12 @@ def corpus_progress(work: Shards, quiet: bool) -> Iterator[tuple[Callable[[int],
         say(f"all {total:,} lines are in {work.folder} (shards: {work.plan.shards:,})")
 
 
-def _ranked(translation: Translation | Found) -> Sequence[Translation | Found]:
+def _ranked(translation: Translation | ServerTranslation) -> Sequence[Translation | ServerTranslation]:
     return [translation, *translation.alternatives]
 
 
 def _columns(
-    translation: Translation | Found, number: int | None, scores: bool, alignment: bool, on_terminal: bool
+    translation: Translation | ServerTranslation, number: int | None, scores: bool, alignment: bool, on_terminal: bool
 ) -> str:
     columns = [] if number is None else [str(number)]
     text = one_line(translation.text)
@@ -275,7 +275,7 @@ def _columns(
     return "\t".join(columns)
 
 
-def _tree(translation: Translation | Found, alignment: bool, alternatives: bool) -> dict[str, Any]:
+def _tree(translation: Translation | ServerTranslation, alignment: bool, alternatives: bool) -> dict[str, Any]:
     tree = {
         "source": translation.source,
         "text": translation.text,

@@ -1,1 +1,1 @@
-"""Text in, batches out: normalisation, tokenizers, corpora and batching. Knows nothing of layers or models."""
+"""Data: formats, inputs, targets, tokenizers, corpora and batches. Knows nothing of layers or models."""

@@ -1,4 +1,4 @@
-"""The files in a zip or in a folder, one at a time, in memory: nothing is unpacked to disk, and limits come first."""
+"""Reads files of a zip or a folder one at a time into memory, within limits. Nothing is extracted to disk."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from regard.errors import UserError
 MOST_FILES = 250_000
 MOST_BYTES = 4_000_000_000
 
-# What a damaged archive raises; an encrypted one raises a RuntimeError.
+# Raised by damaged archives; encrypted ones raise a RuntimeError.
 _DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, EOFError, RuntimeError, ValueError)
 
 
 class Archive:
-    """Its `names` are paths with `/`, in order, without what systems leave behind (`.DS_Store`, `__MACOSX`)."""
+    """A zip or a folder. `names` are sorted paths with `/`, without `.DS_Store`, `__MACOSX` and other hidden files."""
 
     def __init__(self, path: Path, names: list[str], read: Callable[[str, int], bytes]) -> None:
         self.path, self.names, self._read = path, names, read
 
     def read(self, name: str, limit: int) -> bytes:
-        """A whole file, which may have no more than `limit` bytes."""
+        """The content of a file of at most `limit` bytes."""
         with _readable(self.where(name)):
             return self._read(name, limit)
 
     def where(self, name: str) -> str:
-        """How to speak of a file in it, on one line whatever its name."""
+        """The name of a file in it for error messages, always one line."""
         return f"{self.path}: {name!r}"
 
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[Archive]:
-    """A zip file or a folder to read from."""
+    """Opens a zip file or a folder for reading."""
     if path.is_dir():
         yield Archive(path, _names_below(path), lambda name, limit: read_bytes(path / name, limit, limit))
         return
@@ -61,13 +61,13 @@ def _zipped(path: Path, opened: zipfile.ZipFile) -> Archive:
     members = opened.infolist()
     if len(members) > MOST_FILES or sum(member.file_size for member in members) > MOST_BYTES:
         raise _too_much(path)
-    found = {member.filename: member for member in members if not member.is_dir() and _meant(member.filename)}
+    found = {member.filename: member for member in members if not member.is_dir() and not _hidden(member.filename)}
 
     def read(name: str, limit: int) -> bytes:
         size = found[name].file_size
         if size > limit:
             raise UserError(f"{path}: {name!r}: has {megabytes(size)}; {megabytes(limit)} are the most")
-        with opened.open(found[name]) as stream:  # which gives no more than the size in the listing
+        with opened.open(found[name]) as stream:  # yields no more than the size in the listing
             return stream.read()
 
     return Archive(path, sorted(found), read)
@@ -79,11 +79,11 @@ def _names_below(folder: Path) -> list[str]:
         names += [Path(parent, file).relative_to(folder).as_posix() for file in files]
         if len(names) > MOST_FILES:
             raise _too_much(folder)
-    return sorted(name for name in names if _meant(name))
+    return sorted(name for name in names if not _hidden(name))
 
 
-def _meant(name: str) -> bool:
-    return not any(part.startswith(".") or part == "__MACOSX" for part in PurePosixPath(name).parts)
+def _hidden(name: str) -> bool:
+    return any(part.startswith(".") or part == "__MACOSX" for part in PurePosixPath(name).parts)
 
 
 def _too_much(path: Path) -> UserError:

@@ -1,9 +1,9 @@
-"""Batches: pairs of like length, padded, within a budget of tokens, in an order that only the seed decides.
+"""Batches of parallel text: pairs of similar length, padded, within a token budget, in an order set by the seed alone.
 
-An epoch is a permutation of all pairs that is computed, not stored. It is taken in windows; a window is sorted by
-length, cut into batches, and its batches are shuffled. So a place in the data is three numbers, found at once.
-The first epoch of a large corpus, which may not have been read to its end yet, permutes the pairs of one part after
-another: what comes when depends on the corpus and the seed, never on how fast it is read.
+An epoch is a permutation of all pairs that is computed, not stored. It is processed in windows: each is sorted by
+length, cut into batches, and the batches are shuffled. So the position in the data is three numbers (epoch, window,
+batch), and seeking is immediate. The first epoch of a large corpus, which may still be being packed, permutes within
+one part after another: the order depends on the corpus and the seed, never on the speed of packing.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from regard.errors import UserError
 from regard.types import BEGIN, END, PAD, Batch, BatchStream
 
 Sample = Callable[[Sentences, np.ndarray], Sentences]
-"""Sentences and a random seed for each -> the same sentences, cut into tokens in another way."""
+"""Sentences and one random seed each -> the same sentences with another segmentation (subword sampling)."""
 
-_AHEAD = 8  # batches prepared before they are asked for, for each worker
+_AHEAD = 8  # batches prefetched per worker
 BAND = 3
-"""Target lengths that are sorted together: with one, sources of all lengths would meet; with many, targets would."""
+"""Target lengths sorted as one: smaller bands mix sources of all lengths in a batch, larger ones mix targets."""
 _PART = 2048  # sentences read at once
 SMALL = 10_000
-"""Pairs of a corpus up to which it is worth knowing how many batches they make."""
+"""Pairs of a corpus up to which its batches per epoch are counted."""
 
 
 class Batches(BatchStream):
-    """An endless `BatchStream` over a pack. Iterating starts at the cursor; only one iteration may run at a time."""
+    """An endless `BatchStream` over a pack. Iteration starts at the cursor; only one may run at a time."""
 
     def __init__(
         self,
@@ -51,9 +51,9 @@ class Batches(BatchStream):
         sample: tuple[Sample | None, Sample | None] | None = None,
         pin: bool = False,
     ) -> None:
-        """`sample` cuts source and target anew every epoch: a tokenizer's `resample` with its alpha filled in, or None.
+        """`sample` segments source and target anew every epoch: a tokenizer's `resample` with its alpha, or None.
 
-        `workers` threads prepare batches ahead, in order, and change nothing but speed; 0 prepares in the caller's.
+        `workers` threads prefetch batches in order and affect only speed; 0 builds them in the caller's thread.
         """
         if len(pack) == 0:
             raise UserError(f"{pack.folder}: the corpus has no pairs to train on")
@@ -73,16 +73,16 @@ class Batches(BatchStream):
         return dict(self._next)
 
     def seek(self, cursor: dict[str, int]) -> None:
-        """The next iteration starts there, or at the next window if the budget was changed and it has fewer batches."""
+        """Sets the start of the next iteration; if the window now has fewer batches, the next window."""
         self._next = {name: int(cursor[name]) for name in self._next}
 
     def batches_per_epoch(self) -> int:
-        """Of a small corpus; 0 for others, which may not have been read to their end."""
+        """Batches per epoch of a small corpus; 0 for a larger one, which may not be complete yet."""
         small = self._pack.whole and len(self._pack) <= min(SMALL, self._window)
         return len(self._plan(1, 0).batches) if small else 0
 
     def share(self, rank: int, of: int, together: int) -> None:
-        """From the next iteration on, batches that are other ranks' come without rows; the cursor counts them all."""
+        """From the next iteration on, batches of other ranks come empty; the cursor counts them all."""
         self._share = RankShare(rank, of, together)
 
     def __iter__(self) -> Generator[Batch, None, None]:
@@ -118,14 +118,14 @@ class Batches(BatchStream):
     def _places(
         self, start_plan: Callable[[int, int], Callable[[], _Window]]
     ) -> Iterator[tuple[_Window, np.ndarray, dict[str, int]]]:
-        """From the cursor on: a window, the rows of it that make a batch, and the cursor that follows."""
+        """From the cursor on: a window, the rows of one of its batches, and the cursor after it."""
         epoch, number, batch = (self._next[name] for name in ("epoch", "window", "batch"))
         plan = start_plan(epoch, number)
         while True:
             window = plan()
             if window.place != (epoch, number):  # the epoch has no such window
                 (epoch, number), batch = window.place, 0
-            plan = start_plan(epoch, number + 1)  # the next window is planned while this one is used
+            plan = start_plan(epoch, number + 1)  # planned while this window is used
             for at in range(batch, len(window.batches)):
                 last = at + 1 == len(window.batches)
                 place = (*self._found(epoch, number + 1)[:2], 0) if last else (epoch, number, at + 1)
@@ -133,7 +133,7 @@ class Batches(BatchStream):
             number, batch = number + 1, 0
 
     def _found(self, epoch: int, number: int) -> tuple[int, int, Part, int]:
-        """A window of an epoch, or the first of the next epoch: the part it is drawn from, and which of that part's."""
+        """A window of an epoch, or the first of the next one, with its part and its number within that part."""
         local = number
         for part in self._pack.parts() if epoch == 0 else [self._pack.everything()]:
             windows = -(-part.pairs // self._window)
@@ -143,7 +143,7 @@ class Batches(BatchStream):
         return self._found(epoch + 1, 0)
 
     def _plan(self, epoch: int, number: int) -> _Window:
-        """Which pairs a window holds, how they are cut, and which of them make a batch."""
+        """The pairs of a window, their segmentation, and the rows of each batch."""
         epoch, number, part, local = self._found(epoch, number)
         first = local * self._window
         places = np.arange(first, min(first + self._window, part.pairs), dtype=np.uint64)
@@ -155,8 +155,8 @@ class Batches(BatchStream):
         source = self._read(self._pack.source, rows, source_sample, seeds, longest_source)
         target = self._read(self._pack.target, rows, target_sample, seeds + np.uint64(1), longest_target)
         source_lengths, target_lengths = np.diff(source.offsets) + 1, np.diff(target.offsets) + 1
-        # Targets of nearly the same length, by their sources' length, up and down by turns: neighbours are alike on
-        # both sides. The sort is stable and the rows are shuffled, so ties stay random.
+        # Sorted by bands of target length and, within them, by source length, alternately up and down: neighbours are
+        # similar on both sides. The sort is stable and the rows are shuffled, so ties stay random.
         band = target_lengths // BAND
         order = np.lexsort((np.where(band % 2 == 0, source_lengths, -source_lengths), band))
         cuts = list(_cut(source_lengths[order], target_lengths[order], self._batch_tokens))
@@ -166,7 +166,7 @@ class Batches(BatchStream):
     def _read(
         self, side: Sentences, rows: np.ndarray, sample: Sample | None, seeds: np.ndarray, longest: int
     ) -> Sentences:
-        """A copy of some rows, perhaps cut anew; part by part, so that little of the pack is in memory at once."""
+        """Copies rows, resampled if asked, a few at a time so that little of the pack is in memory."""
         parts = []
         for start in range(0, len(rows), _PART):
             ids, lengths = side.gather(rows[start : start + _PART])
@@ -186,7 +186,7 @@ class Batches(BatchStream):
 
 
 class _Window(NamedTuple):
-    """The sentences of a window, and which of them make each batch, in the order in which they are handed out."""
+    """The sentences of a window and the rows of each batch, in order."""
 
     place: tuple[int, int]
     """Epoch and number."""
@@ -196,7 +196,7 @@ class _Window(NamedTuple):
 
 
 def _shorter_than(longest: int, drawn: Sentences, stored: Sentences) -> tuple[np.ndarray, np.ndarray]:
-    """What was drawn, or what was stored where that grew too long: a model may have no positions for it."""
+    """The resampled sentences, or the stored ones where they grew longer than the model may have positions for."""
     both = Sentences(
         np.concatenate([stored.ids, drawn.ids]), np.concatenate([stored.offsets, drawn.offsets[1:] + len(stored.ids)])
     )
@@ -205,7 +205,7 @@ def _shorter_than(longest: int, drawn: Sentences, stored: Sentences) -> tuple[np
 
 
 def _cut(source: np.ndarray, target: np.ndarray, batch_tokens: int) -> Iterator[tuple[int, int]]:
-    """Slices of pairs in which rows times longest stays within the budget on both sides."""
+    """Slices in which rows times the longest length stays within the budget on both sides."""
     start = 0
     while start < len(target):
         most = max(1, batch_tokens // int(max(source[start], target[start])))
@@ -218,8 +218,10 @@ def _cut(source: np.ndarray, target: np.ndarray, batch_tokens: int) -> Iterator[
 
 
 def _padded(ids: np.ndarray, lengths: np.ndarray, begin: bool) -> tuple[Tensor, Tensor]:
-    """Sentences one after another -> a padded matrix, each with END after it (and BEGIN before it), and where it holds
-    them: BEGIN is not among what it holds, since nobody has to guess it."""
+    """Concatenated sentences -> a padded matrix, each followed by END (and preceded by BEGIN), and its mask.
+
+    The mask leaves out BEGIN, which is never predicted.
+    """
     width = int(lengths.max()) + 1 + begin
     places = np.arange(width)
     ends = (lengths + begin)[:, None]
@@ -234,7 +236,7 @@ def _padded(ids: np.ndarray, lengths: np.ndarray, begin: bool) -> tuple[Tensor, 
 
 
 def sorted_batches(id_lists: Sequence[Sequence[int]], batch_tokens: int) -> Iterator[list[int]]:
-    """Indexes grouped by length, longest first, so that rows * (longest + END) stays within the budget."""
+    """Indices grouped by length, longest first, with rows * (longest + END) within the budget."""
     order = sorted(range(len(id_lists)), key=lambda i: (-len(id_lists[i]), i))
     start = 0
     while start < len(order):
@@ -244,7 +246,7 @@ def sorted_batches(id_lists: Sequence[Sequence[int]], batch_tokens: int) -> Iter
 
 
 def pad(id_lists: Sequence[Sequence[int]], multiple: int = 1) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
-    """Lists of ids, just as they are, in one matrix padded on the right to a multiple, and where it holds them."""
+    """Lists of ids in one matrix, padded on the right to a multiple of `multiple`, and its mask."""
     width = -(-max(map(len, id_lists), default=0) // multiple) * multiple
     ids = torch.full((len(id_lists), width), PAD, dtype=torch.long)
     mask = torch.zeros(len(id_lists), width, dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""Files that are read whole, but none that is larger than it may be: the limit holds before memory is taken."""
+"""Reads whole files up to a size limit, which is checked before memory is allocated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BLOCK = 1 << 20
 
 
 def check_size(file: Path, limit: int) -> None:
-    """Refuses a file that is not there or has more than `limit` bytes."""
+    """Refuses a missing file, a pipe or device, and one of more than `limit` bytes."""
     if file.exists() and not file.is_file() and not file.is_dir():
         raise UserError(f"{file} is a pipe or a device, not a regular file; save its content to a file first")
     check_file(file)
@@ -24,7 +24,7 @@ def check_size(file: Path, limit: int) -> None:
 
 
 def read_bytes(file: Path, limit: int, unpacked: int) -> bytes:
-    """What a file holds; a compressed one is unpacked, to no more than `unpacked` bytes."""
+    """The content of a file, decompressed to at most `unpacked` bytes."""
     check_size(file, limit)
     most, content = most_in_memory(file, unpacked), io.BytesIO()
     try:
@@ -36,14 +36,13 @@ def read_bytes(file: Path, limit: int, unpacked: int) -> bytes:
                 if content.tell() > most:
                     raise too_large(file, most)
     except DAMAGED as error:
-        raise UserError(
-            f"{file}: cannot be read ({getattr(error, 'strerror', None) or error}); check the file"
-        ) from None
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise UserError(f"{file}: cannot be read ({reason or error}); check the file") from None
     return content.getvalue()
 
 
 def read_text(file: Path, limit: int, unpacked: int) -> str:
-    """The same as text, which must be UTF-8."""
+    """The content of a file as text, which must be UTF-8."""
     content = read_bytes(file, limit, unpacked)
     try:
         return content.decode("utf-8-sig")

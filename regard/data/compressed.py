@@ -1,7 +1,7 @@
-"""Files that may be compressed (.gz, .xz, .zst, .bz2) as binary streams whose memory is bounded, whatever is in them.
+"""Binary streams of plain or compressed files (.gz, .xz, .zst, .bz2) with bounded memory, whatever the content.
 
-A few kilobytes can expand to gigabytes, and a header can ask for a window of gigabytes. No decompressor here gives more
-than a few megabytes at a time, and none takes a larger window than the format's own tools do by default.
+A few kilobytes can expand to gigabytes, and a header can demand a window of gigabytes. These decompressors yield at
+most a few megabytes at a time and accept no larger window than the format's own tools by default.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from regard.errors import UserError
 
 SUFFIXES = (".gz", ".xz", ".zst", ".bz2")
 XZ_MEMORY = 100 << 20
-"""Bytes a decoder may take; `xz -9` needs 65 MB."""
+"""Memory limit of the decoder in bytes; `xz -9` needs 65 MB."""
 ZST_WINDOW = 128 << 20
-"""Bytes; what `zstd -d` takes without --long."""
+"""Largest window in bytes: that of `zstd -d` without --long."""
 ALWAYS = 50_000_000
 EXPANSION = 100
-"""What is held in memory of a compressed file: so many bytes, or so many times its size where that is more. Text
-shrinks to a third or a tenth; whoever has a file that truly expands further can unpack it first."""
+"""Limit of a decompressed file in memory: ALWAYS bytes, or EXPANSION times its size if that is more. Text compresses
+to between a third and a tenth; files that truly expand further can be unpacked first."""
 DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error)
-"""What reading a damaged file raises."""
+"""Raised by reading a damaged file."""
 
 _BLOCK = 1 << 17
 _ZST_INPUT = 1 << 10
-"""Compressed bytes at a time: zstandard expands all it is given, 4 bytes to 128 KB at most; these to 32 MB."""
+"""Compressed bytes per call: zstandard expands them all, up to 128 KB for every 4 bytes, 32 MB in total."""
 
 
 def open_expanded(file: Path, suffix: str | None = None) -> io.BufferedReader:
-    """The content of a file, decompressed as its name (or `suffix`) says. Errors are those of `DAMAGED`."""
+    """The content of a file, decompressed according to its name or `suffix`. Raises errors of `DAMAGED`."""
     suffix = file.suffix if suffix is None else suffix
     if suffix == ".gz":
         return io.BufferedReader(gzip.GzipFile(file, "rb"), _BLOCK)  # type: ignore[arg-type]
@@ -49,7 +49,7 @@ def open_expanded(file: Path, suffix: str | None = None) -> io.BufferedReader:
 
 
 def most_in_memory(file: Path, most: int, suffix: str | None = None) -> int:
-    """How many bytes may come out of a file that is held in memory: `most`, and fewer for a small compressed one."""
+    """Most bytes that a file may expand to in memory: `most`, or less for a small compressed one."""
     packed = (file.suffix if suffix is None else suffix) in SUFFIXES
     return min(most, max(ALWAYS, EXPANSION * file.stat().st_size)) if packed else most
 
@@ -69,7 +69,7 @@ def megabytes(count: int) -> str:
 
 
 class _Stream(io.RawIOBase):
-    """Blocks of bytes as a file to read."""
+    """A readable file made of blocks of bytes."""
 
     def __init__(self, file: Path, blocks: Any) -> None:
         self._file = file.open("rb")
@@ -99,7 +99,7 @@ def _xz_blocks(stream: BinaryIO, file: Path) -> Iterator[bytes]:
     decoder, begun, data = None, False, b""
     while data or (data := stream.read(_BLOCK)):
         if decoder is None:
-            data = data.lstrip(b"\0") if begun else data  # between streams there may be padding
+            data = data.lstrip(b"\0") if begun else data  # padding between streams
             if not data:
                 continue
             decoder, begun = lzma.LZMADecompressor(memlimit=XZ_MEMORY), True
@@ -134,7 +134,7 @@ def _zst_blocks(stream: BinaryIO, file: Path) -> Iterator[bytes]:
                 raise OSError(error) from None
             data = frame.unused_data if frame.eof else b""
             frame = None if frame.eof else frame
-    if frame is not None:  # the package itself says nothing about a file that was cut off
+    if frame is not None:  # the package does not report truncated files
         raise EOFError("it ends too early")
 
 

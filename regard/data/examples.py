@@ -1,7 +1,7 @@
-"""Examples in memory as batches: any input, any target, in an order that only the seed decides.
+"""Batches of examples in memory: any input, any target, in an order set by the seed alone.
 
-For corpora too large for memory there is batching.py. An epoch is one shuffle of all examples, those of like length
-beside each other, so a place in the data is two numbers.
+For corpora too large for memory see batching.py. An epoch is one shuffle of all examples, grouped by similar length, so
+the position in the data is two numbers (epoch, batch).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Coded(NamedTuple):
 
 
 Epochs = Callable[[int], Sequence[Coded]]
-"""The examples of an epoch: the same every time, or cut in another way."""
+"""The examples of an epoch, which may differ from epoch to epoch."""
 
 
 class ExampleBatches(BatchStream):
@@ -39,7 +39,7 @@ class ExampleBatches(BatchStream):
     def __init__(
         self, epochs: Epochs, *, varying: bool, batch_tokens: int, batch_examples: int = 0, seed: int = 1
     ) -> None:
-        """A batch holds `batch_examples`, or where that is 0 as many as fit `batch_tokens` positions with padding."""
+        """A batch has `batch_examples` examples, or if that is 0 as many as fit `batch_tokens` padded positions."""
         if len(epochs(0)) == 0:
             raise UserError("data.train: there are no examples to train on")
         if batch_tokens < 1 or batch_examples < 0 or seed < 0:
@@ -53,7 +53,7 @@ class ExampleBatches(BatchStream):
         return len(self._plan(self._epochs(0), 0))
 
     def share(self, rank: int, of: int, together: int) -> None:
-        """From the next iteration on, batches that are other ranks' come without rows; the cursor counts them all."""
+        """From the next iteration on, batches of other ranks come empty; the cursor counts them all."""
         self._share = RankShare(rank, of, together)
 
     def cursor(self) -> dict[str, int]:
@@ -75,7 +75,7 @@ class ExampleBatches(BatchStream):
                 last = number + 1 == len(plan)
                 self._next = {"epoch": epoch + last, "batch": 0 if last else number + 1}
                 yield batch
-            if first >= len(plan):  # the budget was changed, and there are fewer batches now
+            if first >= len(plan):  # a changed budget makes fewer batches
                 self._next = {"epoch": epoch + 1, "batch": 0}
 
     def _plan(self, examples: Sequence[Coded], epoch: int) -> list[np.ndarray]:
@@ -85,7 +85,7 @@ class ExampleBatches(BatchStream):
             cuts = range(0, len(order), self._examples)
             return [order[start : start + self._examples] for start in cuts]
         lengths = np.array([_length(examples[i]) for i in order])
-        # Sorted, but not quite: else the same examples would always meet.
+        # Sorted by length with some noise, so that batches differ between epochs.
         near = np.argsort(lengths * (1 + 0.1 * random.random(len(order))), kind="stable")
         order, lengths = order[near], lengths[near]
         batches, start = [], 0
@@ -107,15 +107,15 @@ def _length(example: Coded) -> int:
 
 
 def collate(examples: Sequence[Coded], varying: bool) -> Batch:
-    """Padded on the right where lengths differ."""
+    """One batch, padded on the right."""
     source, source_mask = pad_arrays([e.source for e in examples], varying)
     target, _ = pad_arrays([e.target for e in examples], True)
-    wanted, _ = pad_arrays([e.target_mask for e in examples], True)
-    return Batch(source, source_mask, target, wanted, int(wanted.sum()))
+    target_mask, _ = pad_arrays([e.target_mask for e in examples], True)
+    return Batch(source, source_mask, target, target_mask, int(target_mask.sum()))
 
 
 def pad_arrays(arrays: Sequence[np.ndarray], varying: bool) -> tuple[Tensor, Tensor]:
-    """One array of all, padded with zeros along the first axis, and where it is real; with one shape, just stacked."""
+    """One tensor, padded with zeros along the first axis, and its mask; arrays of one shape are stacked."""
     if not varying:
         return torch.from_numpy(np.stack(arrays)), torch.ones(len(arrays), 1, dtype=torch.bool)
     lengths = np.array([len(array) for array in arrays])

@@ -1,8 +1,8 @@
 """Fingerprints of a run's data: size and SHA-256 of every file, kept in RUN/data.json and compared on resume.
 
-Which examples are held out depends on the data, so a run only goes on with the data it was begun with. Paths and times
-are no part of a fingerprint: a copy in another folder is the same data. Files are hashed whole (a sample would miss an
-edit in place), several at a time; at 1 GB/s or more a core that is about a hundredth of what tokenising them takes.
+Which examples are held out depends on the data, so a run resumes only with the data it started with. Paths and times
+are not part of a fingerprint: a copy in another folder is the same data. Files are hashed completely (a sample would
+miss an edit in place), several in parallel; at 1 GB/s or more per core that is a hundredth of the time of tokenising.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ FILE = "data.json"
 Paths = Mapping[str, Sequence[str]]
 """The paths of each key of the data section."""
 Fingerprints = dict[str, list[dict[str, Any]]]
-"""For each key and path: the column, where one is named, and [size, SHA-256] of each file: of a folder by its name in
-there, else under ""."""
+"""For each key and path: the column, if one is named, and [size, SHA-256] of each file, by its name within a folder or
+by "" for a single file."""
 
 
 def fingerprints(paths: Paths) -> Fingerprints:
-    """Reads every file once, also one that is named twice."""
+    """Computes the fingerprints of all paths; every file is read once."""
     roots = {name: split_column(name)[0] for names in paths.values() for name in names}
     listed = {(root, name): root / name for root in set(roots.values()) for name in _names(root)}
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
@@ -45,7 +45,7 @@ def fingerprints(paths: Paths) -> Fingerprints:
 
 
 def _names(root: Path) -> list[str]:
-    """The files of a folder as formats list them; a file itself is called ""."""
+    """The files of a folder as formats list them; [""] for a file."""
     if not root.is_dir():
         return [""]
     with open_archive(root) as archive:
@@ -66,7 +66,7 @@ def write_fingerprints(run: Path, found: Fingerprints) -> None:
 
 
 def read_fingerprints(run: Path) -> Fingerprints | None:
-    """What a run was begun with; None for one that was begun before fingerprints were kept."""
+    """The fingerprints that a run started with; None for runs from before there were any."""
     path = run / FILE
     if not path.is_file():
         return None
@@ -81,7 +81,7 @@ def read_fingerprints(run: Path) -> Fingerprints | None:
 
 
 def refuse_changes(run: Path, begun: Fingerprints, now: Fingerprints, paths: Paths) -> None:
-    """Refuses data other than those a run was begun with; the message names the file."""
+    """Refuses data that differ from those the run started with; the error names the file."""
     for key, names in paths.items():
         before, after = begun.get(key, []), now.get(key, [])
         if len(before) != len(after):

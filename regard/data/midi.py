@@ -1,4 +1,4 @@
-"""Music as a MIDI file, which every player and every notation program reads."""
+"""Writes music as a MIDI file."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from regard.data.music import Step
 from regard.errors import UserError
 
 TICKS = 480
-"""A step, as MIDI counts time."""
+"""MIDI ticks per step."""
 LOUDNESS = 80
 SLOWEST, FASTEST = 10, 1000
 
 
 class Note(NamedTuple):
-    """A pitch that sounds from a step up to, not including, another."""
+    """A pitch that sounds from step `start` up to, but not including, `stop`."""
 
     pitch: int
     start: int
@@ -24,7 +24,7 @@ class Note(NamedTuple):
 
 
 def notes(steps: Sequence[Step]) -> list[Note]:
-    """A pitch that is there again in the next step goes on sounding: the data do not tell held from struck again."""
+    """Merges a pitch in successive steps into one note: the data do not tell a held note from a repeated one."""
     found: list[Note] = []
     sounding: dict[int, int] = {}
     for time, step in enumerate([*steps, ()]):
@@ -34,7 +34,7 @@ def notes(steps: Sequence[Step]) -> list[Note]:
 
 
 def midi(steps: Sequence[Step], tempo: float = 90.0) -> bytes:
-    """The bytes of a file with one track. `tempo` counts steps a minute."""
+    """The bytes of a MIDI file with one track. `tempo` is in steps per minute."""
     from mido import Message, MetaMessage, MidiFile, MidiTrack, bpm2tempo
 
     check_tempo(tempo)
@@ -42,7 +42,7 @@ def midi(steps: Sequence[Step], tempo: float = 90.0) -> bytes:
     events += [(note.start * TICKS, True, note.pitch) for note in notes(steps)]
     track = MidiTrack([MetaMessage("set_tempo", tempo=bpm2tempo(tempo))])
     now = 0
-    for time, begins, pitch in sorted(events):  # at one moment what ends comes first
+    for time, begins, pitch in sorted(events):  # note_off before note_on at the same time
         kind = "note_on" if begins else "note_off"
         track.append(Message(kind, note=pitch, velocity=LOUDNESS if begins else 0, time=time - now))
         now = time

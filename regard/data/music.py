@@ -1,7 +1,7 @@
-"""Music as text: the pitches of a moment from low to high, then a bar: `60 64 67 72 | 59 62 67 74 |`.
+"""Music as text: the pitches of each step from low to high, then a bar: `60 64 67 72 | 59 62 67 74 |`.
 
-Pitches are MIDI's numbers, 60 is the middle C. A bar alone is a moment of silence. Written so, a piece is a text whose
-words are pitches and bars, and any language model of words can learn it.
+Pitches are MIDI numbers; 60 is middle C. A bar alone is a silent step. The words of such a text are pitches and bars,
+so any word-level language model can learn it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ BAR = "|"
 PITCHES = 128
 
 Step = tuple[int, ...]
-"""The pitches that sound in a moment, each once, from low to high."""
+"""The distinct pitches of a step, from low to high."""
 
 _PITCH = re.compile(r"[0-9]{1,3}")
 
@@ -26,7 +26,7 @@ def write_steps(steps: Iterable[Iterable[int]]) -> str:
 
 
 def read_steps(text: str) -> list[Step]:
-    """What `write_steps` wrote. A step that was begun and not closed counts; order and repetition in a step do not."""
+    """Parses what `write_steps` wrote. An unfinished last step counts; order and repetition within a step do not."""
     *closed, rest = text.split(BAR)
     return [_step(words) for words in (closed if not rest.strip() else [*closed, rest])]
 
@@ -43,16 +43,13 @@ def is_pitch(word: str) -> bool:
 
 
 def tidy(text: str) -> str:
-    """Music as people type it, refused where it is none, with words and bars apart; a step that is open stays open."""
+    """Checks typed music and separates pitches and bars by spaces; an unfinished step stays unfinished."""
     read_steps(text)
     return " ".join(text.replace(BAR, f" {BAR} ").split())
 
 
 def bar_of(tokenizer: Tokenizer) -> int | None:
-    """The bar's id where all that a model can write is music: every word of its vocabulary is a pitch or the bar.
-
-    So no recipe needs to say which models those are, and none can say it wrongly.
-    """
+    """The id of the bar if the vocabulary is nothing but pitches and the bar, that is, music; else None."""
     if tokenizer.kind != "word":
         return None
     first = len(SPECIALS)

@@ -1,6 +1,5 @@
-"""The one normalisation that every tokenizer applies before it encodes, and nothing more (but see `as_written`).
+"""The text normalisation that every tokenizer applies before encoding (but see `as_written`). In this order:
 
-What it does, in this order:
   - lone surrogates become U+FFFD, U+2581 (the mark subword pieces use for a space) becomes "_";
   - control characters (NUL and terminal escapes too), soft hyphens, zero-width spaces and byte order marks are dropped;
   - Unicode's canonical composition, NFC;
@@ -32,8 +31,8 @@ _LONG = 256
 
 
 def normalise(text: str) -> str:
-    """The text as a tokenizer sees it; what decoding gives back."""
-    ordinary = text.isprintable() and "\u2581" not in text  # true of most lines, which the slow steps then leave alone
+    """The text as a tokenizer encodes it and as decoding returns it."""
+    ordinary = text.isprintable() and "\u2581" not in text  # most lines: the slow steps are skipped
     if not ordinary:
         text = text.translate(_REPLACED)
     if not text.isascii():
@@ -46,7 +45,7 @@ def normalise(text: str) -> str:
 
 
 def as_written(text: str) -> str:
-    """For texts whose lines and spaces matter: only control characters go (of line ends `\\n` stays), tabs stay too."""
+    """For texts whose lines and spaces matter: removes only control characters other than `\\n` and tab."""
     return text.translate(_CONTROLS)
 
 
@@ -58,8 +57,8 @@ def plain(text: str) -> str:
 @functools.cache
 def _many_marks() -> re.Pattern[str]:
     # Python orders combining marks by insertion, in quadratic time: a megabyte of them would take minutes. Long runs
-    # are therefore put in their canonical order first, which changes nothing in what NFC makes of them.
-    # (Beyond the basic plane every character counts as a mark: a list of the few that are makes the search slow.)
+    # are put into canonical order first, which does not change the result of NFC.
+    # (Beyond the basic plane every character counts as a mark; a list of the few that are would slow the search.)
     marks = "".join(chr(code) for code in range(0x300, 0x10000) if unicodedata.combining(chr(code)))
     return re.compile(f"[{marks}\U00010000-\U0001ffff]{{32,}}")
 

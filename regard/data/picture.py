@@ -1,4 +1,4 @@
-"""Picture files to pixels. What a header says is checked before anything is decoded; nothing here writes."""
+"""Decodes picture files. Headers are checked against limits before anything is decoded."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp")
 MOST_BYTES = 20_000_000
 MOST_PIXELS = 25_000_000
 MOST_WEBP_PIXELS = 12_000_000
-"""A kilobyte may hold that many pixels of one colour, and the decoder of WebP keeps four copies of them, not one."""
+"""A kilobyte can hold this many pixels of one colour, and the WebP decoder keeps four copies of them."""
 MOST_EXIF = 1 << 18
-"""Bytes: a camera writes a fraction of it. Of numbers in there a decoder makes objects, twenty times as large."""
+"""In bytes; a camera writes a fraction of it. Decoders turn its numbers into objects twenty times as large."""
 
 _GREY = ("1", "L", "LA", "La", "I", "F")
 _BAND = 1 << 20  # pixels
@@ -37,7 +37,7 @@ _EXIF_SEGMENT = re.compile(rb"\xff\xe1(..)Exif\0\0", re.DOTALL)
 
 
 def read_picture(path: Path, shortest: int = 0, note: Callable[[str], None] = lambda text: None) -> Pixels:
-    """The pixels of a file, the way up it is looked at."""
+    """The pixels of a file, rotated upright."""
     try:
         data = read_bytes(path, MOST_BYTES, MOST_BYTES)
     except OSError as error:
@@ -52,9 +52,9 @@ def decode_picture(
     note: Callable[[str], None] = lambda text: None,
     still: bool = False,
 ) -> Pixels:
-    """The pixels in a file's bytes; with `shortest`, a larger picture is shrunk until its short side is that long.
+    """The pixels in the bytes of a file; with `shortest`, a larger picture is shrunk to that short side.
 
-    Of one that moves the first frame is taken, or, if it is to be `still`, nothing.
+    Of an animation the first frame is used; with `still`, animations are refused.
     """
     from PIL import Image, UnidentifiedImageError
 
@@ -66,18 +66,18 @@ def decode_picture(
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what is odd but readable is nobody's concern here
+            warnings.simplefilter("ignore")  # odd but readable files are fine
             if _exif_of_jpeg(data) > MOST_EXIF:
                 raise ValueError("too much EXIF data")
             with Image.open(io.BytesIO(data), formats=FORMATS) as opened:  # reads the header only
                 most = MOST_WEBP_PIXELS if opened.format == "WEBP" else MOST_PIXELS
                 if opened.width * opened.height > most:
                     raise many(most)
-                # A photograph with a second one behind it, for depth, does not move.
+                # MPO is a photograph with a second one for depth, not an animation; some formats lack `is_animated`.
                 if getattr(opened, "is_animated", False) and opened.format != "MPO":
                     if still:
-                        raise UserError(f"{where}: moves; give a picture that does not")
-                    note(f"{where}: moves; only its first frame is looked at")
+                        raise UserError(f"{where}: is an animation; give a still picture")
+                    note(f"{where}: is an animation; only its first frame is used")
                 return pixels_of(opened, shortest)
     except UserError:
         raise
@@ -85,22 +85,22 @@ def decode_picture(
         raise many(MOST_PIXELS) from None
     except UnidentifiedImageError:
         raise UserError(f"{where}: is no picture that can be read; use PNG, JPEG, GIF, BMP or WebP") from None
-    except Exception:  # a broken file raises whatever its decoder stumbles over
+    except Exception:  # decoders raise anything on broken files
         raise UserError(f"{where}: the picture is damaged or cut off; save it again") from None
 
 
 def pixels_of_image(image: Opened) -> Pixels:
-    """The pixels of a PIL image that a caller has open; of several frames the current one."""
+    """The pixels of an open PIL image, of its current frame if it has several."""
     if image.width * image.height > MOST_PIXELS:
         raise UserError(f"the picture has more than {MOST_PIXELS // 1_000_000} million pixels; make it smaller")
     try:
         return pixels_of(image, 0)
-    except Exception:  # opened from a file that is damaged: it is only now decoded
+    except Exception:  # a damaged file fails only now, when it is decoded
         raise UserError("the picture is damaged, cut off or closed; open it again") from None
 
 
 def pixels_of(opened: Opened, shortest: int) -> Pixels:
-    """Decodes what is open, the current frame where there are several."""
+    """Decodes an open image, its current frame if it has several."""
     from PIL import Image
 
     wanted = opened.size
@@ -126,13 +126,12 @@ def pixels_of(opened: Opened, shortest: int) -> Pixels:
 
 
 def _flat_bands(opened: Opened, grey: bool) -> Iterator[tuple[int, Opened]]:
-    """The picture in grey or colour, on white where it is transparent, some rows at a time: each conversion copies, and
-    copies of a large picture are several times what comes of it."""
+    """The picture in grey or colour on a white background, a few rows at a time, since every conversion copies."""
     from PIL import Image
 
     for top in range(0, opened.height, rows := max(1, _BAND // opened.width)):
         band: Opened = opened.crop((0, top, opened.width, min(top + rows, opened.height)))
-        if band.mode.startswith("I"):  # sixteen bits of grey, which Pillow would clip and not scale
+        if band.mode.startswith("I"):  # 16-bit grey, which Pillow would clip instead of scaling
             deep = np.asarray(band).astype(np.int64) >> 8
             band = Image.fromarray(deep.clip(0, 255).astype(np.uint8))
         elif band.has_transparency_data:
@@ -148,7 +147,7 @@ def _array(image: Opened) -> Pixels:
 
 
 def _turn(opened: Opened) -> Callable[[Pixels], Pixels]:
-    """What turns a photograph upright; one whose EXIF data are broken stays as it is."""
+    """The rotation that EXIF demands; none if its data are broken."""
     if len(opened.info.get("exif") or opened.info.get("Raw profile type exif") or "") > MOST_EXIF:
         raise ValueError("too much EXIF data")
     try:
@@ -168,5 +167,5 @@ def _turn(opened: Opened) -> Callable[[Pixels], Pixels]:
 
 
 def _exif_of_jpeg(data: bytes) -> int:
-    """Bytes of EXIF data in all segments that hold such, which are put together when the file is opened."""
+    """Bytes of EXIF data in all segments, which Pillow joins when it opens the file."""
     return sum(int.from_bytes(found[1], "big") for found in _EXIF_SEGMENT.finditer(data))

@@ -1,4 +1,4 @@
-"""Many sentences in one array: the ids of all, one after another, and where each starts; in memory or on disk."""
+"""A ragged array of sentences: all ids concatenated, and the offset of each sentence; in memory or on disk."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Sentences:
         return self.offsets[indexes + 1] - self.offsets[indexes]
 
     def gather(self, indexes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The ids of some sentences, one after another, and the length of each."""
+        """The concatenated ids of some sentences, and the length of each."""
         lengths = self.lengths(indexes)
         before = lengths.cumsum() - lengths
-        places = np.repeat(self.offsets[indexes] - before, lengths) + np.arange(lengths.sum())
-        return self.ids[places], lengths
+        positions = np.repeat(self.offsets[indexes] - before, lengths) + np.arange(lengths.sum())
+        return self.ids[positions], lengths

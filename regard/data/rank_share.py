@@ -1,4 +1,4 @@
-"""Which batches of a stream are one process's own, when several train one model. The others it never builds."""
+"""The share of a batch stream that one rank builds when several processes train one model."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from regard.types import Batch
 OTHER_RANKS_BATCH = Batch(
     torch.zeros(0, 0), torch.zeros(0, 0, dtype=torch.bool), torch.zeros(0, 0), torch.zeros(0, 0, dtype=torch.bool), 0
 )
-"""Stands, without any row, in the place of a batch that another process builds."""
+"""An empty batch in place of one that another rank builds."""
 
 
 class RankShare(NamedTuple):
-    """Of `together` batches in a row, those that make one step, this process takes each `of`-th from `rank` on."""
+    """Of the `together` consecutive batches of a step, this rank takes every `of`-th, starting at `rank`."""
 
     rank: int = 0
     of: int = 1
     together: int = 1
 
     def has(self, turn: int) -> bool:
-        """`turn` counts batches from where an iteration began, which is where a step begins."""
+        """Whether batch number `turn` of the iteration is this rank's; iterations start at a step."""
         return turn % self.together % self.of == self.rank

@@ -1,9 +1,9 @@
-"""Pictures to try a model with, made by the package itself: shapes for the captioner, clothes for the ViT.
+"""Sample pictures, drawn by the package: shapes for the captioner, clothes for the ViT.
 
-    samples() -> dict[str, bytes]     all of them, a PNG file's bytes by name; shapes() and clothes() are its two halves
+    samples() -> dict[str, bytes]     all of them as PNG files by name; shapes() and clothes() are its two halves
 
-Shapes are six pictures of 64 x 64 in colour, `shapes-1` to `shapes-6`, as data/format/made_shapes.py draws them, by a
-seed that no recipe uses. Clothes are six of 28 x 28 in grey, `t-shirt`, `trousers`, `dress`, `sneaker`, `bag` and
+Shapes are six pictures of 64 x 64 in colour, `shapes-1` to `shapes-6`, drawn by data/format/made_shapes.py with a seed
+that no recipe uses. Clothes are six of 28 x 28 in grey, `t-shirt`, `trousers`, `dress`, `sneaker`, `bag` and
 `boot`: silhouettes drawn here, light on black as in Fashion-MNIST, none of which is in that data set.
 """
 
@@ -22,19 +22,19 @@ SEED = 13
 COUNT = 6
 SIDE = 28
 FINE = 16
-"""Clothes are drawn so many times finer and then shrunk, so that their edges are soft."""
+"""Clothes are drawn at this scale and then shrunk, for soft edges."""
 
 Points = Sequence[tuple[float, float]]
 
 
 def samples() -> dict[str, bytes]:
-    """Every sample picture, a PNG file's bytes by its name."""
+    """Every sample picture as a PNG file, by name."""
     return {**shapes(), **clothes()}
 
 
 @cache
 def shapes() -> dict[str, bytes]:
-    """Two shapes each, for a model that says what is in a picture and where."""
+    """Two shapes per picture, for a captioner."""
     from PIL import Image
 
     from regard.data.format.made_shapes import MadeShapes
@@ -45,7 +45,7 @@ def shapes() -> dict[str, bytes]:
 
 @cache
 def clothes() -> dict[str, bytes]:
-    """A piece of clothing each, for a model that names it."""
+    """One piece of clothing per picture, for a classifier."""
     return {name: _png(_drawn(name)) for name in ("t-shirt", "trousers", "dress", "sneaker", "bag", "boot")}
 
 
@@ -64,7 +64,7 @@ def _drawn(name: str) -> Image:
 
 
 def _fill(draw: ImageDraw, points: Points, shade: int) -> None:
-    """A polygon, its corners in pixels of the small picture."""
+    """A filled polygon, with corners in pixels of the small picture."""
     draw.polygon([(x * FINE, y * FINE) for x, y in points], fill=shade)
 
 

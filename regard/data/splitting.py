@@ -1,4 +1,4 @@
-"""The parts of a data set: what to learn from, what to choose by, what to be judged on; no example is in two."""
+"""Splits a data set into disjoint training, validation and test examples."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Parts:
 
 
 def read_parts(data: Data) -> Parts:
-    """Reads what the recipe names. What it does not name is held out of the training examples, always the same ones.
+    """Reads the parts that the recipe names; missing ones are held out of the training examples, always the same ones.
 
-    With `folds` the examples are dealt into so many piles, and pile `fold` is the test.
+    With `folds` (cross-validation), fold number `fold` is the test part.
     """
     check_folds(data)
     form = make_format(data)
@@ -40,24 +40,24 @@ def read_parts(data: Data) -> Parts:
     if data.folds:
         if data.folds > len(found.train):
             raise UserError(f"data.folds: {data.folds} folds of {len(found.train)} examples; use fewer folds")
-        dealt = _shuffled(len(found.train), 0)
-        tested = np.zeros(len(dealt), dtype=bool)
-        tested[dealt[data.fold :: data.folds]] = True
-        found.test = [e for e, chosen in zip(found.train, tested) if chosen]
-        found.train = [e for e, chosen in zip(found.train, tested) if not chosen]
+        shuffled = _shuffled(len(found.train), 0)
+        in_fold = np.zeros(len(shuffled), dtype=bool)
+        in_fold[shuffled[data.fold :: data.folds]] = True
+        found.test = [e for e, chosen in zip(found.train, in_fold) if chosen]
+        found.train = [e for e, chosen in zip(found.train, in_fold) if not chosen]
     elif data.hold_out_test and not found.test:
         found.train, found.test = _held_out(found.train, data.hold_out_test, 1)
-    wanted = data.hold_out_valid
-    if wanted < 0:
-        wanted = 0 if found.valid else min(1000, max(1, len(found.train) // 10))
-    if wanted:
-        found.train, held = _held_out(found.train, wanted, 2)
+    count = data.hold_out_valid
+    if count < 0:
+        count = 0 if found.valid else min(1000, max(1, len(found.train) // 10))
+    if count:
+        found.train, held = _held_out(found.train, count, 2)
         found.valid += held
     return found
 
 
 def check_parts(data: Data) -> None:
-    """Refuses a format or files that are not there, without reading anything."""
+    """Refuses an unknown format and missing files, without reading data."""
     check_folds(data)
     format = make_format(data)
     if not data.train and format.sample() is not None:
@@ -103,5 +103,5 @@ def _held_out(examples: list[Example], count: int, seed: int) -> tuple[list[Exam
 
 
 def _shuffled(count: int, seed: int) -> np.ndarray:
-    """Not the run's seed: runs that differ only in it are judged on the same examples."""
+    """A fixed seed, not the run's: runs with different seeds are compared on the same examples."""
     return np.random.default_rng([7, seed]).permutation(count)

@@ -1,1 +1,1 @@
-"""How good an output is, measured against references. Nothing here knows what made the output."""
+"""Metrics of outputs against references. Knows nothing of models."""

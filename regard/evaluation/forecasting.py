@@ -1,40 +1,40 @@
-"""How far forecasts are from what happened. Arrays of any equal shape, the columns of a series last."""
+"""Errors of forecasts. Arrays have any equal shape, with the columns of the series last."""
 
 from __future__ import annotations
 
 import numpy as np
 
 
-def mse(given: np.ndarray, wanted: np.ndarray) -> float:
+def mse(predicted: np.ndarray, actual: np.ndarray) -> float:
     """The mean squared error."""
-    return float(np.mean(np.square(_errors(given, wanted))))
+    return float(np.mean(np.square(_errors(predicted, actual))))
 
 
-def mae(given: np.ndarray, wanted: np.ndarray) -> float:
+def mae(predicted: np.ndarray, actual: np.ndarray) -> float:
     """The mean absolute error."""
-    return float(np.mean(np.abs(_errors(given, wanted))))
+    return float(np.mean(np.abs(_errors(predicted, actual))))
 
 
-def mase(given: np.ndarray, wanted: np.ndarray, steps: np.ndarray) -> float:
-    """The mean absolute scaled error (Hyndman and Koehler 2006): each column's, in units of `steps`, which are how much
-    it changes from one row to the next in the training rows. Columns that never changed there say nothing."""
+def mase(predicted: np.ndarray, actual: np.ndarray, steps: np.ndarray) -> float:
+    """The mean absolute scaled error (Hyndman and Koehler 2006): the error of each column in units of `steps`, its mean
+    change from row to row in the training data. Columns that never change there are left out."""
     moving = steps > 0
     if not moving.any():
         return 0.0
-    return float(np.mean(np.abs(_errors(given, wanted))[..., moving] / steps[moving]))
+    return float(np.mean(np.abs(_errors(predicted, actual))[..., moving] / steps[moving]))
 
 
-def percent(given: np.ndarray, wanted: np.ndarray) -> float:
-    """The mean absolute error, as a percentage of what happened; that must not be zero anywhere."""
-    return float(100 * np.mean(np.abs(_errors(given, wanted) / wanted)))
+def percent(predicted: np.ndarray, actual: np.ndarray) -> float:
+    """The mean absolute percentage error; no actual value may be zero."""
+    return float(100 * np.mean(np.abs(_errors(predicted, actual) / actual)))
 
 
-def coverage(wanted: np.ndarray, low: np.ndarray, high: np.ndarray) -> float:
-    """How many of a hundred lie between low and high."""
-    return float(100 * np.mean((low <= wanted) & (wanted <= high)))
+def coverage(actual: np.ndarray, low: np.ndarray, high: np.ndarray) -> float:
+    """The percentage of actual values between low and high."""
+    return float(100 * np.mean((low <= actual) & (actual <= high)))
 
 
-def _errors(given: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    if given.shape != wanted.shape:
-        raise ValueError(f"forecasts of shape {given.shape} for values of shape {wanted.shape}")
-    return given.astype(np.float64) - wanted
+def _errors(predicted: np.ndarray, actual: np.ndarray) -> np.ndarray:
+    if predicted.shape != actual.shape:
+        raise ValueError(f"forecasts of shape {predicted.shape} for values of shape {actual.shape}")
+    return predicted.astype(np.float64) - actual

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 
-def accuracy(given: Sequence[str], wanted: Sequence[str]) -> float:
-    """How many are right, of a hundred."""
-    return 100 * sum(g == w for g, w in zip(given, wanted, strict=True)) / max(1, len(wanted))
+def accuracy(predicted: Sequence[str], truth: Sequence[str]) -> float:
+    """The percentage of correct labels."""
+    return 100 * sum(p == t for p, t in zip(predicted, truth, strict=True)) / max(1, len(truth))
 
 
-def macro_f1(given: Sequence[str], wanted: Sequence[str]) -> float:
-    """The mean over the wanted labels of 2 right / (given + wanted): rare labels count as much as frequent ones."""
-    right = Counter(g for g, w in zip(given, wanted, strict=True) if g == w)
-    times_given, times_wanted = Counter(given), Counter(wanted)
-    each = [200 * right[name] / (times_given[name] + times_wanted[name]) for name in times_wanted]
+def macro_f1(predicted: Sequence[str], truth: Sequence[str]) -> float:
+    """The mean F1 of the true labels: rare ones count as much as frequent ones."""
+    correct = Counter(p for p, t in zip(predicted, truth, strict=True) if p == t)
+    times_predicted, times_true = Counter(predicted), Counter(truth)
+    each = [200 * correct[name] / (times_predicted[name] + times_true[name]) for name in times_true]
     return sum(each) / max(1, len(each))

@@ -1,6 +1,6 @@
-"""BLEU and chrF by sacrebleu, with the signatures that make them comparable, and a paired bootstrap of two systems.
+"""BLEU and chrF by sacrebleu with their signatures, and a paired bootstrap test of two systems.
 
-Works on plain, detokenised text. Knows nothing of models: two lists of strings come in.
+Takes lists of plain, detokenised text.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 MOSES = "moses"
 TOKENIZERS = ("13a", "intl", "char", "zh", "none", MOSES)
-"""Those of sacrebleu's that need no download and no other package; `none` is for text that is already tokenised.
-`moses` is sacremoses' port of the tokenizer that many papers report BLEU with, an optional package."""
+"""The tokenizers of sacrebleu that need no download and no other package; `none` is for tokenised text. `moses` is the
+tokenizer that many papers report BLEU with, from the optional package sacremoses."""
 
 
 @dataclass(frozen=True)
 class Scores:
-    """BLEU and chrF of a corpus, 0 to 100, each with the signature to print beside it."""
+    """BLEU and chrF of a corpus, 0 to 100, each with its sacrebleu signature."""
 
     bleu: float
     chrf: float
@@ -34,15 +34,15 @@ class Scores:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two systems on the same sentences by one metric, and how often chance would make such a difference."""
+    """Two systems on the same sentences by one metric, and the significance of their difference."""
 
     first: float
     second: float
     first_interval: tuple[float, float]
-    """Where 95 % of the bootstrap's scores lie."""
+    """95 % confidence interval of the bootstrap."""
     second_interval: tuple[float, float]
     wins: float
-    """The share of the bootstrap samples in which the second system is the better one; ties count half."""
+    """Share of bootstrap samples in which the second system is better; ties count half."""
     p_value: float
     signature: str
 
@@ -59,9 +59,9 @@ def corpus_scores(
     tokenize: str = "13a",
     language: str = "",
 ) -> Scores:
-    """Scores the whole corpus (not the mean of its sentences). `tokenize` concerns BLEU; chrF has no tokens.
+    """Corpus-level scores, not means over sentences. `tokenize` is for BLEU; chrF has no tokens.
 
-    `language` is the outputs', which `tokenize="moses"` needs.
+    `language` is that of the outputs, for `tokenize="moses"`.
     """
     check_lengths(outputs, references)
     bleu, chrf = _metrics(lowercase, tokenize).values()
@@ -85,9 +85,9 @@ def compare(
     tokenize: str = "13a",
     language: str = "",
 ) -> dict[str, Comparison]:
-    """Paired bootstrap (Koehn 2004) by `bleu` and `chrf`: the p-values `sacrebleu --paired-bs` prints for that seed.
+    """Paired bootstrap (Koehn 2004) for `bleu` and `chrf`, with the p-values of `sacrebleu --paired-bs` for that seed.
 
-    One departure: equal scores have p = 1, where sacrebleu prints the smallest p there is.
+    One departure: equal scores have p = 1, where sacrebleu prints the smallest possible p.
     """
     check_lengths(first, references)
     check_lengths(second, references)
@@ -97,7 +97,7 @@ def compare(
     tokenized = bleu_tokenizer(tokenize, language)
     for name, metric in _metrics(lowercase, tokenize).items():
         sides = [tokenized(texts) if name == "bleu" else texts for texts in (first, second, references)]
-        # Counts a sentence, (N, counts). They add up, so a sample's score needs no text.
+        # Statistics per sentence (N, counts) are additive, so the score of a sample needs no text.
         counts = [np.array(metric._extract_corpus_statistics(side, [sides[2]])) for side in sides[:2]]
         whole = [metric._compute_score_from_stats(side.sum(0)).score for side in counts]
         random = np.random.default_rng(seed)
@@ -125,15 +125,15 @@ def _metrics(lowercase: bool, tokenize: str) -> dict[str, Metric]:
     if tokenize not in TOKENIZERS:
         raise UserError(f"BLEU has no tokenizer '{tokenize}'{suggestion(tokenize, TOKENIZERS)}")
     tokenize = "none" if tokenize == MOSES else tokenize
-    # `force` only silences the advice not to score tokenised text: the caller who says `none` means it.
-    from sacrebleu.metrics import BLEU, CHRF  # here: whoever only translates need not wait for it
+    # `force` silences the warning about tokenised text, which `none` is for.
+    from sacrebleu.metrics import BLEU, CHRF  # imported here, since translating does not need it
 
     return {"bleu": BLEU(lowercase=lowercase, tokenize=tokenize, force=True), "chrf": CHRF(lowercase=lowercase)}
 
 
 def bleu_tokenizer(tokenize: str, language: str) -> Callable[[Sequence[str]], Sequence[str]]:
-    """What is done to texts before sacrebleu counts their n-grams: nothing, or Moses' tokenization. It refuses what is
-    missing at once, so a caller can ask before minutes of translation."""
+    """The tokenization before sacrebleu: none, or Moses'. A missing language or package is refused here, so that a
+    caller can check before minutes of translation."""
     if tokenize != MOSES:
         return lambda texts: texts
     if not language:
@@ -157,7 +157,7 @@ def _signature(metric: Metric, tokenize: str, language: str, **more: Any) -> str
 
 
 def check_lengths(outputs: Sequence[str], references: Sequence[str]) -> None:
-    """Refuses two lists that cannot be compared line by line."""
+    """Refuses lists of different lengths, and empty ones."""
     if len(outputs) != len(references):
         raise UserError(f"{len(outputs)} outputs but {len(references)} references; each line needs its own")
     if not references:

@@ -1,4 +1,4 @@
-"""How good texts are of which several would be right, and how many words of a transcript are wrong."""
+"""BLEU-4 against several references (captions), and the word error rate (transcripts)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def bleu4(outputs: Sequence[str], references: Sequence[Sequence[str]], lowercase
         raise UserError(f"{len(outputs)} outputs but {sum(map(bool, references))} have references; each needs its own")
     most = max(map(len, references))
     columns: list[Any] = [[refs[i] if i < len(refs) else None for refs in references] for i in range(most)]
-    # Captions are often tokenised already, with a space before the full stop: of that sacreBLEU would warn each time.
+    # `force` silences the warning about tokenised text: captions often have a space before the full stop.
     return BLEU(lowercase=lowercase, force=True).corpus_score(list(outputs), columns).score
 
 
-def word_errors(output: Sequence[str], wanted: Sequence[str]) -> int:
-    """The fewest words to put in, take out or exchange (Levenshtein)."""
+def word_errors(output: Sequence[str], reference: Sequence[str]) -> int:
+    """The fewest insertions, deletions and substitutions of words (Levenshtein distance)."""
     row = list(range(len(output) + 1))
-    for i, word in enumerate(wanted, 1):
+    for i, word in enumerate(reference, 1):
         before, row[0] = row[0], i
         for j, other in enumerate(output, 1):
             before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (word != other))
@@ -31,6 +31,6 @@ def word_errors(output: Sequence[str], wanted: Sequence[str]) -> int:
 
 
 def word_error_rate(outputs: Sequence[str], references: Sequence[str]) -> float:
-    """Wrong words of a hundred wanted ones, over the whole corpus; more than a hundred where too much was written."""
-    pairs = [(output.split(), wanted.split()) for output, wanted in zip(outputs, references, strict=True)]
-    return 100 * sum(word_errors(*pair) for pair in pairs) / max(1, sum(len(wanted) for _, wanted in pairs))
+    """Word errors per hundred reference words, over the whole corpus; above 100 if too much was written."""
+    pairs = [(output.split(), reference.split()) for output, reference in zip(outputs, references, strict=True)]
+    return 100 * sum(word_errors(*pair) for pair in pairs) / max(1, sum(len(reference) for _, reference in pairs))

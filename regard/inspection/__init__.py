@@ -1,5 +1,5 @@
-"""Looking inside a model: run it and record a trace, as plain data, then draw pictures of the trace.
+"""Model inspection: run a model on one input, record a trace of what it computed, and draw the trace.
 
 record/ runs a model and captures what its layers compute; trace/ is the plain data that comes out; draw/ turns a trace
-into SVG, figures and pages, and knows nothing of models.
+into SVG, matplotlib figures and HTML pages without access to the model.
 """

@@ -1,30 +1,44 @@
-"""Look inside a model while it does its work: what the command line and Python call."""
+"""Inspect a model: `regard.inspect` and `regard inspect` record a trace through the task's own `inspect`."""
 
 from __future__ import annotations
 
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
-from regard.assemble import load
 from regard.errors import UserError, suggestion
-from regard.inspection.trace.base import Shown
+from regard.inspection.trace.base import Trace
+from regard.loading import load
 
 
-def inspect(model: Any, given: Any, *, device: str = "auto", **how: Any) -> Shown:
-    """What a model did with one input: a model by name or path, or one that was loaded; a text, or a picture's file
-    (or its bytes, or its pixels).
+@runtime_checkable
+class Inspectable(Protocol):
+    """A task that can record a trace of itself. Its further keywords are the options of `regard.inspect`."""
 
-    `how` may hold what the task's own `inspect` takes, for a translator `beam`, `length_penalty` and `max_length`. In a
-    notebook what comes back draws itself; `svg()`, `figure()`, `html()` and `json()` give it away.
+    recipe: Any
+
+    def inspect(self, given: Any, /, *, name: str = "") -> Trace: ...
+
+
+def inspect(model: Any, given: Any, *, device: str = "auto", **options: Any) -> Trace:
+    """Runs a model on one input and returns a trace of what it computed.
+
+    Args:
+        model: A loaded model, or the name or path of one.
+        given: A text, or an image or recording (a path, bytes or values).
+        device: "auto", "cpu", "cuda" or "cuda:1".
+        options: Those of the task's own `inspect`; for a translator `beam`, `length_penalty` and `max_length`.
+
+    Returns:
+        The trace. A notebook shows it as pictures; `svg()`, `figure()`, `html()` and `json()` export it.
     """
     name = ""
     if isinstance(model, str | Path):
         name, model = Path(model).name, load(model, device=device)
-    if not hasattr(model, "inspect"):
-        raise UserError(f"'{name}' is for the task {model.recipe.task}, and there are no pictures of that yet")
+    if not isinstance(model, Inspectable):
+        raise UserError(f"'{name}' is for the task {model.recipe.task}, which cannot be inspected yet")
     known = signature(model.inspect).parameters
-    for option in how:
+    for option in options:
         if option not in known:
             raise UserError(f"{option}: the task {model.recipe.task} has no such option{suggestion(option, known)}")
-    return model.inspect(given, name=name, **how)
+    return model.inspect(given, name=name, **options)

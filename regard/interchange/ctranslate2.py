@@ -1,6 +1,6 @@
-"""A Transformer of ours as CTranslate2, a C++ engine, runs it: the same weights, vocabulary and tokens around a text.
+"""Exports a Transformer for CTranslate2, a C++ inference engine: the same weights, vocabulary and special tokens.
 
-Knows the layers' weights by name; searches and their rules stay behind: CTranslate2 has its own.
+Search and its rules are not exported: CTranslate2 has its own.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from regard.assemble import find_model, read_model
 from regard.data.tokenizer._base import Tokenizer
 from regard.decoder.transformer import TransformerDecoder
 from regard.encoder.transformer import TransformerEncoder
 from regard.errors import UserError
 from regard.layers.attention.multi_head import MultiHead
 from regard.layers.embedding import TokenEmbedding
+from regard.loading import find_model, read_model
 from regard.model.seq2seq import Seq2Seq
 from regard.stem.tokens import Tokens
 from regard.storage import read_folder
@@ -31,11 +31,11 @@ __all__ = ["export", "write"]
 
 PRECISIONS = ("float32", "bfloat16", "float16", "int16", "int8")
 POSITIONS = 1025
-"""Rows of a position table whose formula has no end: what CTranslate2 reads of a text by default, and END."""
+"""Rows of the table for unlimited positions: CTranslate2's default input limit, and END."""
 
 
 def export(name: str | Path, folder: str | Path, precision: str = "int8") -> Path:
-    """Writes a model into a new folder that `ctranslate2.Translator` loads, with the files of its tokenizer."""
+    """Writes a model and its tokenizer into a new folder that `ctranslate2.Translator` loads."""
     if Path(folder).exists():
         raise UserError(f"{folder} already exists; choose another folder")
     recipe, tokenizer, model = read_model(read_folder(find_model(name)))
@@ -54,7 +54,7 @@ def write(
     files: Mapping[str, bytes] | None = None,
     where: str = "model",
 ) -> None:
-    """Writes a model whose token i is spelled `pieces[i]`, and whatever other `files` are to lie beside it."""
+    """Writes a model whose token i is spelled `pieces[i]`, with further `files` beside it."""
     spec = specification(model, pieces, where)
     if precision not in PRECISIONS:
         raise UserError(f"precision '{precision}' is not known to CTranslate2; use {', '.join(PRECISIONS)}")
@@ -67,7 +67,7 @@ def write(
 
 
 def specification(model: nn.Module, pieces: Sequence[str], where: str = "model") -> Any:
-    """The model in CTranslate2's terms (`ctranslate2.specs.TransformerSpec`); what it cannot express is refused."""
+    """The model as a `ctranslate2.specs.TransformerSpec`; unsupported models are refused."""
     try:
         from ctranslate2 import specs
     except ImportError:
@@ -103,7 +103,7 @@ def specification(model: nn.Module, pieces: Sequence[str], where: str = "model")
     spec.register_target_vocabulary(list(pieces))
     spec.config.unk_token, spec.config.eos_token = pieces[UNKNOWN], pieces[END]
     spec.config.bos_token = spec.config.decoder_start_token = pieces[BEGIN]
-    spec.config.add_source_eos = True  # what we read ends with END
+    spec.config.add_source_eos = True  # our sources end with END
     return spec
 
 
@@ -131,13 +131,13 @@ def _set_embedding(side: Any, table: Any, ours: TokenEmbedding) -> None:
     table.weight = _values(ours.table.weight)
     side.scale_embeddings = ours.scale != 1.0
     limit = ours.position.limit
-    # Left to itself it lays out all sines, then all cosines; ours alternate as the paper does. So it is given a table.
-    places = torch.arange(POSITIONS if limit is None else limit, device=ours.table.weight.device)
-    side.position_encodings.encodings = _values(ours.position(places))
+    # CTranslate2 would put all sines before all cosines; ours alternate as in the paper. So it gets a table.
+    positions = torch.arange(POSITIONS if limit is None else limit, device=ours.table.weight.device)
+    side.position_encodings.encodings = _values(ours.position(positions))
 
 
 def _set_layers(side: Any, part: Any) -> None:
-    """Self-attention and feed-forward, which both sides have, and the norm at the end of a pre-norm stack."""
+    """Self-attention, feed-forward and, of a pre-norm stack, the final norm."""
     for ours, theirs in zip(part.layers, side.layer):
         _set(theirs.self_attention.linear[0], ours.attention.inward)
         _set(theirs.self_attention.linear[1], ours.attention.outward)
@@ -150,7 +150,7 @@ def _set_layers(side: Any, part: Any) -> None:
 
 
 def _set_cross_attention(theirs: Any, ours: MultiHead) -> None:
-    """Theirs keeps the query's projection apart, since it alone is of what is written."""
+    """CTranslate2 stores the query projection separately from that of keys and values."""
     query, both, outward = theirs.linear
     weight, bias = _values(ours.inward.weight), _values(ours.inward.bias)
     query.weight, query.bias = weight[: ours.width], bias[: ours.width]
@@ -167,13 +167,13 @@ def _set(theirs: Any, ours: nn.Module) -> None:
 
 
 def _values(tensor: Tensor) -> Tensor:
-    """A copy: quantising, CTranslate2 writes over what it is given."""
+    """A copy, because CTranslate2 quantises in place."""
     return tensor.detach().to("cpu", torch.float32, copy=True).contiguous()
 
 
 @contextmanager
 def _arriving_whole(folder: Path) -> Iterator[Path]:
-    """A place to write files in; when all are there and on the disk, it takes the folder's name."""
+    """A temporary folder that gets its final name when all files are on the disk."""
     place = folder.parent / f".{folder.name}.{os.getpid()}.tmp"
     try:
         place.mkdir(parents=True)

@@ -1,9 +1,9 @@
-"""Back-propagation through time, spelled out for the plain recurrent network as lectures derive it.
+"""Back-propagation through time for the plain recurrent network, spelled out as lectures derive it.
 
     a_t = b + W h_{t-1} + U x_t      h_t = tanh(a_t)      o_t = c + V h_t      y_t = softmax(o_t)
     L = sum over t of -log y_t[target_t]
 
-One sentence, plain tensors, no autograd: what frameworks do by themselves, in a dozen lines one can check by hand.
+One sentence, plain tensors, no autograd: a dozen lines that can be checked by hand.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Weights:
-    """The five things to learn, under their names in the lecture. The same five hold the gradient."""
+    """The five parameters, named as in the lecture; also used for their gradients."""
 
     U: Float[Tensor, "W I"]
     W: Float[Tensor, "W W"]
@@ -28,7 +28,7 @@ class Weights:
 
 @dataclass(frozen=True)
 class Passed:
-    """What the way forward leaves behind for the way back."""
+    """Values of the forward pass that the backward pass needs."""
 
     x: Float[Tensor, "T I"]
     h: Float[Tensor, "T W"]
@@ -37,7 +37,7 @@ class Passed:
 
 @dataclass(frozen=True)
 class Gradient:
-    """The gradient of the loss, and how it came about."""
+    """The gradient of the loss, with its intermediate values."""
 
     total: Weights
     """With respect to each weight: the sum over t of its contributions."""
@@ -50,12 +50,12 @@ class Gradient:
 
     @property
     def norms(self) -> Float[Tensor, " T"]:
-        """How much of the loss still reaches each h_t."""
+        """The norm of dL/dh_t at each step."""
         return self.h.norm(dim=1)
 
 
 def forward(weights: Weights, x: Float[Tensor, "T I"]) -> Passed:
-    """Reads a sentence from a state of zeros."""
+    """The forward pass over a sentence, from a zero state."""
     h = [torch.zeros_like(weights.b)]
     for x_t in x:
         h.append(torch.tanh(weights.b + weights.W @ h[-1] + weights.U @ x_t))
@@ -64,7 +64,7 @@ def forward(weights: Weights, x: Float[Tensor, "T I"]) -> Passed:
 
 
 def loss(y: Float[Tensor, "T K"], targets: Int[Tensor, " T"], asked: Bool[Tensor, " T"]) -> Float[Tensor, ""]:
-    """The sum of -log y_t[target_t] over the steps at which an answer was asked for."""
+    """The sum of -log y_t[target_t] over the steps that have a target."""
     return -y[torch.arange(len(y)), targets].log()[asked].sum()
 
 
@@ -79,18 +79,18 @@ def backward(
         do[~asked] = 0
 
     dh, da = torch.zeros_like(h), torch.zeros_like(h)
-    later = torch.zeros_like(h[0])  # what comes back from step t + 1; nothing follows the last
+    later = torch.zeros_like(h[0])  # from step t + 1; zero after the last step
     for t in reversed(range(len(x))):
         dh[t] = weights.V.T @ do[t] + later
         da[t] = (1 - h[t] ** 2) * dh[t]  # diag(1 - h_t^2): the slope of tanh
-        later = weights.W.T @ da[t]  # once more for every step back: why it vanishes or explodes
+        later = weights.W.T @ da[t]  # multiplied at every step back: why it vanishes or explodes
 
     each = contributions(Passed(x, h, y), do, da)
     return Gradient(Weights(**{name: steps.sum(dim=0) for name, steps in each.items()}), do, dh, da)
 
 
 def contributions(passed: Passed, do: Float[Tensor, "T K"], da: Float[Tensor, "T W"]) -> dict[str, Tensor]:
-    """What each step adds to the gradient of each weight: the same weights are used at every t, so their shares add."""
+    """The contribution of each step to the gradient of each weight; they add up, as all steps share the weights."""
     before = torch.cat([torch.zeros_like(passed.h[:1]), passed.h[:-1]])  # h_{t-1}
     return {
         "U": da[:, :, None] * passed.x[:, None, :],

@@ -1,6 +1,6 @@
-"""The one look of the lab's figures: ink and paper of the attention pictures, calm axes, names beside the lines.
+"""The style of the lab's figures: the colours of the attention plots, plain axes, labels beside the lines.
 
-Figures are made without pyplot, which would keep them alive and ask for a screen.
+Figures are made without pyplot, which would keep them in memory and need a display.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PALETTE = (LIGHT["ink"], "#c8553d", "#12806a", "#b07d12", "#3b7fc4")
-"""Violet, rust, teal, ochre, blue: told apart also by those who see red and green alike."""
+"""Violet, rust, teal, ochre, blue: distinguishable with red-green colour blindness."""
 TEXT, FAINT, TILE, PAPER = LIGHT["text"], LIGHT["faint"], LIGHT["tile"], LIGHT["paper"]
 
 STYLE: dict[Any, Any] = {
@@ -46,15 +46,15 @@ STYLE: dict[Any, Any] = {
     "ytick.minor.visible": False,
     "legend.frameon": False,
     "font.size": 10,
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so that every machine draws the same letters
+    "font.family": "DejaVu Sans",  # ships with matplotlib, so that figures are the same everywhere
     "svg.fonttype": "path",
-    "svg.hashsalt": "regard",  # the same figure gives the same bytes
+    "svg.hashsalt": "regard",  # reproducible bytes
 }
 
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Inside, matplotlib draws in our style whatever its user's settings are."""
+    """Context in which matplotlib uses our style, whatever the user's settings."""
     import matplotlib
 
     with matplotlib.rc_context():
@@ -64,7 +64,7 @@ def styled() -> Iterator[None]:
 
 
 def rendered(draw: Callable[[], Figure]) -> dict[str, bytes]:
-    """A figure as the bytes of its `svg` and `png` files; the same figure gives the same bytes."""
+    """A figure as the bytes of its `svg` and `png` files, which are reproducible."""
     found = {}
     with styled():
         figure = draw()
@@ -78,7 +78,7 @@ def rendered(draw: Callable[[], Figure]) -> dict[str, bytes]:
 def panels(
     columns: int = 1, rows: int = 1, width: float = 4.6, height: float = 3.6, **shared: Any
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of equal panels, each `width` by `height` inches, in reading order; `sharey=True` and the like."""
+    """A figure of equal panels, each `width` by `height` inches, in reading order; `options` such as `sharey=True`."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
@@ -86,11 +86,11 @@ def panels(
 
 
 def label_ends(axes: Axes, labels: Sequence[tuple[float, str, str]], gap: float = 0.062) -> None:
-    """Writes names at the right edge, each (y, text, colour) at its height; those too near are pushed apart.
+    """Writes labels (y, text, colour) at the right edge at their heights and separates those that would overlap.
 
-    Called last: what is drawn later may move the heights. `gap` is a share of the panel's height.
+    Call it last, because further drawing may change the axis. `gap` is a share of the panel's height.
     """
-    axes.get_ylim()  # asking for the limits settles them; until then heights mean nothing
+    axes.get_ylim()  # fixes the limits of the axis, which the heights depend on
     height = axes.transAxes.inverted()
     spots = sorted((height.transform(axes.transData.transform((1, y)))[1], text, colour) for y, text, colour in labels)
     heights = _apart([spot for spot, *_ in spots], gap)
@@ -102,8 +102,8 @@ def label_ends(axes: Axes, labels: Sequence[tuple[float, str, str]], gap: float 
 
 
 def _apart(heights: Sequence[float], gap: float) -> list[float]:
-    """Ascending heights, moved as little as it takes to keep a gap: those that touch are centred on their middle."""
-    groups: list[list[float]] = []  # each stands for labels drawn evenly around the mean of what they wanted
+    """Sorted heights with a minimal gap, moved as little as possible: overlapping ones are centred on their mean."""
+    groups: list[list[float]] = []  # each group is spaced evenly around the mean of its heights
     for wanted in heights:
         groups.append([wanted])
         while (

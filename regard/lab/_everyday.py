@@ -1,4 +1,4 @@
-"""Everyday sentences in French and English, for experiments that look at a translator and have no data set at hand."""
+"""Everyday sentences in French and English, for experiments with a translator that need no data set."""
 
 from __future__ import annotations
 
@@ -113,4 +113,4 @@ OTHERS: tuple[Pair, ...] = (
     ("Ce vin vient du sud de la France.", "This wine comes from the south of France."),
     ("Je dois rendre ces livres demain.", "I have to return these books tomorrow."),
 )
-"""To measure by, where what is tested must not be seen before."""
+"""For measurements that must not use the test sentences."""

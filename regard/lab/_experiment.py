@@ -1,7 +1,7 @@
-"""What an experiment is: a claim of the lectures, numbers that test it, and a rule for the verdict, stated beforehand.
+"""The interface of experiments: a claim of the lectures, measurements, and a rule for the verdict, fixed beforehand.
 
-`run` measures and gives plain numbers; table, verdict and figure are pure functions of those numbers, so that a page
-can be made again from a file and a test can show which numbers would flip the verdict. Knows nothing of files.
+`run` measures and returns plain numbers; table, verdict and figure are pure functions of them, so that a page can be
+regenerated from a file and a test can show which numbers would flip the verdict.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Numbers = dict[str, Any]
-"""What JSON can hold: a number that is not finite is written as None, and keys are strings."""
+"""JSON values: numbers that are not finite become None, and keys are strings."""
 
 SIZES = ("tiny", "small", "full")
-"""Seconds, for tests; minutes on two cores, the default; what a GPU is for."""
+"""tiny takes seconds, for tests; small takes minutes on two cores and is the default; full is for a GPU."""
 
 
 def _silent(*told: object) -> None:
@@ -31,23 +31,23 @@ def _silent(*told: object) -> None:
 
 @dataclass(frozen=True)
 class Setting:
-    """Where an experiment runs, and how it speaks to whoever waits for it."""
+    """Where an experiment runs, and how it reports progress."""
 
     seed: int = 1
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     data: Path = Path("data")
-    """The folder of data sets; only the full size may need one."""
+    """The folder of data sets, which only the full size needs."""
     jobs: int = 1
-    """Processes an experiment may use at once."""
+    """Number of parallel processes."""
     note: Callable[[str], None] = _silent
-    """Says one line to the person who waits."""
+    """Prints one line for the user."""
     progress: Callable[[int, int, str], None] = _silent
-    """`progress(done, total, what)`: how far a part has come, and what the part is called."""
+    """`progress(done, total, what)` reports the progress of a named part."""
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Networks this small are faster on one thread: several spend their time waiting for one another."""
+    """Context with one thread: networks this small are slower on several."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -58,12 +58,12 @@ def one_thread() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the claim held, and the numbers that say so in one sentence without a full stop."""
+    """Whether the claim held, with the numbers in one sentence without a full stop."""
 
     held: bool
     sentence: str
     but: str = ""
-    """Where the same numbers say otherwise, in a few words: a claim may hold by its rule and not everywhere."""
+    """Exceptions in a few words: a claim may hold by its rule but not everywhere."""
 
 
 class Experiment(ABC):
@@ -72,17 +72,17 @@ class Experiment(ABC):
     claim: ClassVar[str]
     """The lecture's claim in one sentence."""
     lecture: ClassVar[str]
-    """Its place in the course: `F8`."""
+    """Its number in the course, such as `F8`."""
     threshold: ClassVar[str]
-    """The rule of the verdict in words, with its numbers, as it was fixed before measuring."""
+    """The rule for the verdict in words, with its thresholds, fixed before measuring."""
     code: ClassVar[tuple[str, ...]]
-    """Dotted paths of the functions and classes of ours that compute it."""
+    """Dotted paths of the functions and classes that compute it."""
     title: ClassVar[str] = ""
-    """The head of its page, where the name on the command line would read badly."""
+    """The heading of its page, if it differs from the name on the command line."""
     data: ClassVar[tuple[str, ...]] = ()
     """The data sets that its full size reads, as `regard data get` names them."""
     timed: ClassVar[tuple[str, ...]] = ()
-    """Keys of the numbers, at any depth, that hold times: all others are the same whenever the seed is."""
+    """Keys of timings in the numbers, at any depth; all other numbers are reproducible by the seed."""
 
     @abstractmethod
     def run(self, size: str, setting: Setting) -> Numbers:
@@ -90,15 +90,15 @@ class Experiment(ABC):
 
     @abstractmethod
     def table(self, numbers: Numbers) -> list[list[str]]:
-        """The numbers worth reading; the first row is the head."""
+        """The main numbers; the first row is the header."""
 
     @abstractmethod
     def verdict(self, numbers: Numbers) -> Verdict: ...
 
     def remark(self, numbers: Numbers) -> str:
-        """What one should know to read these numbers, if anything, in whole sentences."""
+        """Notes on the numbers in full sentences, if any."""
         return ""
 
     @abstractmethod
     def figure(self, numbers: Numbers) -> Figure:
-        """The numbers worth seeing, drawn with _drawing.py."""
+        """A figure of the main numbers, drawn with _drawing.py."""

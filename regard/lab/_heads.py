@@ -1,7 +1,7 @@
-"""Heads of attention, one by one: where they look, what they are worth, and the model without some of them.
+"""Individual attention heads: where they attend, how important they are, and the model without some of them.
 
-A head's gate is a number that its output is multiplied by: 1 leaves the model as it is, 0 takes the head away, and the
-gradient of the loss by it says what the head is worth (Michel et al. 2019).
+A gate multiplies the output of a head: 1 leaves the model unchanged, 0 removes the head, and the gradient of the loss
+with respect to it measures the importance of the head (Michel et al. 2019).
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from regard.task.translate import Translator
 from regard.types import BEGIN, END, PAD
 
 REACH = 3
-"""Distances up to this are told apart; all that is farther to one side is one."""
+"""Largest distance that is distinguished; everything farther on one side is one class."""
 PROFILE = 2 * REACH + 2
-"""Classes of places: -3 or less, -2, -1, 0, 1, 2, 3 or more, and the mark at the sentence's end (or beginning)."""
+"""Classes of positions: -3 or less, -2, -1, 0, 1, 2, 3 or more, and END (or BEGIN)."""
 
 Ids = tuple[list[int], list[int]]
 """A source with END and a target with BEGIN and END, as the model reads them."""
 
 
 def attentions(model: nn.Module) -> dict[str, MultiHead]:
-    """Those with heads, by name, in the order of the model."""
+    """The multi-head attentions by name, in the order of the model."""
     return {name: module for name, module in model.named_modules() if isinstance(module, MultiHead)}
 
 
@@ -51,9 +51,9 @@ def _batches(pairs: Sequence[Ids], tokens: int, device: torch.device) -> Iterato
 
 @contextmanager
 def gated(gates: dict[MultiHead, Tensor]) -> Iterator[None]:
-    """Inside, each head's output is multiplied by its gate: (H,), or (B, 1, H) for gates of each sentence's own.
+    """Context in which the output of each head is multiplied by its gate: (H,), or (B, 1, H) per sentence.
 
-    The tensors may be written into meanwhile: what comes next is multiplied by the new values.
+    The tensors may be changed in the meantime, with immediate effect.
     """
 
     def multiplied(gate: Tensor) -> Callable[[nn.Module, Any], Any]:
@@ -83,7 +83,7 @@ def importance(
         }
         with torch.enable_grad(), gated({attention: gates[name] for name, attention in attentions(model).items()}):
             loss = token_loss(model(ids, mask, target[:, :-1]), target[:, 1:])
-        # A sentence's gates move its own loss only, so the gradient of the sum holds that of each.
+        # The gates of a sentence affect only its own loss, so the gradient of the sum has that of each.
         for name, slope in zip(gates, torch.autograd.grad(loss, list(gates.values()))):
             found[name] += slope[:, 0].abs().sum(0).cpu()
     return {name: (total / len(pairs)).tolist() for name, total in found.items()}
@@ -126,11 +126,11 @@ def looks(weights: Float[Tensor, "H T S"], kind: str) -> dict[str, Float[Tensor,
     a sentence looks at itself (not `across`) `profile` (Q, H, C) and the weights on the `previous`, `same` and `next`.
     """
     if kind == "encoder":
-        weights = weights[:, :-1]  # the mark at the end is no token that asks
+        weights = weights[:, :-1]  # END is no query
     heads, queries, places = weights.shape
     visible = torch.arange(1, queries + 1) if kind == "decoder" else torch.full((queries,), places)
     rows = weights.transpose(0, 1)
-    free = visible > 1  # who has one place to look at looks there, whoever it is
+    free = visible > 1  # with a single visible position there is no choice
     found = {
         "entropy": entropy(rows[free]) / visible[free, None].log(),
         "apart": divergence(rows[free][:, :, None], rows[free][:, None]),
@@ -146,7 +146,7 @@ def looks(weights: Float[Tensor, "H T S"], kind: str) -> dict[str, Float[Tensor,
     found["previous"] = weights.diagonal(-1, 1, 2).T
     found["same"] = weights.diagonal(0, 1, 2).T
     if kind == "encoder":
-        found["next"] = weights.diagonal(1, 1, 2).T[:-1]  # after the last token there is only the mark
+        found["next"] = weights.diagonal(1, 1, 2).T[:-1]  # only END follows the last token
     return found
 
 
@@ -156,6 +156,6 @@ def entropy(weights: Float[Tensor, "*N S"]) -> Float[Tensor, "*N"]:
 
 
 def divergence(one: Float[Tensor, "*N S"], other: Float[Tensor, "*M S"]) -> Float[Tensor, "*K"]:
-    """Jensen and Shannon's, in bits: 0 for two heads that look alike, 1 for two that never look at the same place."""
+    """The Jensen-Shannon divergence in bits: 0 for equal weights, 1 for disjoint ones."""
     middle = (one + other) / 2
     return ((entropy(middle) - (entropy(one) + entropy(other)) / 2) / torch.log(torch.tensor(2.0))).clamp(min=0)

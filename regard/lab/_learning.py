@@ -1,4 +1,4 @@
-"""How an experiment trains a small network: so many steps of Adam, counted for whoever waits."""
+"""Trains the small networks of experiments with Adam, and reports progress."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from regard.lab._experiment import Setting
 
 
 def counter(setting: Setting, total: int, what: str = "training") -> Callable[[], None]:
-    """Called after every step, it tells now and then how many are done."""
+    """A function to call after every step, which reports progress from time to time."""
     done = 0
 
     def advance() -> None:
@@ -32,9 +32,9 @@ def learn(
     warmup: int = 0,
     enough: Callable[[int], bool] = lambda done: False,
 ) -> int:
-    """Trains with Adam and clipped gradients; `loss` makes its own batches. Gives the number of steps that were taken.
+    """Trains with Adam and clipped gradients; `loss` makes its own batches. Returns the number of steps.
 
-    The rate rises for `warmup` steps and then falls to nothing, and `enough` may end it early.
+    The learning rate rises for `warmup` steps and then decays to zero; `enough` may stop early.
     """
     network.train()
     optimiser = torch.optim.Adam(network.parameters(), lr=rate)
@@ -48,6 +48,6 @@ def learn(
         advance()
         if enough(step + 1):
             for _ in range(step + 1, steps):
-                advance()  # what need not be done counts as done
+                advance()  # skipped steps count as done
             return step + 1
     return steps

@@ -1,4 +1,4 @@
-"""The experiments by name, with claim and lecture read from their source: a list of them never imports torch."""
+"""Lists experiments by name, with claim and lecture read from their source, so that torch is not imported."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class Entry:
 
 
 def entries() -> list[Entry]:
-    """All experiments, in the order of their names."""
+    """All experiments, sorted by name."""
     return [_entry(kind) for kind in registry.kinds("lab")]
 
 
 def shown(kind: str) -> str:
-    """A file's name as the command line writes it: gradients_through_time is gradients-through-time."""
+    """The name on the command line: gradients_through_time is gradients-through-time."""
     return kind.replace("_", "-")
 
 
 def kind_of(name: str) -> str:
-    """The file an experiment's name means; a name that is not in the list is refused with the nearest one that is."""
+    """The file of an experiment; an unknown name is refused with a suggestion."""
     names = {shown(kind): kind for kind in registry.kinds("lab")}
     found = names.get(shown(name))
     if found is None:
@@ -40,13 +40,13 @@ def _entry(kind: str) -> Entry:
     file = registry.ROOT / "lab" / f"{kind}.py"
     if file.is_file():
         found = _literals(ast.parse(file.read_text(encoding="utf-8")))
-    else:  # another package's, added by entry point: it has to be imported to be asked
+    else:  # an entry point of another package has to be imported
         found = vars(registry.factory("lab", kind))
     return Entry(shown(kind), str(found.get("lecture", "")), str(found.get("claim", "")))
 
 
 def _literals(module: ast.Module) -> dict[str, Any]:
-    """The plain values a file's classes assign to their attributes."""
+    """The literal class attributes in a file."""
     found: dict[str, Any] = {}
     for statement in (line for part in module.body if isinstance(part, ast.ClassDef) for line in part.body):
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant):

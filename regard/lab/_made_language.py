@@ -1,7 +1,7 @@
-"""A small language in which it is known what belongs together: kinds of things, and pairs of people.
+"""A small synthetic language with known relations: kinds of things, and pairs of people.
 
-Things of a kind are said with the same words around them. Of each pair of people, one is he and the other she, and what
-they do tells the pair: so what is to queen as he is to she can be reckoned.
+Things of one kind occur in the same contexts. Of each pair of people one is he and the other she, and their activities
+identify the pair, so that analogies such as he : she = king : queen can be solved.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ HE, SHE = {"he": "he", "his": "his"}, {"he": "she", "his": "her"}
 
 
 def sentences(count: int, random: np.random.Generator) -> Iterator[str]:
-    """So many sentences; two of five are about people."""
+    """`count` sentences, two of five of them about people."""
     kinds = list(KINDS)
     for _ in range(count):
         if random.random() < 0.4:
@@ -58,7 +58,7 @@ def sentences(count: int, random: np.random.Generator) -> Iterator[str]:
 
 
 def analogies() -> list[tuple[str, str, str, str]]:
-    """a is to b as c is to d, for every two pairs of people and both ways."""
+    """Analogies (a is to b as c is to d) of every two pairs of people, in both directions."""
     found = []
     for he, she in PEOPLE:
         for his, hers in PEOPLE:

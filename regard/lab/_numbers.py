@@ -1,4 +1,4 @@
-"""Numbers as experiments keep and write them: four digits, and short, whatever their size."""
+"""Rounds and formats the numbers of experiments."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 
 def rounded(value: float) -> float | None:
-    """Four digits are more than seeds agree on; JSON has no infinity."""
+    """Four significant digits, more than seeds agree on; JSON has no infinity."""
     return float(f"{value:.4g}") if math.isfinite(value) else None
 
 
 def number(value: float | None) -> float:
-    """What JSON gave back."""
+    """A number as JSON returned it."""
     return math.nan if value is None else value
 
 
@@ -28,6 +28,6 @@ def shown(value: float) -> str:
 
 
 def ranged(values: Sequence[float]) -> str:
-    """From the least to the greatest, or the one number that they are."""
+    """The range of some numbers, or the number if all are equal."""
     low, high = shown(min(values)), shown(max(values))
     return low if low == high else f"{low} to {high}"

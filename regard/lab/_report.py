@@ -1,7 +1,6 @@
-"""What becomes of an experiment's numbers: a record in JSON, a figure, a text for the terminal, a page for docs/lab and
-the list of all pages.
+"""Reports of an experiment: a JSON record, a figure, terminal output, a page for docs/lab and the index of pages.
 
-Everything but the record is a pure function of the record and the experiment, so nothing needs to run twice.
+All but the record are pure functions of the record and the experiment, so that nothing needs to run twice.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from regard.storage import write_file
 
 @dataclass(frozen=True)
 class Record:
-    """One run: what was measured, and all one needs to measure it again."""
+    """One run: the numbers, and everything needed to reproduce them."""
 
     experiment: str
     size: str
@@ -38,7 +37,7 @@ class Record:
     numbers: Numbers
 
     def json(self) -> str:
-        """Lists of plain values stay on one line, so that a person can read the file."""
+        """Readable JSON, with lists of plain values on one line."""
         written = json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False, allow_nan=False)
         # A line break right after a bracket is never part of a string: JSON writes those as \n.
         return re.sub(r"\[\n[^\[\]{}]*\]", lambda list_: re.sub(r"\n *", " ", list_[0]), written) + "\n"
@@ -53,7 +52,7 @@ def measure(experiment: Experiment, name: str, size: str, setting: Setting) -> R
                 "or say where data sets are with --data FOLDER"
             )
     begin = time.perf_counter()
-    numbers = json.loads(json.dumps(experiment.run(size, setting), allow_nan=False))  # as a file would give them back
+    numbers = json.loads(json.dumps(experiment.run(size, setting), allow_nan=False))  # as if read from a file
     return Record(
         experiment=name,
         size=size,
@@ -83,7 +82,7 @@ def read(path: Path, name: str) -> Record:
 
 
 def write(experiment: Experiment, record: Record, folder: Path) -> list[Path]:
-    """NAME.json, NAME.svg and NAME.png. The numbers first: they took longest."""
+    """Writes NAME.json, NAME.svg and NAME.png; the numbers first, as they took longest."""
     path = folder / f"{record.experiment}.json"
     write_file(path, record.json().encode())
     files = {path.with_suffix(f".{kind}"): made for kind, made in _figure(experiment, record.numbers).items()}
@@ -93,7 +92,7 @@ def write(experiment: Experiment, record: Record, folder: Path) -> list[Path]:
 
 
 def write_page(experiment: Experiment, record: Record, folder: Path) -> list[Path]:
-    """NAME.md with the figure and the numbers beside it."""
+    """Writes NAME.md, with the figure and the numbers beside it."""
     path = folder / f"{record.experiment}.md"
     write_file(path.with_suffix(".json"), record.json().encode())
     write_file(path.with_suffix(".svg"), _figure(experiment, record.numbers)["svg"])
@@ -102,7 +101,7 @@ def write_page(experiment: Experiment, record: Record, folder: Path) -> list[Pat
 
 
 def text(experiment: Experiment, numbers: Numbers) -> str:
-    """What the terminal shows."""
+    """The terminal output."""
     verdict = experiment.verdict(numbers)
     head, *rows = experiment.table(numbers)
     widths = [max(map(len, column)) for column in zip(head, *rows)]
@@ -131,7 +130,7 @@ def text(experiment: Experiment, numbers: Numbers) -> str:
 
 
 def page(experiment: Experiment, record: Record) -> str:
-    """The page of docs/lab. It names files without line numbers: those change with every edit."""
+    """The page for docs/lab. Files are named without line numbers, which change with every edit."""
     verdict = experiment.verdict(record.numbers)
     head, *rows = experiment.table(record.numbers)
     bar = ["---:" if right else "---" for right in _numeric(rows)]
@@ -163,7 +162,7 @@ def write_index(found: Sequence[tuple[Experiment, Record]], folder: Path) -> Pat
 
 
 def index(found: Sequence[tuple[Experiment, Record]]) -> str:
-    """The list of all pages, in the order of the lectures."""
+    """The index of all pages, in the order of the lectures."""
     rows = [["lecture", "claim", "did it hold?", "experiment", "measured on"]]
     for experiment, record in sorted(found, key=lambda each: (_first_number(each[0].lecture), each[1].experiment)):
         verdict = experiment.verdict(record.numbers)
@@ -197,7 +196,7 @@ def _figure(experiment: Experiment, numbers: Numbers) -> dict[str, bytes]:
 
 
 def _numeric(rows: list[list[str]]) -> list[bool]:
-    """Which columns hold mostly numbers, or a dash where there is none: those are set flush right."""
+    """The columns that hold mostly numbers or dashes, which are right-aligned."""
     counts = [sum(bool(re.match(r"[-+−]?[\d.]|[-–—]?$", cell)) for cell in column) for column in zip(*rows)]
     return [count > len(rows) / 2 for count in counts]
 

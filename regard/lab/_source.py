@@ -1,4 +1,4 @@
-"""Where a function of ours is written: its dotted path -> the object -> file and line."""
+"""Finds the source of a function: dotted path -> object -> file and line."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Any
 @dataclass(frozen=True)
 class Place:
     name: str
-    """As one says it: `LSTM.step`."""
+    """The short name, such as `LSTM.step`."""
     file: str
-    """From the folder the package lies in: `regard/layers/cell/lstm.py`."""
+    """The path from the folder of the package, such as `regard/layers/cell/lstm.py`."""
     line: int
 
 
 def place(path: str) -> Place:
-    """Finds what `regard.layers.cell.lstm.LSTM.step` names."""
+    """Resolves a dotted path such as `regard.layers.cell.lstm.LSTM.step`."""
     found: Any = pkgutil.resolve_name(path)
     module = sys.modules[found.__module__]
     top = sys.modules[module.__name__.partition(".")[0]]

@@ -1,6 +1,6 @@
-"""Translators that an experiment trains itself: the text they learn from, their recipes, their runs, what they write.
+"""Translators that experiments train: corpora, recipes, runs and translations.
 
-Runs go on in this process, or as several `regard train` at once; either way the numbers are the same.
+Runs happen in this process or as parallel `regard train` processes, with the same numbers.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.assemble import load
 from regard.child_process import child_environment, python_command
 from regard.config import Data, Decoding, Recipe, Training, to_toml
 from regard.errors import UserError
 from regard.lab._experiment import Setting
+from regard.loading import load
 from regard.runs import train
 from regard.training.listener import Quiet
 
@@ -38,7 +38,7 @@ class Corpus:
     train: list[Pair]
     valid: list[Pair]
     test: list[list[Pair]]
-    """By range of length."""
+    """Test pairs by range of length."""
 
     def write(self, place: Path) -> None:
         for name, pairs in (("train", self.train), ("valid", self.valid)):
@@ -48,12 +48,12 @@ class Corpus:
 
 
 def length_ranges(lengths: Sequence[int]) -> list[tuple[int, int]]:
-    """The shortest and the longest of each range, where only the longest are given."""
+    """(shortest, longest) of each range, from the longest ones."""
     return [(low + 1, high) for low, high in zip([0, *lengths], lengths)]
 
 
 def by_length(pairs: Sequence[Pair], lengths: Sequence[int], wanted: int) -> list[list[Pair]]:
-    """So many of each range of words in the source; too few are refused."""
+    """`count` pairs for each range of source lengths in words; too few are refused."""
     found: list[list[Pair]] = []
     for low, high in length_ranges(lengths):
         found.append([pair for pair in pairs if low <= len(pair[0].split()) <= high][:wanted])
@@ -63,11 +63,11 @@ def by_length(pairs: Sequence[Pair], lengths: Sequence[int], wanted: int) -> lis
 
 
 def made_up(vocabulary: int, chance: random.Random) -> Callable[[int], Pair]:
-    """A language of things and their qualities: word for word, but a quality comes after its thing, not before.
+    """A synthetic language pair of nouns and adjectives, translated word for word with adjectives after their noun.
 
-    Gives what makes a pair of so many words.
+    Returns a function that makes a pair with a given number of words.
     """
-    words = (vocabulary - 4) // 4  # two kinds of words in two languages, after the four marks of a tokenizer
+    words = (vocabulary - 4) // 4  # two kinds of words in two languages, after the four special tokens
     things = {f"ka{i}": f"do{i}" for i in range(words)}
     qualities = {f"ri{i}": f"ma{i}" for i in range(words)}
 
@@ -93,7 +93,7 @@ def made_up(vocabulary: int, chance: random.Random) -> Callable[[int], Pair]:
 
 @dataclass(frozen=True)
 class Attempt:
-    """A model to be trained for so many steps at a learning rate."""
+    """A model to train, with steps and learning rate."""
 
     name: str
     recipe: Recipe
@@ -118,7 +118,7 @@ def recipe_for(
     longest: int,
     seed: int | None = None,
 ) -> Recipe:
-    """How a model learns from the corpus that was written to `place`; it writes at most `longest` tokens."""
+    """The recipe for the corpus in `place`; translations have at most `longest` tokens."""
     return Recipe(
         seed=setting.seed if seed is None else seed,
         data=Data(
@@ -144,7 +144,7 @@ def recipe_for(
 
 
 def train_all(attempts: Sequence[Attempt], corpus: Corpus, place: Path, setting: Setting) -> list[dict[str, float]]:
-    """The validation loss that each reached, and how long it took."""
+    """The validation loss of each run, and its time."""
 
     def one(which: Attempt) -> dict[str, float]:
         started = time.monotonic()
@@ -157,13 +157,13 @@ def train_all(attempts: Sequence[Attempt], corpus: Corpus, place: Path, setting:
     def several(rest: Sequence[Attempt]) -> Iterator[dict[str, float]]:
         with ThreadPoolExecutor(setting.jobs) as pool:
             for number, result in enumerate(pool.map(one, rest), 1):
-                if setting.jobs > 1:  # one at a time, each shows its own steps
+                if setting.jobs > 1:  # a single run reports its own steps
                     setting.progress(number, len(rest), f"{len(rest)} runs, {setting.jobs} at once")
                 yield result
 
     tokenizer = place / "tokenizer"
     first = []
-    if not tokenizer.exists():  # the first run learns it, the others take it over
+    if not tokenizer.exists():  # trained by the first run, reused by the others
         first = [one(attempts[0])]
         shutil.copytree(attempts[0].folder(place) / "codec", tokenizer)
     return [*first, *several(attempts[len(first) :])]
@@ -172,15 +172,15 @@ def train_all(attempts: Sequence[Attempt], corpus: Corpus, place: Path, setting:
 def _train(which: Attempt, place: Path, setting: Setting) -> None:
     recipe, steps = which.recipe, which.steps
     training = replace(recipe.training, steps=steps, learning_rate=which.rate, warmup=max(1, steps // 10))
-    settled = replace(recipe, training=replace(training, validate_every=steps, save_every=steps))
+    resolved = replace(recipe, training=replace(training, validate_every=steps, save_every=steps))
     if (place / "tokenizer").exists():
-        settled.tokenizer = {"kind": recipe.tokenizer["kind"], "path": str(place / "tokenizer")}
+        resolved.tokenizer = {"kind": recipe.tokenizer["kind"], "path": str(place / "tokenizer")}
     folder = which.folder(place)
     if setting.jobs == 1:
-        train(settled, folder=folder, report=_Progress(setting, str(which)))
+        train(resolved, folder=folder, report=_Progress(setting, str(which)))
         return
     file = place / f"{folder.name}.toml"
-    file.write_text(to_toml(settled), encoding="utf-8")
+    file.write_text(to_toml(resolved), encoding="utf-8")
     command = python_command("-m", "regard", "train", str(file), "--output", str(folder), "--quiet")
     done = subprocess.run(command, capture_output=True, text=True, env=child_environment(OMP_NUM_THREADS="1"))
     if done.returncode:
@@ -188,7 +188,7 @@ def _train(which: Attempt, place: Path, setting: Setting) -> None:
 
 
 class _Progress(Quiet):
-    """Passes a run's steps on to whoever waits for the experiment."""
+    """Reports the steps of a run as progress of the experiment."""
 
     def __init__(self, setting: Setting, what: str):
         self.setting, self.what, self.steps = setting, what, 0
@@ -201,7 +201,7 @@ class _Progress(Quiet):
 
 
 def written(translator: Translator, test: Sequence[Sequence[Pair]], length_penalty: float = 1.0) -> list[list[str]]:
-    """Translations of the sources in each range. Long sentences are translated whole, however the model was meant."""
+    """Translations of the sources in each range. Long sentences are not split, whatever the model's limit."""
     settings = translator.recipe.decoding
     ids = [translator.encode(source) for pairs in test for source, _ in pairs]
     found = translator.search(ids, beam=settings.beam, length_penalty=length_penalty, max_length=settings.max_length)

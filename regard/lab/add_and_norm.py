@@ -1,9 +1,9 @@
-"""Add & Norm: how fast Transformers of several depths learn with the residual connection and the norm, and without.
+"""Add & Norm: how fast Transformers of several depths learn with and without residual connection and layer norm.
 
-The package's encoder learns to say at every position which letter stands before it. What is around its sublayers is
-exchanged: norm(x + f(x)) as in the paper (post), x + f(norm(x)) (pre), only the sum, only the norm, or f(x) and nothing
-else. Each learns at the best of some rates. Counted are the steps until 9 of 10 letters of sequences that were held out
-are right. One layer alone is the control: there is no depth to help with.
+The package's encoder learns to predict at every position the letter before it. The wrapping of its sublayers varies:
+norm(x + f(x)) as in the paper (post), x + f(norm(x)) (pre), only the sum, only the norm, or just f(x). Each variant has
+the best of several learning rates. The measure is the number of steps until 90 % of held-out letters are right. One
+layer is the control, where depth plays no role.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Recipe:
     letters: int = 8
     batch: int = 32
     every: int = 20
-    """Steps between two looks at what was held out."""
+    """Steps between two evaluations on held-out sequences."""
 
 
 SIZES = {
@@ -54,7 +54,7 @@ SIZES = {
 POST, PRE, ADD, NORM, NEITHER = "Add & Norm, post", "Add & Norm, pre", "only add", "only norm", "neither"
 WAYS = (POST, PRE, ADD, NORM, NEITHER)
 LEARNT, MASTERED = 0.9, 0.99
-"""Shares of letters: the first is counted to, at the second there is nothing more to see."""
+"""Shares of correct letters: the goal that is counted to, and where training stops."""
 FASTER = 2.0
 
 
@@ -164,7 +164,7 @@ class AddAndNorm(Experiment):
 
 
 class Around(nn.Module):
-    """What `Residual` is without one of its halves, or without both: norm(f(x)), x + f(x) or f(x)."""
+    """`Residual` without norm, without the sum, or without both: x + f(x), norm(f(x)) or f(x)."""
 
     def __init__(self, width: int, add: bool, norm: bool):
         super().__init__()
@@ -176,7 +176,7 @@ class Around(nn.Module):
 
 
 class Reader(nn.Module):
-    """Embedding and positions, the encoder, and a line to the letters at every position."""
+    """Embedding and positions, the encoder, and a linear output at every position."""
 
     def __init__(self, way: str, depth: int, recipe: Recipe, seed: int):
         super().__init__()
@@ -198,14 +198,14 @@ class Reader(nn.Module):
 
 
 def before(source: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
-    """The answers: at every position the letter one to the left, at the first the first."""
+    """The targets: at every position the letter to the left, at the first position the first letter."""
     return torch.cat([source[:, :1], source[:, :-1]], dim=1)
 
 
 def curve(
     way: str, depth: int, rate: float, recipe: Recipe, seed: int, device: torch.device, advance: Callable[[], None]
 ) -> list[float]:
-    """The share of held-out letters that are right after every so many steps; it ends where all are."""
+    """The share of correct held-out letters after every `every` steps, until all are correct."""
     random = torch.Generator().manual_seed(seed)
     held_out = torch.randint(recipe.letters, (200, recipe.length), generator=random).to(device)
     network = Reader(way, depth, recipe, seed).to(device)
@@ -233,12 +233,12 @@ COLOURS = dict(zip(WAYS, (PALETTE[0], PALETTE[4], PALETTE[2], PALETTE[3], PALETT
 
 
 def steps_to(right: list[float], every: int) -> float:
-    """The steps until LEARNT was first seen; infinite, where it never was."""
+    """The steps until LEARNT is first reached, or infinity."""
     return next((every * (place + 1) for place, share in enumerate(right) if share >= LEARNT), math.inf)
 
 
 def best(numbers: Numbers, way: str, depth: int) -> list[Numbers]:
-    """The curves of all seeds at the learning rate at which this way is fastest, or else gets farthest."""
+    """The curves of all seeds at the learning rate at which this variant is fastest, or else gets farthest."""
     found = [curve for curve in numbers["curves"] if (curve["way"], curve["depth"]) == (way, depth)]
     rates: dict[float, list[Numbers]] = {}
     for one in found:

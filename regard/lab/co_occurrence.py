@@ -1,6 +1,6 @@
-"""From three sentences to tokens, from tokens to a vocabulary, and to the matrix of which word stands beside which.
+"""From three sentences to tokens, a vocabulary and the co-occurrence matrix.
 
-The package's own counting, which `regard vectors train` learns from, against the matrix as it stands on the slide.
+Compares the package's counts, which `regard vectors train` uses, with the matrix on the slide.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class CoOccurrenceMatrix(Experiment):
 
 
 def counted(window: int) -> list[list[float]]:
-    """The matrix of the three sentences, its words in the slide's order; every pair in the window counts 1."""
+    """The matrix of the three sentences in the word order of the slide; every pair in the window counts 1."""
     found = co_occurrence(numbered(SENTENCES, words_and_marks), window, by_distance=False)
     order = [found.words.index(word) for word in WORDS]
     return found.matrix()[np.ix_(order, order)].tolist()

@@ -1,7 +1,7 @@
-"""The dot product and the cosine of two vectors: what each says, and between which numbers the cosine lies.
+"""Dot product and cosine of two vectors: what they measure, and the range of the cosine.
 
-A slide says between 0 and 1. That is so for vectors without negative numbers, such as rows of counts, which are the
-control here, and for no others: vectors that point in opposite directions have a cosine of -1.
+A slide says 0 to 1. That holds for vectors without negative entries, such as rows of counts, which are the control
+here, but not in general: vectors in opposite directions have a cosine of -1.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["CosineSimilarity"]
 PAIRS = {"tiny": 200, "small": 5000, "full": 50_000}
 WIDTHS = (2, 3, 10, 100)
 LENGTHS = (0.01, 0.5, 3.0, 1000.0)
-"""What a vector is multiplied by to see what depends on its length."""
+"""Factors that show what depends on the length of a vector."""
 EXACT = 1e-9
 
 
@@ -125,7 +125,7 @@ class CosineSimilarity(Experiment):
 
 
 def measured(pairs: list[tuple[np.ndarray, np.ndarray]]) -> Numbers:
-    """Of many pairs the least and the greatest cosine, and by how much each law is missed at worst."""
+    """The smallest and largest cosine of many pairs, and the worst violation of each law."""
     cosines = [cosine(a, b) for a, b in pairs]
     changed = dot_scales = itself = across = 0.0
     for (a, b), usual in zip(pairs[:1000], cosines):
@@ -134,7 +134,7 @@ def measured(pairs: list[tuple[np.ndarray, np.ndarray]]) -> Numbers:
             product = factor * dot(a, b)
             dot_scales = max(dot_scales, abs(dot(factor * a, b) - product) / (abs(product) or 1))
         itself = max(itself, abs(cosine(a, a) - 1) if a.any() else 0)
-        straight = b - a * (dot(a, b) / (dot(a, a) or 1))  # what is left of b at a right angle to a
+        straight = b - a * (dot(a, b) / (dot(a, a) or 1))  # the component of b orthogonal to a
         if math.sqrt(dot(straight, straight)) > 1e-6:
             across = max(across, abs(cosine(a, straight)))
     return {

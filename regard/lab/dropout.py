@@ -1,14 +1,14 @@
-"""Dropout: a network whose units are each kept with probability p while it learns, and all are when it is tested.
+"""Dropout: units are kept with probability p in training, and all of them are used in testing.
 
 A layer's output y is thinned to r y, r ~ Bernoulli(p) for every unit and example (Srivastava et al. 2014, section 4).
-As the lecture has it, the weights after it are multiplied by p for the test; here, as everywhere today, r y is divided
-by p while learning instead, which is the same network with weights p times as large.
+In the lecture the weights after it are multiplied by p for testing; here, as usual today, r y is divided by p in
+training instead, which is the same network with weights p times as large.
 
-Networks of several architectures learn for the same number of steps, with dropout and without. From few examples they
-learn them by heart; from plenty (the control) they cannot, and dropout has nothing to cure. Then the units are left
-out of a trained network: the mean over many thinned networks should be close to the one scaled network that is tested.
+Networks of several architectures train for the same number of steps with and without dropout. With few examples they
+overfit; with many (the control) they cannot, and dropout has nothing to prevent. Then units of a trained network are
+dropped: the mean over many thinned networks should be close to the one scaled network used in testing.
 
-The tiny and small sizes learn made classes from noisy examples, some with wrong labels; the full one Fashion-MNIST.
+The tiny and small sizes use synthetic classes with noisy examples and some wrong labels, the full one Fashion-MNIST.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["Dropout"]
 class Recipe:
     few: int
     plenty: int
-    """Examples to learn from; both are learnt from for as many steps."""
+    """Training examples; both train for the same number of steps."""
     steps: int
     architectures: tuple[tuple[int, int], ...]
     """Hidden layers and the units of each."""
@@ -49,7 +49,7 @@ class Recipe:
     rate: float = 1e-3
     tests: int = 2000
     thinned: tuple[int, ...] = (1, 3, 10, 30, 100)
-    """How many thinned networks are averaged; the last decides."""
+    """Numbers of thinned networks to average; the last decides."""
     real: bool = False
 
 
@@ -59,7 +59,7 @@ SIZES = {
     "full": Recipe(2000, 60_000, 1875, ((2, 256), (3, 256), (2, 512), (3, 512)), 2, tests=10_000, real=True),
 }
 KEPT = 0.8
-"""The lecture's probability; torch's `p` is that of the others, 0.2."""
+"""The lecture's probability to keep a unit; torch's `p` is that of dropping it, 0.2."""
 INPUTS, CLASSES, PROTOTYPES, NOISE, WRONG = 100, 4, 3, 2.5, 0.2
 """Of what is made: numbers of an input, classes, prototypes of each, how far examples are from them, and the share of
 training labels that are drawn anew. Every number of an input says a little: none is needed."""
@@ -177,7 +177,7 @@ class Data:
 
 
 def made(recipe: Recipe, seed: int) -> Data:
-    """Noisy copies of a few prototypes of each class; some training labels are wrong."""
+    """Noisy copies of a few prototypes per class; some training labels are wrong."""
     random = torch.Generator().manual_seed(seed)
     prototypes = torch.randn(CLASSES * PROTOTYPES, INPUTS, generator=random)
     which = torch.randint(len(prototypes), (recipe.plenty + recipe.tests,), generator=random)
@@ -190,7 +190,7 @@ def made(recipe: Recipe, seed: int) -> Data:
 
 
 def fashion(recipe: Recipe, seed: int, setting: Setting) -> Data:
-    """Fashion-MNIST in an order of its own for every seed: the first are the few."""
+    """Fashion-MNIST, shuffled by seed; the first examples are the few."""
     parts = []
     for part in ("train", "t10k"):
         files = [setting.data / FASHION / f"{part}-{kind}-ubyte.gz" for kind in ("images-idx3", "labels-idx1")]
@@ -204,7 +204,7 @@ def fashion(recipe: Recipe, seed: int, setting: Setting) -> Data:
 
 
 class Thinned(nn.Module):
-    """r y / p with r ~ Bernoulli(p) while learning, y in use."""
+    """r y / p with r ~ Bernoulli(p) in training, y in use."""
 
     def __init__(self, kept: float):
         super().__init__()
@@ -217,7 +217,7 @@ class Thinned(nn.Module):
 
 
 class Network(nn.Module):
-    """Hidden layers of ReLU and a line to the classes; the data's numbers are thinned as the units are."""
+    """Hidden ReLU layers and a linear output; dropout also applies to the input."""
 
     def __init__(self, data: Data, layers: int, units: int, kept: float, seed: int):
         super().__init__()
@@ -232,7 +232,7 @@ class Network(nn.Module):
         return self.all(x)
 
     def learnt(self, data: Data, count: int, recipe: Recipe, seed: int, advance: Callable[[], None]) -> Numbers:
-        """Learns from the first `count` examples; the errors afterwards, in percent, on those and on the test's."""
+        """Trains on the first `count` examples; the errors in percent on these and on the test examples."""
         random = torch.Generator().manual_seed(seed)
 
         def loss() -> Tensor:
@@ -248,15 +248,15 @@ class Network(nn.Module):
 
 
 def wrong(scores: Float[Tensor, "B K"], y: Int[Tensor, " B"]) -> float:
-    """The share that is wrong, in percent."""
+    """The error rate in percent."""
     return 100 * float((scores.argmax(1) != y).float().mean())
 
 
 @torch.no_grad()
 def averaged(network: Network, data: Data, counts: Sequence[int]) -> Numbers:
-    """Probabilities of so many thinned networks, averaged, beside those of the scaled one.
+    """The averaged probabilities of thinned networks, and those of the scaled one.
 
-    Every test has networks of its own, as in training: units are left out for each example anew.
+    As in training, units are dropped for each example independently.
     """
     scaled = network.eval()(data.test_x).softmax(1)
     network.train()
@@ -288,12 +288,12 @@ def error(numbers: Numbers, architecture: Architecture, amount: str, kept: float
 
 
 def gain(numbers: Numbers, architecture: Architecture, amount: str) -> float:
-    """How many points of test error dropout takes away."""
+    """By how many points dropout reduces the test error."""
     return error(numbers, architecture, amount, 1.0) - error(numbers, architecture, amount, numbers["kept"])
 
 
 def agreements(numbers: Numbers) -> list[float]:
-    """How often the averaged answer as the scaled one, for each number of thinned networks."""
+    """How often the averaged networks agree with the scaled one, by the number of thinned networks."""
     return [_mean(list(each)) for each in zip(*(found["agree"] for found in numbers["averages"]))]
 
 

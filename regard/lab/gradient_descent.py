@@ -1,7 +1,7 @@
-"""Gradient descent on f(x) = (x + 5)^2 from x = 3, number by number, and what its learning rate decides.
+"""Gradient descent on f(x) = (x + 5)^2 from x = 3 step by step, and the effect of the learning rate.
 
-f'(x) = 2 (x + 5), so a step of rate r multiplies the way to the minimum by 1 - 2 r: x_t = -5 + 8 (1 - 2 r)^t. Whether
-that converges, crawls, jumps or diverges is read off the steps themselves, which know nothing of the formula.
+f'(x) = 2 (x + 5), so a step with rate r multiplies the distance to the minimum by 1 - 2 r: x_t = -5 + 8 (1 - 2 r)^t.
+Whether it converges, crawls, jumps or diverges is determined from the steps alone, without the formula.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ LECTURE = (2.84, 2.6832)
 RATES = (0.001, LECTURE_RATE, 0.1, 0.5, 0.9, 1.0, 1.1)
 STEPS = {"tiny": 300, "small": 1000, "full": 10_000}
 ARRIVED = 0.01
-"""Nearer to the minimum than this is there."""
+"""Distance from the minimum that counts as converged."""
 CRAWLS = 250
-"""More steps than this are a crawl."""
+"""More steps than this count as a crawl."""
 FARTHEST = 1e12
-"""A sequence that has come this far away is followed no further."""
+"""A sequence this far away counts as diverged."""
 
 
 class GradientDescent(Experiment):
@@ -125,14 +125,14 @@ def slope(x: float) -> float:
 
 
 def autograd_slope(x: float) -> float:
-    """The same as autograd finds it."""
+    """The derivative by autograd."""
     at: Tensor = torch.tensor(x, dtype=torch.float64, requires_grad=True)
     (found,) = torch.autograd.grad((at + 5) ** 2, at)
     return float(found)
 
 
 def descend(x: float, rate: float, steps: int, slope: Callable[[float], float]) -> list[float]:
-    """x <- x - rate * f'(x), again and again: every point on the way, the first one too."""
+    """Iterates x <- x - rate * f'(x); all points, including the first."""
     points = [x]
     for _ in range(steps):
         x = x - rate * slope(x)
@@ -146,7 +146,7 @@ def descend(x: float, rate: float, steps: int, slope: Callable[[float], float]) 
 
 
 def _kind(run: Numbers) -> str:
-    """What a sequence does, told from its points alone."""
+    """The behaviour of a sequence, from its points alone."""
     begin = START - MINIMUM
     if run["farthest"] > 1e6 * begin:
         return "diverges"

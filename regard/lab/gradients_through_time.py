@@ -1,9 +1,8 @@
-"""What is left of a gradient that goes back through time, in a plain RNN, an LSTM and a GRU.
+"""How much of a gradient survives back-propagation through time in a plain RNN, an LSTM and a GRU.
 
-The task makes everything at step t flow through time: the first number of a sequence has to be told after the last,
-with other numbers in between, and the loss is asked only there. Because the answer is a number and not a class, a
-network that answers well cannot have lost the gradient on the way (one that latches a class can). Gradients are
-autograd's here; _bptt.py spells them out for the RNN, and a test holds the two equal.
+The first number of a sequence must be reproduced after the last, with other numbers in between, and the loss is only
+there. As the target is a number and not a class, a network that solves it cannot have lost the gradient on the way (one
+that latches a class can). Gradients are autograd's; _bptt.py spells them out for the RNN, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.inspection.record.differentiable import following, through_time
+from regard.inspection.record.differentiable import capture_differentiable, through_time
 from regard.lab._drawing import PALETTE, TILE, label_ends, panels
 from regard.lab._experiment import Experiment, Numbers, Setting, Verdict, one_thread
 from regard.lab._learning import counter
@@ -38,7 +37,7 @@ __all__ = ["GradientsThroughTime"]
 
 @dataclass(frozen=True)
 class Recipe:
-    """All cells are trained alike: Adam, clipped gradients, sequences of 2 to `length` numbers."""
+    """All cells train alike: Adam, clipped gradients, sequences of 2 to `length` numbers."""
 
     length: int
     width: int
@@ -46,7 +45,7 @@ class Recipe:
     learning_rate: float
     seeds: int
     unclipped_steps: int
-    """Steps of plain gradient descent, with and without clipping, from weights whose gradient explodes."""
+    """Steps of plain gradient descent with and without clipping, from weights with exploding gradients."""
     batch: int = 64
     clip: float = 1.0
 
@@ -60,7 +59,7 @@ CELLS: tuple[type[Cell], ...] = (RNN, LSTM, GRU)
 SMALL_RADIUS, LARGE_RADIUS = 0.5, 2.0
 DESCENT_RATE = 0.05
 MEASURED_ON = 64
-"""Sequences a gradient is followed on: the median over them is kept."""
+"""Sequences per gradient; the median over them is kept."""
 VANISHED, KEPT = 1e-3, 10.0
 
 
@@ -159,13 +158,13 @@ def gradients_at_every_step(
 
     The loss is a sum over sequences, so that each row's gradient is its own.
     """
-    with following(cell) as states:
+    with capture_differentiable(cell) as states:
         outputs, _ = cell(x)
     return {part: found.transpose(0, 1) for part, found in through_time(loss(outputs[:, -1]), states).items()}
 
 
 def sequences(rows: int, length: int, random: torch.Generator) -> tuple[Float[Tensor, "B T 2"], Float[Tensor, " B"]]:
-    """Numbers between -1 and 1 beside a mark on the first, and the first again: the answer."""
+    """Numbers between -1 and 1 with a marker on the first, and the target: the first number."""
     numbers = torch.rand(rows, length, generator=random) * 2 - 1
     marks = torch.zeros(rows, length)
     marks[:, 0] = 1
@@ -173,7 +172,7 @@ def sequences(rows: int, length: int, random: torch.Generator) -> tuple[Float[Te
 
 
 class Network(nn.Module):
-    """A cell that reads a sequence, and a line that turns its last hidden state into a number."""
+    """A cell, and a linear output on its last hidden state."""
 
     def __init__(self, cell: type[Cell], recipe: Recipe, seed: int, device: torch.device, radius: float = 1.0):
         super().__init__()
@@ -182,7 +181,7 @@ class Network(nn.Module):
         self.cell = cell(2, recipe.width)
         self.line = nn.Linear(recipe.width, 1)
         with torch.no_grad():
-            self.cell.recurrent.mul_(radius)  # it starts as an orthogonal matrix, whose spectral radius is 1
+            self.cell.recurrent.mul_(radius)  # initially orthogonal, with spectral radius 1
         self.to(device)
         self.random = torch.Generator().manual_seed(seed)
         self.held_out = self.batch(512, recipe.length)
@@ -197,9 +196,9 @@ class Network(nn.Module):
     def train_with(
         self, optimiser: torch.optim.Optimizer, steps: int, clip: float, advance: Callable[[], None]
     ) -> Numbers:
-        """Trains, and gives the norm of the weights' gradient at every step, before and after clipping.
+        """Trains, and returns the gradient norm at every step before and after clipping.
 
-        Lengths vary, for all cells alike: what is learnt from the short ones helps with the long ones.
+        Lengths vary: what is learnt from short sequences helps with long ones.
         """
         before, after = [], []
         for _ in range(steps):
@@ -223,12 +222,12 @@ class Network(nn.Module):
 
     @torch.no_grad()
     def explained(self) -> float | None:
-        """The share of the answers' variance that is predicted: 1 is perfect, 0 no better than their mean."""
+        """R^2: 1 is perfect, 0 is no better than the mean."""
         x, answers = self.held_out
         return rounded((1 - (self(x) - answers).square().mean() / answers.var(correction=0)).item())
 
     def curves(self, name: str, trained: bool) -> Iterator[Numbers]:
-        """How long the gradient is at every step against the last one, the median over sequences, in float64."""
+        """The gradient norm at every step relative to the last, median over sequences, in float64."""
         there = torch.device("cpu") if self.device.type == "mps" else self.device  # which has no float64
         cell = copy.deepcopy(self.cell).to(there, torch.float64)
         line = copy.deepcopy(self.line).to(there, torch.float64)
@@ -250,11 +249,11 @@ class Network(nn.Module):
 
 COLOURS = {"RNN": PALETTE[1], "LSTM": PALETTE[0], "GRU": PALETTE[2]}
 FLOOR, CEILING = 1e-12, 1e7
-"""Where the figure ends: what is less is nothing to an optimiser."""
+"""Lower end of the figure, negligible to an optimiser."""
 
 
 def _lines(numbers: Numbers) -> list[tuple[str, bool, str]]:
-    """What was followed, untrained before trained, each once for all its seeds."""
+    """The measured networks, untrained before trained, one entry for all seeds."""
     found = {(curve["name"], curve["trained"], curve["state"]): None for curve in numbers["curves"]}
     return sorted(found, key=lambda line: line[1])
 
@@ -265,12 +264,12 @@ def _select(numbers: Numbers, name: str, trained: bool, state: str) -> list[Numb
 
 
 def _firsts(curves: list[Numbers]) -> list[float]:
-    """What the gradient is multiplied by on the whole way back, for each seed."""
+    """The factor of the gradient over the whole sequence, for each seed."""
     return [number(curve["ratios"][0]) for curve in curves]
 
 
 def _titled(name: str, trained: bool) -> str:
-    """The RNN as the package starts it has an orthogonal matrix: said where other starts stand beside it."""
+    """The default RNN starts with an orthogonal matrix, which is stated where other initialisations are shown too."""
     return "RNN, radius 1" if name == "RNN" and not trained else name
 
 
@@ -294,7 +293,7 @@ def _draw_curves(axes: Axes, numbers: Numbers, trained: bool, title: str) -> Non
 
 
 def _draw_descents(axes: Axes, numbers: Numbers) -> None:
-    """The largest gradient so far, for each seed: what a single bad step would have done to the weights."""
+    """The running maximum of the gradient norm, for each seed."""
     axes.set(yscale="log", title=f"Training the RNN from radius {LARGE_RADIUS:g}")
     axes.set(xlabel="step of gradient descent", ylabel="largest gradient of the weights so far")
     heights: dict[tuple[str, str], float] = {}

@@ -1,12 +1,12 @@
-"""What the heads of the shipped translator look at, whether two of them look alike, and what it is without some.
+"""What the heads of the shipped translator attend to, whether any two are alike, and the effect of removing some.
 
-Where a head looks is its profile: how much of its weight goes to the token before, to the token itself, to the one
-after, to places farther away on either side, and to the mark at the end. The control has the same architecture, reads
-the same sentences and was never trained. That heads differ in what they are worth is shown by taking them away, in the
-order of the gradient of the loss by a gate on each (Michel et al. 2019) and against it.
+The profile of a head is the weight on the previous token, the token itself, the next one, positions farther away on
+either side, and END. The control has the same architecture and sentences but is untrained. That heads differ in
+importance is shown by removing them in the order of the gradient of the loss with respect to their gates (Michel et al.
+2019) and in the opposite order.
 
-The tiny and small sizes read everyday sentences that come with the package, the full one Tatoeba's, of which none were
-trained on. What a head is worth is always measured on other sentences than those that are translated.
+The tiny and small sizes use everyday sentences that ship with the package, the full one held-out pairs of Tatoeba.
+Importance is always measured on other sentences than those that are translated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from regard.assemble import build_model, load
+from regard.assemble import build_model
 from regard.data.corpus import read_pairs
 from regard.data.corpus.hold_out import choose
 from regard.evaluation.translation import corpus_scores
@@ -28,6 +28,7 @@ from regard.lab._everyday import OTHERS, TESTED, Pair
 from regard.lab._experiment import Experiment, Numbers, Setting, Verdict, one_thread
 from regard.lab._heads import as_ids, attentions, gated, importance, seen
 from regard.lab._numbers import rounded
+from regard.loading import load
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,19 +39,19 @@ if TYPE_CHECKING:
 __all__ = ["Heads"]
 
 Head = tuple[str, int]
-"""The name of an attention, and which of its heads."""
+"""The name of an attention, and the index of a head."""
 
 
 @dataclass(frozen=True)
 class Recipe:
     measured: int
-    """Pairs to look at heads with, and to measure what they are worth;"""
+    """Pairs for profiles and importances."""
     tested: int
-    """pairs to translate with some heads taken away."""
+    """Pairs to translate with heads removed."""
     shares: tuple[float, ...]
-    """Of all heads, taken away; one of them is THIRD."""
+    """Shares of all heads to remove; one of them is THIRD."""
     shuffles: int
-    """Random orders to take them away in."""
+    """Random orders of removal."""
     real: bool = False
 
 
@@ -68,7 +69,7 @@ TATOEBA = "tatoeba_en_fr/fra-eng.tsv.gz"
 FOR, APART, ALIKE = 0.4, 0.05, 0.25
 """The weight that makes a neighbour what a head is for; bits between two profiles; the control's share of those."""
 KEPT, LOST = 0.8, 0.4
-"""Of BLEU, with a third of the heads away."""
+"""Share of BLEU with a third of the heads removed."""
 
 
 class Heads(Experiment):
@@ -188,20 +189,20 @@ class Heads(Experiment):
 
 
 def sentences(recipe: Recipe, setting: Setting) -> tuple[list[Pair], list[Pair]]:
-    """Pairs to measure heads with, and others to translate."""
+    """Pairs for measuring heads, and others to translate."""
     if not recipe.real:
         return list(OTHERS[: recipe.measured]), list(TESTED[: recipe.tested])
     file = setting.data / TATOEBA
     setting.note("reading Tatoeba")
-    valid, test = choose(read_pairs([f"{file}#2"], [f"{file}#1"]), [1000, 2000])  # as recipes/fr-en.toml held them out
+    valid, test = choose(read_pairs([f"{file}#2"], [f"{file}#1"]), [1000, 2000])  # held out as in recipes/fr-en.toml
     return valid[: recipe.measured], test[: recipe.tested]
 
 
 def by_worth(worth: dict[str, list[float]]) -> list[Head]:
     """All heads, the least important first.
 
-    The paper divides importances by the norm of their layer's. That hides that one layer's heads may matter more than
-    all of another's: here those that look across, of which a decoder of two layers has few.
+    The paper normalises importances by layer, which hides that the heads of one layer may matter more than all of
+    another: here those of cross-attention, of which a decoder of two layers has few.
     """
     return [
         head for _, head in sorted((value, (name, i)) for name, all_ in worth.items() for i, value in enumerate(all_))
@@ -217,7 +218,7 @@ def shuffled(heads: list[Head], seed: int) -> list[Head]:
 def scores(
     translator: Translator, order: Sequence[Head], removed: Sequence[int], test: Sequence[Pair]
 ) -> Iterator[float]:
-    """BLEU with so many of the first heads taken away."""
+    """BLEU with the first heads of an order removed."""
     found = attentions(translator.model)
     gates = {name: torch.ones(attention.heads, device=translator.device) for name, attention in found.items()}
     with gated({found[name]: gate for name, gate in gates.items()}):
@@ -238,7 +239,7 @@ def _rounded(tree: Any) -> Any:
 
 
 def apart(found: dict[str, Any], key: str) -> float:
-    """The mean over all pairs of heads that are in one layer."""
+    """The mean over all pairs of heads in the same layer."""
     values = [one[key][a][b] for one in found.values() for a, b in combinations(range(len(one[key])), 2)]
     return sum(values) / len(values)
 
@@ -251,7 +252,7 @@ def left(numbers: Numbers) -> dict[str, list[float]]:
 
 
 def _part(found: dict[str, Any], part: str) -> dict[str, Any]:
-    """The attentions of encoder or decoder to themselves, or those of the decoder across to the encoder."""
+    """The self-attentions of encoder or decoder, or the cross-attentions."""
     across = part == "across"
     begins = "decoder" if across else part
     return {name: v for name, v in found.items() if name.startswith(begins) and ("cross_attention" in name) == across}

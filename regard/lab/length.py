@@ -1,7 +1,7 @@
-"""F9: what a sentence's length does to its translation, without attention and with it (Bahdanau et al. 2015, figure 2).
+"""F9: the effect of sentence length on translation, with and without attention (Bahdanau et al. 2015, figure 2).
 
-Four models of about the same size learn from the same text, cut by the same tokenizer, for the same number of tokens,
-each at the learning rate that suits it best. The full size reads Europarl; the others read a language made here.
+Four models of about the same size train on the same text with the same tokenizer for the same number of tokens, each at
+its best learning rate. The full size uses Europarl, the others a synthetic language.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from regard.assemble import build_model, load, resolve_model
+from regard.assemble import build_model, resolve_model
 from regard.config import Recipe, read_recipe
 from regard.data.corpus import read_pairs
 from regard.evaluation.translation import corpus_scores
@@ -33,6 +33,7 @@ from regard.lab._translators import (
     train_all,
     written,
 )
+from regard.loading import load
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,15 +46,15 @@ MODELS = {
     "Luong": "road-luong",
     "Transformer": "road-transformer",
 }
-"""Their recipes; each is made narrower or wider until it has the wanted number of parameters."""
+"""Their recipes; widths are scaled to the target number of parameters."""
 WITHOUT = "no attention"
 MOST_LOST, LEAST_LOST = 0.2, 0.4
-"""Shares of BLEU, from the second range of lengths (the first is too short to say much) to the last."""
+"""Ratios of BLEU in the last to that in the second range of lengths (the first is too short to say much)."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much of everything."""
+    """Sizes of the experiment."""
 
     parameters: int
     vocabulary: int
@@ -70,7 +71,7 @@ class Size:
     dropout: float = 0.1
     beam: int = 4
     length_penalty: float = 1.0
-    """With less, models that are unsure end long sentences early, and what is measured is the search."""
+    """With less, uncertain models end long sentences early, and the search would be measured."""
 
 
 SIZES = {
@@ -186,7 +187,7 @@ def _lost(found: dict[str, Any]) -> float:
 
 
 def _europarl(wanted: Size, setting: Setting) -> tuple[str, list[Pair], list[Pair], list[list[Pair]]]:
-    """The first lines to learn from; the last ones, so many of each length, to test on."""
+    """The first lines for training; pairs of each length from the end for testing."""
     folder = setting.data / "europarl_en_de_fr"
     setting.note("reading Europarl")
     lines = list(read_pairs([str(folder / "train.fr.xz")], [str(folder / "train.en.xz")]))
@@ -223,7 +224,7 @@ def _recipe(name: str, wanted: Size, place: Path, setting: Setting) -> Recipe:
 
 
 def _sized(tree: dict[str, Any], wanted: Size) -> dict[str, Any]:
-    """The model whose widths are all multiplied so that it has as nearly as possible the wanted parameters."""
+    """The model with all widths scaled to come closest to the target number of parameters."""
 
     def scaled(tree: dict[str, Any], factor: float) -> dict[str, Any]:
         widths = ("width", "embedding", "feed_forward")

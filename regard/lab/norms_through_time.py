@@ -1,13 +1,13 @@
-"""Batch norm against layer norm in a recurrent network: by the size of the batch, and at lengths never trained.
+"""Batch norm against layer norm in a recurrent network, by batch size and at untrained lengths.
 
-An LSTM normalises what comes in, what it remembers and what it gives out. Layer norm (Ba et al. 2016, the package's
-own) needs nothing but the example at hand. Batch norm (Cooijmans et al. 2017) needs the mean and variance of every unit
-over a batch, and in use over the training data: either each step's own, for which the last trained step's must stand in
-afterwards, or one for all steps. Both are taken of the same trained network.
+An LSTM normalises its input, its recurrent product and its output. Layer norm (Ba et al. 2016, the package's own) needs
+only the current example. Batch norm (Cooijmans et al. 2017) needs the mean and variance of every unit over a batch and,
+in use, over the training data: either of each step, where the last trained step stands in for later ones, or one for
+all steps. Both are measured on the same trained network.
 
-After every letter it reads, the network says which it has read most often so far, or which it has read two steps ago.
-What it counts grows with time; and whatever it remembers, it begins with nothing. In the control nothing is remembered:
-the state is empty before every letter, which comes with noise and has to be told. There all steps are alike.
+After every letter the network predicts the most frequent letter so far, or the letter two steps ago. Its counts grow
+with time, and its state starts empty. In the control nothing is remembered: the state is reset before every letter,
+which is noisy and must be recognised, so that all steps are alike.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ __all__ = ["NormsThroughTime"]
 @dataclass(frozen=True)
 class Recipe:
     length: int
-    """That of all training sequences; those of the tests are longer."""
+    """Length of all training sequences; test sequences are longer."""
     width: int
     batches: tuple[int, ...]
-    """Sequences in a batch; the first is hard for batch norm, the last decides the rest."""
+    """Sequences per batch; the first is hard for batch norm, the last decides the rest."""
     steps: int
     seeds: int
     rate: float = 1e-2
     tests: int = 500
     gathered: int = 50
-    """Batches of which the statistics for use are the mean."""
+    """Batches over which the statistics for use are averaged."""
 
 
 SIZES = {
@@ -55,13 +55,13 @@ SIZES = {
 }
 LETTERS = 4
 LONGER = 4
-"""How many times as long as the training's the sequences of the tests are."""
+"""Length of test sequences relative to training sequences."""
 LAYER, OWN, SHARED, NONE = "layer norm", "batch norm, each step's own", "batch norm, shared", "no norm"
 WAYS = (LAYER, OWN, SHARED, NONE)
 COUNTS, RECALLS, CONTROL = "most frequent so far", "two steps ago", "nothing remembered"
 TASKS = (COUNTS, RECALLS, CONTROL)
 NOISE = 0.4
-"""What is added to the control's letters, which would be too easy without."""
+"""Noise on the letters of the control, which would be too easy without it."""
 WORSE, ALIKE, LOST, SMALL_BATCH = 2.0, 1.0, 5.0, 5.0
 
 
@@ -225,7 +225,7 @@ class OverBatch(nn.Module):
 
 
 class Network(nn.Module):
-    """An LSTM that reads letters, and a line that says one after each."""
+    """An LSTM over letters, with a linear output after each."""
 
     def __init__(self, norm: str, task: str, batch: int, recipe: Recipe, seed: int, device: torch.device):
         super().__init__()
@@ -266,7 +266,7 @@ class Network(nn.Module):
 
     @torch.no_grad()
     def gather(self) -> None:
-        """Takes the statistics for use, of training sequences in batches as they were."""
+        """Gathers the statistics for use from training batches."""
         for norm in self.over_batch:
             norm.uses = "gather"
         for _ in range(self.recipe.gathered):
@@ -274,7 +274,7 @@ class Network(nn.Module):
 
     @torch.no_grad()
     def rights(self, way: str) -> list[float | None]:
-        """The share of right answers at every step of long sequences; the same sequences for all ways."""
+        """The accuracy at every step of long sequences, the same ones for all variants."""
         for norm in self.over_batch:
             norm.uses = way
         self.random.manual_seed(0)
@@ -284,13 +284,13 @@ class Network(nn.Module):
         return [rounded(share) for share in (right.sum(0) / asked.sum(0)).tolist()]
 
     def spreads(self) -> list[float | None]:
-        """How much the cells differ over sequences, at every trained step: the mean standard deviation."""
+        """The mean standard deviation of the cells over sequences, at every trained step."""
         _, variance = self.over_batch[-1].statistics()
         return [rounded(float(step.sqrt().mean())) for step in variance]
 
 
 def answers(task: str, letters: Int[Tensor, "B T"]) -> tuple[Int[Tensor, "B T"], Bool[Tensor, "B T"]]:
-    """What is wanted after each letter, and where there is one answer: not where two letters are equally frequent."""
+    """The target after each letter, and whether it is unique: not where two letters are equally frequent."""
     if task != COUNTS:
         back = 2 if task == RECALLS else 0
         wanted, asked = letters.roll(back, 1), torch.ones_like(letters, dtype=torch.bool)
@@ -307,11 +307,11 @@ COLOURS = dict(zip(WAYS, (PALETTE[0], PALETTE[2], PALETTE[1], PALETTE[3])))
 
 
 SCALE = (100 / LETTERS, 110)
-"""From guessing to all; the room above is for names."""
+"""From chance level to 100 %, with room for labels above."""
 
 
 def at_steps(numbers: Numbers, way: str, task: str, batch: int) -> list[float]:
-    """The percentage of right answers at each step, the mean over seeds; not a number where nothing is asked."""
+    """The accuracy in percent at each step, the mean over seeds; NaN where there is no target."""
     found = [f["right"] for f in numbers["found"] if (f["way"], f["task"], f["batch"]) == (way, task, batch)]
     return [100 * sum(map(number, each)) / len(each) for each in zip(*found)]
 
@@ -333,7 +333,7 @@ def lost(numbers: Numbers, way: str, task: str) -> float:
 
 
 def _points(value: float) -> str:
-    return f"{round(value, 1) + 0.0:.1f}"  # so that nothing is not written as -0.0
+    return f"{round(value, 1) + 0.0:.1f}"  # avoids -0.0
 
 
 def _mean(shares: list[float]) -> float:
@@ -342,5 +342,5 @@ def _mean(shares: list[float]) -> float:
 
 
 def _growth(numbers: Numbers, task: str) -> float:
-    """How many times as large the spread is at the last trained step as at the first, the mean over seeds."""
+    """The ratio of the spread at the last trained step to that at the first, the mean over seeds."""
     return _mean([s["spread"][-1] / s["spread"][0] for s in numbers["spreads"] if s["task"] == task])

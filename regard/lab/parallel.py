@@ -1,8 +1,8 @@
-"""F11: what a sentence's length costs a recurrent network and a Transformer, when they learn and when they write.
+"""F11: how training and generation time of a recurrent network and a Transformer depend on sentence length.
 
-Encoders of the same depth and about the same number of parameters take training steps on the same number of tokens,
-cut into fewer and longer sentences: the work of a recurrent network stays the same, and only the number of steps that
-wait for one another grows. That number is also counted, in the graph that autograd keeps of a forward pass.
+Encoders of the same depth and about the same number of parameters train on the same number of tokens, split into fewer
+and longer sentences: the work of a recurrent network stays the same, and only the number of sequential steps grows.
+That number is also counted, in autograd's graph of a forward pass.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ __all__ = ["Parallel"]
 
 @dataclass(frozen=True)
 class Recipe:
-    """The sizes of the networks, and what they are timed on."""
+    """Sizes of the networks and of the inputs they are timed on."""
 
     lengths: tuple[int, ...]
     tokens: int
-    """Tokens of a training batch, whatever the length of its sentences."""
+    """Tokens per training batch, at any sentence length."""
     width: int
     heads: int
     sentences: int
-    """Sentences that are written at once."""
+    """Sentences generated at once."""
     rounds: int
     least: float
-    """Seconds a round of training steps lasts at least: short steps are taken several times."""
+    """Minimum seconds per round; short steps are repeated."""
     layers: int = 2
     vocabulary: int = 1000
 
@@ -64,7 +64,7 @@ SIZES = {
 }
 STEEPER = 0.5
 SOURCE = 16
-"""Positions of the memory that decoders look at: the same for every length."""
+"""Positions of the memory that decoders attend to, the same for every length."""
 READERS, WRITERS = ("LSTM", "RNN", "Transformer"), ("LSTM", "Transformer")
 Reader = RecurrentEncoder | TransformerEncoder
 
@@ -182,7 +182,7 @@ class Parallel(Experiment):
 
 
 def encoders(recipe: Recipe) -> dict[str, Reader]:
-    """A layer of each has about 8 D^2 weights: four gates' 2 each, one of twice the width, attention's 4 and 4 more."""
+    """A layer of each has about 8 D^2 weights: 4 gates with 2 each, one at twice the width, attention's 4 + 4."""
     depth = recipe.layers
     return {
         "LSTM": RecurrentEncoder(0, recipe.width, depth, "lstm", "forward", dropout=0.0),
@@ -192,7 +192,7 @@ def encoders(recipe: Recipe) -> dict[str, Reader]:
 
 
 def decoders(recipe: Recipe) -> dict[str, Decoder]:
-    """A Transformer's layer, which also looks across, has about 12 D^2 weights: three layers of LSTM for two of it."""
+    """A Transformer layer with cross-attention has about 12 D^2 weights: three LSTM layers match two of them."""
     size, width = recipe.vocabulary, recipe.width
     return {
         "LSTM": RecurrentDecoder(size, 0, width, layers=recipe.layers * 3 // 2, dropout=0.0, bridge="copy"),
@@ -241,7 +241,7 @@ def writing_work(decoder: Decoder, recipe: Recipe, length: int, device: torch.de
 def timed(
     works: Mapping[str, Callable[[], object]], device: torch.device, rounds: int, least: float
 ) -> dict[str, float]:
-    """Seconds each takes: the median of rounds in which they take turns, after one to warm up."""
+    """Seconds of each: the median of alternating rounds, after a warm-up."""
 
     def taken(work: Callable[[], object], calls: int) -> float:
         _wait(device)
@@ -268,7 +268,7 @@ def _wait(device: torch.device) -> None:
 
 
 def chain(encoder: Reader, length: int, device: torch.device) -> int:
-    """The longest chain of operations that reading one sentence makes, each spelled out: fused, one hides many."""
+    """The longest chain of operations for one sentence, spelled out, as a fused one would hide many."""
     x = torch.zeros(1, length, encoder.width, device=device)
     with capture(encoder):
         states = encoder(x, torch.ones(1, length, dtype=torch.bool, device=device)).states
@@ -276,7 +276,7 @@ def chain(encoder: Reader, length: int, device: torch.device) -> int:
 
 
 def longest_chain(result: Tensor) -> int:
-    """How many operations waited for one another until there was a result: the depth of autograd's graph."""
+    """The depth of autograd's graph: the number of sequential operations."""
     depth: dict[object, int] = {}
     waiting = [(result.grad_fn, False)]
     while waiting:
@@ -297,7 +297,7 @@ COLOURS = {"LSTM": PALETTE[0], "RNN": PALETTE[1], "Transformer": PALETTE[2]}
 
 
 def slope(numbers: Numbers, kind: str, name: str) -> float:
-    """By which power of the length the time grows: 0 is not at all, 1 is in proportion."""
+    """The exponent with which time grows with length: 0 is constant, 1 is linear."""
     return _slope(numbers["lengths"], numbers["seconds"][kind][name])
 
 
@@ -306,7 +306,7 @@ def _slope(lengths: list[int], values: list[float]) -> float:
 
 
 def _slope_shown(value: float) -> str:
-    return f"{round(value, 2) + 0.0:.2f}"  # a little less than nothing is 0.00, not -0.00
+    return f"{round(value, 2) + 0.0:.2f}"  # avoids -0.00
 
 
 def _draw(axes: Axes, numbers: Numbers, lines: list[tuple[str, str, str, str]], title: str) -> None:
@@ -333,5 +333,5 @@ def _draw(axes: Axes, numbers: Numbers, lines: list[tuple[str, str, str, str]], 
 
 
 def _digits(value: float) -> str:
-    """Two or three digits: more than a timing is worth."""
+    """Two or three digits, as precise as a timing is."""
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"

@@ -1,9 +1,9 @@
 """How well a token's position can be read out of each layer of an encoder, with residual connections and without.
 
-The encoder learns to write letters backwards: for each place, the letter that stands as far from the end as this one
-from the beginning. Of each layer's vectors, a linear map then says where its token stood, fitted by least squares on
-some sequences of random letters and judged on others, before any training and after it. The letters say nothing of the
-place, so what is read was carried there. The control is given no positions: then there is nothing to carry.
+The encoder learns to reverse letters: each position predicts the letter that is as far from the end as it is from the
+start. A linear probe then predicts the position of a token from each layer's vectors, fitted by least squares on some
+sequences of random letters and tested on others, before and after training. Letters are independent of the position, so
+whatever is read out was carried there. The control has no position embedding, so there is nothing to carry.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Size:
     steps: int
     seeds: int
     sequences: int
-    """To fit the reading on, and as many to judge it by."""
+    """Sequences to fit the probe on, and as many to test it."""
     rate: float = 1e-3
     batch: int = 64
 
@@ -54,9 +54,9 @@ WITH, WITHOUT = "residuals", "no residuals"
 GIVEN, NONE = "sinusoidal", "none"
 TIMES = ("untrained", "trained")
 READ, NOTHING = 4.0, 2.0
-"""Times guessing."""
+"""Multiple of chance level."""
 RIDGE = 1e-4
-"""Of the mean square of a feature: keeps the fit from reading what only the last digits of the numbers hold."""
+"""Ridge term relative to the mean square of a feature; keeps the probe from using rounding errors."""
 
 
 class PositionReadout(Experiment):
@@ -150,7 +150,7 @@ class PositionReadout(Experiment):
 
 
 class WithoutResidual(nn.Module):
-    """A sublayer without the connection around it: norm(f(x)) in the place of norm(x + f(x))."""
+    """A sublayer without its residual connection: norm(f(x)) instead of norm(x + f(x))."""
 
     def __init__(self, around: Residual):
         super().__init__()
@@ -161,7 +161,7 @@ class WithoutResidual(nn.Module):
 
 
 class Backwards(nn.Module):
-    """An encoder that says for each place which letter it would write there."""
+    """An encoder that predicts a letter at each position."""
 
     def __init__(self, residual: str, position: str, wanted: Size):
         super().__init__()
@@ -174,7 +174,7 @@ class Backwards(nn.Module):
                     setattr(layer, around, WithoutResidual(getattr(layer, around)))
 
     def layers(self, ids: Int[Tensor, "B T"]) -> list[Float[Tensor, "B T D"]]:
-        """The embedding, and what each layer makes of it."""
+        """The embedding, and the output of each layer."""
         x, mask = self.stem(ids, torch.ones_like(ids, dtype=torch.bool))
         states = [x]
         hooks = [
@@ -194,7 +194,7 @@ class Backwards(nn.Module):
 def measured(
     residual: str, position: str, wanted: Size, seed: int, device: torch.device, advance: Callable[[], None]
 ) -> Numbers:
-    """The share of positions that are read out of each layer, before training and after it."""
+    """The share of positions read out of each layer, before and after training."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         network = Backwards(residual, position, wanted).to(device)
@@ -223,9 +223,9 @@ def measured(
 
 
 def read_out(fitted: Float[Tensor, "N T D"], judged: Float[Tensor, "M T D"]) -> float:
-    """The share of the judged vectors whose place in their sequence a linear map of them gives.
+    """The accuracy of a linear probe for the position of test vectors.
 
-    It is the one that by least squares makes 1 of the right place and 0 of all others.
+    It is the least-squares map to 1 for the right position and 0 for all others.
     """
     length = fitted.shape[1]
     x, y = (states.double().flatten(0, 1) for states in (fitted, judged))

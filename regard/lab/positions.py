@@ -1,12 +1,12 @@
-"""Sinusoidal, learned or no positions: what a Transformer translates with each, and what of sentences that are longer.
+"""Sinusoidal, learned or no positions: how well a Transformer translates with each, also longer sentences than trained.
 
-The same model learns from the same text for as many steps, several times with other random numbers; only its positions
-differ. It is tested on sentences as long as those it learnt from, and on longer ones, whose last positions it never
-met: sines and cosines are defined there, of learned positions there are rows in the table that nothing ever changed.
-Without positions (the control) an encoder cannot know which word came first. Learned positions begin near nothing and
-have to grow first: all are trained until that is over, in fewer steps they are still behind.
+The same model trains on the same text for the same number of steps with several seeds; only its positions differ. It is
+tested on sentences of the trained lengths and on longer ones with positions it never saw: sinusoids are defined there,
+while the rows of learned positions were never updated. Without positions (the control) an encoder cannot know the order
+of words. Learned positions start near zero and have to grow first: all train long enough for that; with fewer steps
+they lag behind.
 
-The full size reads Tatoeba; the others read a language made for it (_translators.py).
+The full size uses Tatoeba, the others a synthetic language (_translators.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
-from regard.assemble import load, resolve_model
+from regard.assemble import resolve_model
 from regard.data.corpus import read_pairs
 from regard.data.corpus.hold_out import HeldOut, choose
 from regard.evaluation.translation import compare, corpus_scores
@@ -28,6 +28,7 @@ from regard.lab._drawing import PALETTE, TILE, panels
 from regard.lab._experiment import Experiment, Numbers, Setting, Verdict, one_thread
 from regard.lab._numbers import rounded
 from regard.lab._translators import Attempt, Corpus, Pair, made_up, recipe_for, train_all, written
+from regard.loading import load
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,11 +43,11 @@ __all__ = ["Positions"]
 class Size:
     vocabulary: int
     pairs: int
-    """To learn from, at most."""
+    """Most training pairs."""
     trained: int
-    """Words in the longest source that is learnt from;"""
+    """Words in the longest training source."""
     longest: int
-    """and in the longest that is tested."""
+    """Words in the longest test source."""
     tests: int
     """Pairs within the trained length, and as many beyond it."""
     steps: int
@@ -65,7 +66,7 @@ SIZES = {
     "full": Size(8000, 200_000, 10, 20, 1000, 4000, 2e-3, 12_000, 256, 3, 5, dropout=0.2, real=True),
 }
 TABLE = 130
-"""Rows of learned positions: no model is made with fewer than its longest text could need (data.max_length)."""
+"""Rows of learned positions, at least data.max_length."""
 KINDS: dict[str, Any] = {
     "sinusoidal": "sinusoidal",
     "learned": {"kind": "learned", "length": TABLE},
@@ -218,7 +219,7 @@ def _made_up(wanted: Size, setting: Setting) -> Corpus:
 
 
 def _tatoeba(wanted: Size, setting: Setting) -> Corpus:
-    """Short sentences to learn from and others to test on, and long ones, of which none is learnt from."""
+    """Short sentences for training and testing, and long ones for testing only."""
     file = setting.data / TATOEBA
     setting.note("reading Tatoeba")
     short: list[Pair] = []
@@ -260,7 +261,7 @@ def _scores(outputs: list[list[str]], references: list[list[str]]) -> dict[str, 
 
 
 def _compared(first: list[list[str]], second: list[list[str]], references: list[list[str]]) -> list[float]:
-    """The chance of such a difference between two systems that are the same, inside and beyond."""
+    """The p-values of the difference between two systems, within and beyond the trained lengths."""
     return [compare(*texts)["bleu"].p_value for texts in zip(first, second, references)]
 
 

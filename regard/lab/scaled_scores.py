@@ -1,8 +1,8 @@
-"""What 1 / sqrt(d_k) does for attention: how sure its softmax is, and what gradient it lets through, as vectors widen.
+"""The effect of 1 / sqrt(d_k) in attention: entropy and gradient of the softmax as vectors get wider.
 
-Queries and keys are drawn with mean 0 and variance 1, as normalised layers give them; the product of two then has
-variance d_k. The package's own attention divides by sqrt(d_k); without that, the query is made as much longer before.
-How much passes is the norm of the softmax's Jacobian diag(p) - p p^T, which is 0 where one key has all the weight.
+Queries and keys have mean 0 and variance 1, as after normalisation; their dot product then has variance d_k. The
+package's attention divides by sqrt(d_k); to undo that, the query is scaled up first. The gradient is the norm of the
+softmax Jacobian diag(p) - p p^T, which is 0 if one key has all the weight.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class ScaledScores(Experiment):
 
 
 def measured(query: Float[Tensor, "N 1 K"], key: Float[Tensor, "N S K"]) -> Numbers:
-    """Means over the queries of what the weights are, and of what gets through their softmax."""
+    """Means over queries of the entropy of the weights and the gradient of their softmax."""
     weights = attention_weights(query, key, None)[:, 0].double()
     scores = (query @ key.transpose(-2, -1))[:, 0].double() / math.sqrt(query.shape[-1])
     # |diag(p) - p p^T|^2 = sum p^2 - 2 sum p^3 + (sum p^2)^2
@@ -136,7 +136,7 @@ def measured(query: Float[Tensor, "N 1 K"], key: Float[Tensor, "N S K"]) -> Numb
 
 
 def shares(numbers: Numbers, way: str, key: str) -> list[float]:
-    """What is left at the widest of what there was at the narrowest, for each seed."""
+    """The ratio of the widest to the narrowest, for each seed."""
     first, last = numbers["widths"][0], numbers["widths"][-1]
     found = {(m["width"], m["seed"]): m[key] for m in numbers["measured"] if m["way"] == way}
     return [found[last, seed] / found[first, seed] for width, seed in found if width == first]

@@ -1,11 +1,11 @@
 """Attention without positions ignores order: what shuffling its input changes, with positions and without.
 
-First exactly, in an untrained encoder and in float64: the output for a shuffled input is the output, shuffled. Then by
-what can be learnt of sequences of letters: which of two letters, each there once, came first needs the order; which of
-them is there more often does not, and is the control. The test of the first question holds every sequence twice, the
-second time with the two letters exchanged: who cannot see the order gives both the same answer and has half of them.
+First exactly, in an untrained encoder in float64: the output for a shuffled input is the shuffled output. Then by what
+can be learnt: which of two letters, each occurring once, comes first depends on the order; which one occurs more often
+does not, and is the control. The test of the first question has every sequence twice, the second time with the two
+letters swapped: a model that ignores order gives both the same answer and gets half of them right.
 
-Beside the Transformer's encoder stands a recurrent one, which reads in order and needs no positions.
+A recurrent encoder, which needs no positions, is shown for comparison.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Recipe:
     rate: float = 2e-3
     batch: int = 64
     tests: int = 500
-    """Sequences of the test; of the first question's, each counts twice."""
+    """Test sequences; those of the first question count twice."""
     shuffles: int = 20
 
 
@@ -59,7 +59,7 @@ MODELS = ("attention, no positions", "attention, learned positions", "attention,
 WITHOUT, *WITH = MODELS
 LETTERS = 8
 FIRST, SECOND = 0, 1
-"""The two letters that are asked for; the others stand between them."""
+"""The two letters in question; the others are fillers."""
 QUESTIONS = ("which came first", "which is more frequent")
 EXACT, CHANGED = 1e-12, 1e-2
 GUESSING, LEARNT = 0.55, 0.9
@@ -154,7 +154,7 @@ class ShuffledInput(Experiment):
 
 
 def built(model: str, recipe: Recipe, seed: int) -> Classifier:
-    """The same parts for all; what differs is what is added to the embedding, or how it is read."""
+    """The same parts for all; only the position embedding or the encoder differs."""
     torch.manual_seed(seed)
     width, letters = recipe.width, LETTERS
     if model == "recurrent":
@@ -183,7 +183,7 @@ def change_by_shuffling(model: str, recipe: Recipe, seed: int) -> float:
 
 
 def states(network: Classifier, source: Int[Tensor, "B S"]) -> Tensor:
-    """What the encoder gives for every position."""
+    """The output of the encoder at every position."""
     mask = torch.ones_like(source, dtype=torch.bool)
     return network.encoder(*network.stem(source, mask)).states
 
@@ -191,16 +191,16 @@ def states(network: Classifier, source: Int[Tensor, "B S"]) -> Tensor:
 def sequences(
     question: str, rows: int, length: int, random: torch.Generator
 ) -> tuple[Int[Tensor, "B S"], Int[Tensor, " B"]]:
-    """Letters, and which of the two is the answer: 0 for FIRST, 1 for SECOND, one as often as the other."""
+    """Letters and balanced answers: 0 for FIRST, 1 for SECOND."""
     others = torch.randint(2, LETTERS, (rows, length), generator=random)
     answers = torch.randint(2, (rows,), generator=random)
-    order = torch.rand(rows, length, generator=random).argsort(1)  # places at random
+    order = torch.rand(rows, length, generator=random).argsort(1)  # random positions
     if question == QUESTIONS[0]:
         earlier, later = order[:, :2].sort(1).values.unbind(1)
         others.scatter_(1, earlier[:, None], answers[:, None])
         others.scatter_(1, later[:, None], 1 - answers[:, None])
         return others, answers
-    # Of an odd number of places more than half get the answer, the rest the other letter.
+    # More than half of an odd number of positions get the answer, the rest the other letter.
     asked = (length - 1) // 2 * 2 - 1
     more = torch.randint(asked // 2 + 1, asked + 1, (rows, 1), generator=random)
     given = torch.where(torch.arange(asked) < more, answers[:, None], 1 - answers[:, None])
@@ -208,14 +208,14 @@ def sequences(
 
 
 def exchanged(source: Int[Tensor, "B S"]) -> Int[Tensor, "B S"]:
-    """Each of the two letters in the other's place."""
+    """Swaps the two letters."""
     return torch.where(source == FIRST, SECOND, torch.where(source == SECOND, FIRST, source))
 
 
 def answered(
     model: str, question: str, recipe: Recipe, seed: int, device: torch.device, advance: Callable[[], None]
 ) -> Numbers:
-    """The share of right answers after training, for the test and for the test with every sequence shuffled."""
+    """The test accuracy after training, on the sequences and on shuffled ones."""
     random = torch.Generator().manual_seed(seed)
     source, answers = sequences(question, recipe.tests, recipe.length, random)
     source, answers = torch.cat([source, exchanged(source)]), torch.cat([answers, 1 - answers])

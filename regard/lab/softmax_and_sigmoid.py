@@ -1,10 +1,10 @@
-"""Softmax and sigmoid, their derivatives by formula, and whether the formulas are right.
+"""Softmax and sigmoid with their derivatives, checked numerically.
 
     sigmoid:  s(z) = 1 / (1 + e^-z)             s' = s (1 - s)
     softmax:  p_i = e^(z_i) / sum_k e^(z_k)     dp_i / dz_j = p_i ([i = j] - p_j)
 
-Each formula is held against autograd, which knows the chain rule, and against finite differences, which know nothing
-but the function itself. The control leaves out what people forget, that every p depends on every z, and must be found.
+Each formula is compared with autograd, which uses the chain rule, and with finite differences, which use only the
+function itself. The control forgets that every p depends on every z, and must be detected.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ __all__ = ["SoftmaxAndSigmoid"]
 DRAWS = {"tiny": 20, "small": 500, "full": 5000}
 CLASSES = (2, 3, 10, 50)
 SPREAD = 3.0
-"""Logits are drawn with this standard deviation: some are nearly sure, some are not."""
+"""Standard deviation of the logits, from near certainty to doubt."""
 NUDGE = 1e-5
 EXACT, NEAR, WRONG = 1e-12, 1e-8, 1e-2
 SLIDE = (0.19, 0.53)
-"""Two numbers whose softmax a slide prints as 0.48 and 0.52."""
+"""Two logits whose softmax is 0.48 and 0.52 on a slide."""
 SEEN = (1.0, 2.0, 3.0, 4.0)
-"""Logits whose Jacobian is drawn."""
+"""Logits whose Jacobian is plotted."""
 
 Function = Callable[[Tensor], Tensor]
 
@@ -147,7 +147,7 @@ class SoftmaxAndSigmoid(Experiment):
 
 
 def sigmoid(z: Float[Tensor, "*A"]) -> Float[Tensor, "*A"]:
-    """1 / (1 + e^-z), from whichever side the exponential is small."""
+    """1 / (1 + e^-z), computed so that the exponential never overflows."""
     e = (-z.abs()).exp()
     return torch.where(z >= 0, 1 / (1 + e), e / (1 + e))
 
@@ -157,7 +157,7 @@ def sigmoid_slope(z: Float[Tensor, "*A"]) -> Float[Tensor, "*A"]:
 
 
 def softmax(z: Float[Tensor, "*A K"]) -> Float[Tensor, "*A K"]:
-    """e^z over its sum; the greatest is subtracted first, which changes nothing but that no exponential overflows."""
+    """e^z over its sum; the maximum is subtracted first, which prevents overflow and does not change the result."""
     e = (z - z.amax(-1, keepdim=True).detach()).exp()
     return e / e.sum(-1, keepdim=True)
 
@@ -173,13 +173,13 @@ def sigmoid_jacobian(z: Float[Tensor, "*A K"]) -> Float[Tensor, "*A K K"]:
 
 
 def diagonal_alone(z: Float[Tensor, "*A K"]) -> Float[Tensor, "*A K K"]:
-    """The control: p (1 - p) for each class, as if the others did not matter."""
+    """The control: p (1 - p) for each class, ignoring the others."""
     p = softmax(z)
     return torch.diag_embed(p * (1 - p))
 
 
 def compared(function: Function, jacobian: Function, draws: Float[Tensor, "N K"]) -> Numbers:
-    """How far a formula is from autograd and from finite differences, at the worst entry of all draws."""
+    """The largest difference of a formula from autograd and from finite differences over all draws."""
     formula = jacobian(draws)
     by_autograd = autograd_jacobian(function, draws)
     by_nudging = nudged_jacobian(function, draws)
@@ -198,7 +198,7 @@ def autograd_jacobian(function: Function, draws: Float[Tensor, "N K"]) -> Float[
 
 
 def nudged_jacobian(function: Function, draws: Float[Tensor, "N K"]) -> Float[Tensor, "N K K"]:
-    """(f(z + h) - f(z - h)) / 2h for every z in turn: wrong by about h^2, and by rounding."""
+    """(f(z + h) - f(z - h)) / 2h for every z; the error is of order h^2 plus rounding."""
     columns = []
     for j in range(draws.shape[1]):
         nudge = torch.zeros(draws.shape[1], dtype=draws.dtype)
@@ -208,7 +208,7 @@ def nudged_jacobian(function: Function, draws: Float[Tensor, "N K"]) -> Float[Te
 
 
 def laws(draws: Float[Tensor, "N K"], random: torch.Generator) -> dict[str, float]:
-    """What follows from the formulas, and by how much it is missed at worst."""
+    """Consequences of the formulas, and their largest violations."""
     two = draws[:, :2]
     targets = torch.randint(draws.shape[1], (len(draws),), generator=random)
     z = draws.clone().requires_grad_()

@@ -1,12 +1,11 @@
-"""What is left of the gradient in the first layer of a deep network, by the function its units apply.
+"""How much gradient reaches the first layer of a deep network, by activation function.
 
-The networks are untrained: every layer is a matrix drawn with the spread that is usual for its function (Glorot's for
-sigmoid and tanh, He's for those that are straight lines on either side of 0), so that each function is at its best. The
-loss is asked at the end, and the gradient that reaches every layer compared with what reaches the last hidden one.
+The networks are untrained, with the usual initialisation for each activation (Glorot's for sigmoid and tanh, He's for
+piecewise linear ones), so that each is at its best. The gradient at every layer is compared with that at the last
+hidden one.
 
-Beside it the second half of the claim, at a single output that is wrong: p = sigmoid(z), wanted is 0 and z is large.
-The slope of (p - y)^2 is 2 (p - y) p (1 - p), of cross-entropy p - y: only the first is small where p is sure of
-itself.
+The second half of the claim is about a single wrong output: p = sigmoid(z), the target is 0 and z is large. The slope
+of (p - y)^2 is 2 (p - y) p (1 - p), that of cross-entropy p - y: only the first vanishes where p is confident.
 """
 
 from __future__ import annotations
@@ -53,21 +52,21 @@ SIZES = {
 class Activation:
     apply: Callable[[Tensor], Tensor]
     gain: float
-    """What a matrix is multiplied by so that the signal keeps its size."""
+    """The gain that preserves the variance of the signal."""
 
 
 LEAK = 0.01
 RANDOM_LEAK = (1 / 8, 1 / 3)
-"""The slopes of a randomised ReLU left of 0, drawn for every unit and example while training (Xu et al. 2015)."""
+"""The range of negative slopes of a randomised ReLU, drawn per unit and example in training (Xu et al. 2015)."""
 
 
 def he_gain(mean_square_slope: float) -> float:
-    """He et al. 2015, equation 15, for a slope left of 0 whose square has this mean."""
+    """He et al. 2015, equation 15, for a negative slope whose square has this mean."""
     return math.sqrt(2 / (1 + mean_square_slope))
 
 
 def _mean_square(low: float, high: float) -> float:
-    """Of a number drawn evenly between two."""
+    """The mean square of a uniform random number."""
     return (low * low + low * high + high * high) / 3
 
 
@@ -85,7 +84,7 @@ STRAIGHT = ("ReLU", "leaky ReLU", "randomised ReLU")
 VANISHED, KEPT = 1e-3, 10.0
 WRONG_LOGITS = tuple(range(11))
 SURE, HELPS = 6, 50.0
-"""The logit of a wrong output that is sure of itself, and how many times cross-entropy's gradient must be as large."""
+"""The logit of a confident wrong output, and the least ratio of cross-entropy's gradient to the other."""
 
 
 class VanishingWithDepth(Experiment):
@@ -190,7 +189,7 @@ class VanishingWithDepth(Experiment):
 
 
 class Deep(nn.Module):
-    """`depth` hidden layers of one width, all with the same function, and a line to the classes."""
+    """`depth` hidden layers of one width and activation, and a linear output."""
 
     def __init__(self, activation: Activation, depth: int, recipe: Recipe):
         super().__init__()
@@ -202,7 +201,7 @@ class Deep(nn.Module):
             nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
 
     def forward(self, x: Float[Tensor, "B W"]) -> tuple[Float[Tensor, "B K"], list[Float[Tensor, "B W"]]]:
-        """The logits, and what each hidden layer gave its function."""
+        """The logits, and the pre-activations of each hidden layer."""
         before = []
         for layer in self.hidden:
             before.append(layer(x))
@@ -213,7 +212,7 @@ class Deep(nn.Module):
 def layer_gradients(
     activation: Activation, depth: int, loss: str, recipe: Recipe, seed: int, device: torch.device
 ) -> list[float]:
-    """The norm of dL/da, where a is what a hidden layer gives its function, from the first to the last, in float64."""
+    """The norm of dL/da for the pre-activations a of each hidden layer, first to last, in float64."""
     torch.manual_seed(seed)
     network = Deep(activation, depth, recipe).double()
     x = torch.randn(recipe.rows, recipe.width, dtype=torch.float64)
@@ -247,7 +246,7 @@ COLOURS = dict(zip(ACTIVATIONS, (PALETTE[1], PALETTE[3], PALETTE[0], PALETTE[2],
 
 
 def ratios(numbers: Numbers, activation: str, depth: int, loss: str) -> list[float]:
-    """The first layer's gradient against the last hidden layer's, for each seed."""
+    """The ratio of the first layer's gradient to the last hidden layer's, for each seed."""
     wanted = (activation, depth, loss)
     (found,) = [n for n in numbers["networks"] if (n["activation"], n["depth"], n["loss"]) == wanted]
     return [number(norms[0]) / number(norms[-1]) for norms in found["norms"]]

@@ -1,11 +1,10 @@
-"""GloVe: do vectors learnt from nothing but counts know which words belong together?
+"""GloVe: do vectors learnt only from counts know which words belong together?
 
-Three questions to the vectors. Of words whose kinds are known, is the nearest other one of the same kind? Is the word
-nearest to b - a + c the one that is to c as b is to a? And do the products agree with what the counts say, pointwise
-mutual information? The control has the same words as often, in lines of the same lengths, but in random order: there
-nothing is left to learn but how often a word occurs.
+Three tests. Of words whose kinds are known, is the nearest neighbour of the same kind? Does the word nearest to
+b - a + c solve the analogy? Do cosines correlate with pointwise mutual information? The control has the same words and
+line lengths in random order, where only the frequency of words can be learnt.
 
-The tiny and small sizes read a language that the package makes (_made_language.py), the full one Europarl and Tatoeba.
+The tiny and small sizes use a synthetic language (_made_language.py), the full one Europarl and Tatoeba.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ __all__ = ["WordVectors"]
 @dataclass(frozen=True)
 class Recipe:
     sentences: int
-    """Made ones, or lines of Europarl; of Tatoeba all are read."""
+    """Synthetic sentences, or lines of Europarl; Tatoeba is used completely."""
     width: int
     epochs: int
     window: int
@@ -74,7 +73,7 @@ SHOWN = {
     True: ("france", "monday", "five", "mother", "green", "parliament"),
 }
 OFTEN = 10.0
-"""The least count of a pair whose mutual information is more than chance."""
+"""Least count of a pair for a reliable mutual information."""
 TOGETHER, BY_CHANCE = 0.8, 0.4
 ANALOGIES, NO_ANALOGIES = 0.2, 0.05
 
@@ -166,7 +165,7 @@ def lines(recipe: Recipe, setting: Setting) -> Iterable[str]:
 
 
 def _distinct(setting: Setting) -> Iterator[str]:
-    """Tatoeba's English sentences, each once: those with several translations follow one another."""
+    """Tatoeba's English sentences without repetitions, which are adjacent."""
     before = ""
     for line in read_lines(f"{setting.data}/{TATOEBA}"):
         if line != before:
@@ -175,7 +174,7 @@ def _distinct(setting: Setting) -> Iterator[str]:
 
 
 def known(recipe: Recipe, text: Text) -> tuple[dict[str, list[str]], list[tuple[str, str, str, str]]]:
-    """The words whose kinds are known and the analogies whose answers are, as far as the text has the words."""
+    """Words with known kinds, and analogies with known answers, as far as they are in the text."""
     there = set(text.words)
     kinds: Mapping[str, tuple[str, ...]] = KINDS if recipe.real else _made_language.KINDS
     if recipe.real:
@@ -190,7 +189,7 @@ def known(recipe: Recipe, text: Text) -> tuple[dict[str, list[str]], list[tuple[
 
 
 def shuffled(text: Text, seed: int) -> Text:
-    """The same words as often, in lines of the same lengths, in random order."""
+    """The same words and line lengths in random order."""
     return replace(text, ids=np.random.default_rng([seed, 1]).permutation(text.ids))
 
 
@@ -210,7 +209,7 @@ def measured(
     )  # fmt: skip
     listed = [word for words in kinds.values() for word in words]
     kind_of = np.array([number for number, words in enumerate(kinds.values()) for _ in words])
-    directions = vectors.directions[[vectors.places[word] for word in listed]]
+    directions = vectors.directions[[vectors.indices[word] for word in listed]]
     cosines = directions @ directions.T
     same = kind_of[:, None] == kind_of[None]
     apart = ~np.eye(len(listed), dtype=bool)
@@ -231,10 +230,10 @@ def measured(
 
 
 def agreement(counts: CoOccurrence, vectors: Vectors) -> float:
-    """The correlation of cosines with pointwise mutual information, log X_ij X / (X_i X_j), of pairs that met often."""
+    """The correlation of cosines with pointwise mutual information, log X_ij X / (X_i X_j), of frequent pairs."""
     sums = np.bincount(counts.rows, counts.values, minlength=len(counts.words))
     often = (counts.values >= OFTEN) & (counts.rows < counts.columns)
-    if often.sum() < 1000:  # of a small text all
+    if often.sum() < 1000:  # all pairs of a small text
         often = counts.rows < counts.columns
     rows, columns, values = (side[often][:200_000] for side in (counts.rows, counts.columns, counts.values))
     information = np.log(values * sums.sum() / (sums[rows] * sums[columns]))
@@ -243,16 +242,16 @@ def agreement(counts: CoOccurrence, vectors: Vectors) -> float:
 
 
 def on_a_plane(directions: np.ndarray, kinds: Mapping[str, list[str]]) -> dict[str, dict[str, list[float]]]:
-    """Each word's place along the two directions in which the vectors differ most (principal components)."""
+    """The first two principal components of each word."""
     centred = directions - directions.mean(0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
-    axes = axes[:2] * np.sign(axes[:2, :1] + 1e-30)  # the sign of a direction is anybody's: made one's own
+    axes = axes[:2] * np.sign(axes[:2, :1] + 1e-30)  # fixes the arbitrary sign of a component
     places = iter((centred @ axes.T).tolist())
     return {kind: {word: [round(x, 4) for x in next(places)] for word in words} for kind, words in kinds.items()}
 
 
 def _histogram(cosines: np.ndarray) -> list[float]:
-    """Shares of 40 equal steps from -1 to 1."""
+    """A histogram with 40 bins from -1 to 1."""
     counts, _ = np.histogram(cosines.clip(-1, 1), bins=40, range=(-1, 1))
     return [round(float(count), 5) for count in counts / max(1, counts.sum())]
 

@@ -1,7 +1,7 @@
-"""Collects what the layers of a model see while it runs.
+"""Capture the tensors that the layers of a model compute, by the name of the module.
 
-Watching changes only speed: a layer that is watched spells out what it otherwise leaves to a fused kernel.
-Knows nothing of what the tensors mean. A model is watched by one thread at a time.
+Capturing changes only speed: an observed layer computes step by step what it otherwise leaves to a fused kernel. A
+model may be captured by one thread at a time.
 """
 
 from __future__ import annotations
@@ -13,32 +13,41 @@ from torch import Tensor, nn
 
 from regard.layers.observable import Observable
 
-Seen = dict[str, list[Tensor]]
-"""`encoder.layers.0.attention.weights` -> one tensor a call, in the order of the calls."""
+Captured = dict[str, list[Tensor]]
+"""`encoder.layers.0.attention.weights` -> one tensor per call, in the order of the calls."""
 
 Observer = Callable[[str, Tensor], None]
 
 
 @contextmanager
-def capture(model: nn.Module) -> Iterator[Seen]:
-    """`with capture(model) as seen:` fills `seen` while the block runs; captures may be nested, and all of them see."""
-    seen: Seen = {}
-    watched = {name: module for name, module in model.named_modules() if isinstance(module, Observable)}
-    before = {name: module.observer for name, module in watched.items()}
+def capture(model: nn.Module) -> Iterator[Captured]:
+    """Records what the layers of a model compute while a block runs: `with capture(model) as captured:`.
+
+    Captures can be nested; each of them records everything.
+
+    Args:
+        model: The module to observe; for a loaded model, its `.model`.
+
+    Returns:
+        A context manager that yields a dictionary: `encoder.layers.0.attention.weights` -> one tensor per call.
+    """
+    captured: Captured = {}
+    observable = {name: module for name, module in model.named_modules() if isinstance(module, Observable)}
+    before = {name: module.observer for name, module in observable.items()}
     try:
-        for name, module in watched.items():
-            module.observer = _recorder(seen, name, before[name])
-        yield seen
+        for name, module in observable.items():
+            module.observer = _collect(captured, name, before[name])
+        yield captured
     finally:
-        for name, module in watched.items():
+        for name, module in observable.items():
             module.observer = before[name]
 
 
-def _recorder(seen: Seen, module: str, outer: Observer | None) -> Observer:
-    def record(what: str, value: Tensor) -> None:
-        # A copy: the layer may go on to write into its own tensor.
-        seen.setdefault(f"{module}.{what}".lstrip("."), []).append(value.detach().clone())
+def _collect(captured: Captured, module: str, outer: Observer | None) -> Observer:
+    def collect(what: str, value: Tensor) -> None:
+        # A copy: the layer may overwrite its own tensor.
+        captured.setdefault(f"{module}.{what}".lstrip("."), []).append(value.detach().clone())
         if outer is not None:
             outer(what, value)
 
-    return record
+    return collect

@@ -1,1 +1,1 @@
-"""The studio: a web page to look inside models. Its routes, the questions its page asks of a model, and the page."""
+"""The studio: a web page to inspect models. Routes are in app.py, questions to models in questions/."""

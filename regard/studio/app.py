@@ -1,6 +1,6 @@
-"""The studio's routes: its page, the models there are, what may be asked of them, and the code that computes it.
+"""The studio's routes: its page, the list of models, questions to them, training runs, and the package's source code.
 
-Nothing is served but files of the package, by names from a listing: a name is never joined to a path.
+Only files of the package are served, looked up in a listing: a name from a request is never joined to a path.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from regard.serving.http.request_fields import fields_of
 from regard.serving.http.response_headers import CSP_NOTHING
 from regard.serving.http.routes.tasks import validated
 from regard.serving.settings import Settings
-from regard.studio.models import Exhibits, described
+from regard.studio.models import StudioModels, describe
 from regard.studio.questions import module_of, question_names
 from regard.studio.run_routes import router as runs_router
 
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
 PACKAGE = Path(__file__).parents[1]
 PAGE = Path(__file__).with_name("page")
 POLICY = f"{CSP_NOTHING}; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'"
-"""The page runs our own scripts and shows pictures that it makes itself; nothing inline, nothing from elsewhere."""
+"""Content security policy: the page's own scripts and styles, and images it makes; nothing inline or external."""
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
-def make_studio(exhibits: Exhibits, runs: Path) -> Callable[[Settings, Catalogue, WorkerPool, bool], FastAPI]:
-    """What makes the application when the server has its pool (server.listen)."""
+def make_studio(models: StudioModels, runs: Path) -> Callable[[Settings, Catalogue, WorkerPool, bool], FastAPI]:
+    """A function that makes the application, for `server.listen` to call once its workers have started."""
 
     def make(settings: Settings, catalogue: Catalogue, pool: WorkerPool, logged: bool) -> FastAPI:
-        return app_with_middleware(settings, catalogue, pool, [router(exhibits, pool, runs)], logged)
+        return app_with_middleware(settings, catalogue, pool, [router(models, pool, runs)], logged)
 
     return make
 
 
-def router(exhibits: Exhibits, pool: WorkerPool, runs: Path) -> APIRouter:
+def router(studio_models: StudioModels, pool: WorkerPool, runs: Path) -> APIRouter:
     routes = APIRouter()
-    shown = [described(model) for model in exhibits.catalogue.models.values()]
+    descriptions = [describe(model) for model in studio_models.catalogue.models.values()]
 
     @routes.get("/")
     @routes.get("/studio")
@@ -55,17 +55,17 @@ def router(exhibits: Exhibits, pool: WorkerPool, runs: Path) -> APIRouter:
 
     @routes.get("/health")
     async def health() -> JSONResponse:
-        """The page is there before its models are; only workers that hang make it useless."""
+        """Healthy while models load: the page is served already. Only workers that hang make the studio unusable."""
         return JSONResponse({"status": "stalled"}, 503) if pool.stalled else JSONResponse({"status": "ok"})
 
     @routes.get("/studio/models")
     async def models() -> JSONResponse:
-        failed = {**exhibits.left_out, **exhibits.without_folders(pool.failed)}
+        failed = {**studio_models.left_out, **studio_models.without_folders(pool.failed)}
         return JSONResponse(
             {
                 "ready": pool.ready,
                 "loading": pool.loading,
-                "models": [model for model in shown if model["name"] not in failed],
+                "models": [model for model in descriptions if model["name"] not in failed],
                 "failed": [{"name": name, "why": why} for name, why in failed.items()],
                 "views": [
                     Path(name).stem for name in page_files() if name.startswith("views/") and name.endswith(".js")
@@ -77,17 +77,17 @@ def router(exhibits: Exhibits, pool: WorkerPool, runs: Path) -> APIRouter:
     @routes.post("/studio/ask/{question}")
     async def ask(request: Request, question: str) -> JSONResponse:
         if question not in question_names():
-            raise HttpError(404, "The studio knows no such question")
-        asked = validated(module_of(question).Request, await fields_of(request))
-        name = str(asked.model)
-        if name not in exhibits.catalogue.models or name in pool.failed:
+            raise HttpError(404, "The studio has no such question")
+        fields = validated(module_of(question).Request, await fields_of(request))
+        name = str(fields.model)
+        if name not in studio_models.catalogue.models or name in pool.failed:
             raise HttpError(404, "The studio has no model of this name")
-        answer = await pool.run_task(name, question, asked.model_dump(exclude_none=True), family="questions")
+        answer = await pool.run_task(name, question, fields.model_dump(exclude_none=True), family="questions")
         try:
             return JSONResponse(answer)
         except ValueError:  # JSON has no infinity
             raise HttpError(
-                400, "the model's answer is not finite: the input is too far from what it has learnt"
+                400, "the model's output is not finite: the input is too far from its training data"
             ) from None
 
     @routes.get("/studio/code/{name:path}")
@@ -109,18 +109,18 @@ def router(exhibits: Exhibits, pool: WorkerPool, runs: Path) -> APIRouter:
 
 
 def page_files() -> dict[str, Path]:
-    """The files of the page by what the browser calls them."""
+    """The files of the page by their names in the browser."""
     found = sorted(path for path in PAGE.rglob("*") if path.is_file() and path.suffix in TYPES)
     return {path.relative_to(PAGE).as_posix(): path for path in found}
 
 
 def sources() -> dict[str, Path]:
-    """The code of the package: `regard/layers/attend.py` by that name."""
+    """The source files of the package by name: `regard/layers/attend.py`."""
     return {path.relative_to(PACKAGE.parent).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
 def code_page(name: str, text: str) -> str:
-    """A file with its lines numbered: `#L12` is a line, `#attend` the line where a function or class begins."""
+    """A source file with numbered lines: `#L12` links to a line, `#attend` to the definition of a function or class."""
     begins = {node.lineno: path for path, node in _defined(ast.parse(text), "")}
     lines = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -141,7 +141,7 @@ def code_page(name: str, text: str) -> str:
 
 
 def _defined(node: ast.AST, within: str) -> list[tuple[str, Any]]:
-    """Functions and classes of a file, `Class.method` by that name."""
+    """The functions and classes of a file by name: `Class.method`."""
     found: list[tuple[str, Any]] = []
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

@@ -1,7 +1,6 @@
-"""The numbers of a training run, read from a file that another process writes at this moment. What is in it is data.
+"""Read the metrics of a training run (metrics.jsonl) while another process writes them. Needs no torch.
 
-A line is believed only as far as it has the numbers and texts that a line may have; what has not is left out. Knows
-nothing of folders, and nobody needs torch to read it.
+The file is untrusted: of a line, only known fields with numbers and texts in range are used.
 """
 
 from __future__ import annotations
@@ -17,34 +16,34 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 AT_ONCE = 2**24
-"""Bytes of the file that are looked at for one answer."""
+"""The most bytes of the file that are read for one answer."""
 MOST_BYTES, MOST_LINES = 2**19, 2000
-"""Of logs, and of validations, that are read and told in one answer; of more, every second or third is."""
+"""The most of log entries, and of validations, in one answer; longer files are thinned."""
 NUMBERS = ("time", "epoch", "loss", "learning_rate", "norm", "units", "units_per_second")
 MOST_LAYERS, MOST_SCORES, MOST_SAMPLES, LONGEST_NAME, LONGEST_TEXT = 256, 32, 32, 100, 4000
 MARKED = 4096
-"""Bytes before the place where one stopped by which the file is known again. A line's time is among them."""
+"""Bytes before the last read position that identify the file. They include the time of a line."""
 
 
 @dataclass
 class Part:
-    """What a file has from some place on."""
+    """The lines of a file from some position on."""
 
     logs: list[dict[str, Any]]
     validations: list[dict[str, Any]]
     at: int
-    """Where to go on."""
+    """The position to continue from."""
     mark: str
-    """By which to tell that the file is still the one that was read so far."""
+    """Identifies the file as the one that was read so far."""
     anew: bool
-    """This is from the beginning, whatever was asked for: a run that was resumed writes its file anew."""
+    """True where this begins at the start, whatever was requested: a resumed run rewrites its file."""
     more: bool
     every: int = 1
-    """Of so many logs one is told. Whoever asks for the rest of a long file with the same gets it all alike."""
+    """Every how many log entries one is included. The same value for the rest of a long file thins it evenly."""
 
 
 def open_plain(path: Path) -> int | None:
-    """A file of its own, opened; None for what is not there, is a link or is something else."""
+    """Opens a regular file; None where it is missing, a link or something else."""
     try:
         flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         file = os.open(path, os.O_RDONLY | flags)
@@ -57,7 +56,7 @@ def open_plain(path: Path) -> int | None:
 
 
 def read_plain(path: Path, most: int, last: bool = False) -> bytes:
-    """The first or the last bytes of a file; none of what is no file."""
+    """The first or last bytes of a regular file; nothing where it is none."""
     file = open_plain(path)
     if file is None:
         return b""
@@ -68,7 +67,7 @@ def read_plain(path: Path, most: int, last: bool = False) -> bytes:
 
 
 def read_on(path: Path, since: int = 0, mark: str = "", every: int = 1) -> Part:
-    """What was written after `since`. A last line that is not whole yet is left for next time."""
+    """The lines written after `since`. An incomplete last line is left for the next call."""
     file = open_plain(path)
     if file is None:
         return Part([], [], 0, "", anew=since > 0, more=False)
@@ -78,15 +77,15 @@ def read_on(path: Path, since: int = 0, mark: str = "", every: int = 1) -> Part:
         opened.seek(begin)
         read = opened.read(AT_ONCE)
         whole = read.rfind(b"\n") + 1
-        if not whole and len(read) == AT_ONCE:  # no line of ours is so long: step over it
+        if not whole and len(read) == AT_ONCE:  # no valid line is that long: skip it
             whole = len(read)
         mark = _mark(opened, begin + whole)
-    told: tuple[list[bytes], list[bytes]] = ([], [])
+    lines: tuple[list[bytes], list[bytes]] = ([], [])  # log entries, validations
     for line in read[:whole].split(b"\n"):
         if line and len(line) <= MOST_BYTES:
-            told[b'"valid_' in line].append(line)
-    every = max(every, too_many(told[0]))
-    kept = [*thinned(told[0], every), *thinned(told[1], too_many(told[1]))]
+            lines[b'"valid_' in line].append(line)
+    every = max(every, thinning(lines[0]))
+    kept = [*thinned(lines[0], every), *thinned(lines[1], thinning(lines[1]))]
     found = [one for line in kept if (one := checked(line))]
     logs, validations = ([one for one in found if ("scores" in one) is scored] for scored in (False, True))
     return Part(logs, validations, begin + whole, mark, anew, len(read) == AT_ONCE, every)
@@ -97,13 +96,13 @@ def _mark(file: BinaryIO, at: int) -> str:
     return f"{os.fstat(file.fileno()).st_ino:x}-{hashlib.sha256(file.read(min(at, MARKED))).hexdigest()[:16]}"
 
 
-def too_many(lines: list[bytes]) -> int:
-    """How many times more than an answer takes."""
+def thinning(lines: list[bytes]) -> int:
+    """How many times more lines there are than fit into an answer."""
     return max(1, -(-len(lines) // MOST_LINES), -(-sum(map(len, lines)) // MOST_BYTES))
 
 
 def thinned(lines: list[bytes], every: int) -> list[bytes]:
-    """Evenly, with the last of them kept."""
+    """Every `every`-th line, including the last."""
     return lines[::-1][::every][::-1]
 
 
@@ -112,7 +111,7 @@ def lines_backwards(text: bytes) -> Iterator[dict[str, Any]]:
 
 
 def checked(line: bytes) -> dict[str, Any] | None:
-    """What a line says that it may say; None when it says nothing. A validation has `scores`."""
+    """The valid fields of a line; None for an invalid line. A validation has `scores`."""
     try:
         read = json.loads(line)
     except (ValueError, RecursionError):
@@ -147,10 +146,10 @@ def _numbers(values: dict[str, Any], most: int) -> dict[str, float | int | None]
 
 
 def _texts(sample: dict[str, Any]) -> dict[str, str]:
-    said = {name: sample.get(name) for name in ("source", "output", "reference")}
-    return {name: _text(text, LONGEST_TEXT) if isinstance(text, str) else "" for name, text in said.items()}
+    texts = {name: sample.get(name) for name in ("source", "output", "reference")}
+    return {name: _text(text, LONGEST_TEXT) if isinstance(text, str) else "" for name, text in texts.items()}
 
 
 def _text(text: str, longest: int) -> str:
-    """As an answer can hold it: no halves of characters."""
+    """A text cut to a length, without lone surrogates."""
     return text[:longest].encode("utf-8", "replace").decode()

@@ -1,6 +1,6 @@
-"""The models that a studio shows, and what its page is told of each, read from their recipes alone.
+"""The models of the studio, and their descriptions for the page, read from the recipes alone.
 
-Those that ship with the package are shown where they can be; those that a person named must be.
+A shipped model that cannot be used is left out; one that the user named is an error.
 """
 
 from __future__ import annotations
@@ -23,23 +23,25 @@ TITLES = {
     "transformer": "Transformer",
     "universal": "Universal Transformer",
 }
-"""What people call a decoder, by its kind."""
+"""The common name of a model, by the kind of its decoder and attention."""
 USES = {"generate": "language model", "classify": "classifier", "caption": "captioner", "tag": "tagger"}
 
 
 @dataclass
-class Exhibits:
+class StudioModels:
+    """The models to load, and those that were left out."""
+
     catalogue: Catalogue
     left_out: dict[str, str] = field(default_factory=dict)
-    """Shipped models that cannot be shown, with the reason."""
+    """Shipped models that cannot be used, with the reason."""
 
     def without_folders(self, reasons: dict[str, str]) -> dict[str, str]:
-        """The same for models that a worker could not load: where they lie is nobody's business."""
+        """Reasons why workers could not load models, without the paths of their folders."""
         return {name: why.replace(str(self.catalogue.models[name].folder), name) for name, why in reasons.items()}
 
 
-def collect(named: Iterable[str] = (), shipped: bool = True) -> Exhibits:
-    """What a person named, then what ships with the package and has another name."""
+def collect(named: Iterable[str] = (), shipped: bool = True) -> StudioModels:
+    """The models that the user named, then the shipped models with other names."""
     found = {one.name: one for name in named for one in read_models(name, languages=False)}
     left_out: dict[str, str] = {}
     for name in shipped_models() if shipped else ():
@@ -50,12 +52,12 @@ def collect(named: Iterable[str] = (), shipped: bool = True) -> Exhibits:
         except UserError as error:
             left_out[name] = str(error).replace(str(shipped_models()[name]), name)
     if not found:
-        raise UserError("there is no model to look at; name one, such as: regard studio -m runs/my-run")
-    return Exhibits(Catalogue(found.values()), left_out)
+        raise UserError("there is no model to show; name one, such as: regard studio runs/my-run")
+    return StudioModels(Catalogue(found.values()), left_out)
 
 
-def described(model: ServedModel) -> dict[str, Any]:
-    """What the page's menus and views need to know."""
+def describe(model: ServedModel) -> dict[str, Any]:
+    """What the page's menus and views need to know about a model."""
     recipe = read_recipe(model.folder)
     parts = {part: _part(recipe.model.get(part)) for part in ("stem", "encoder", "decoder")}
     decoder, encoder = parts["decoder"], parts["encoder"]
@@ -90,5 +92,5 @@ def _title(task: str, kind: str, stem: str) -> str:
 
 
 def _part(spec: Any) -> dict[str, Any]:
-    """A part of a recipe, however short it was written."""
+    """A part of a recipe, written as a table or as its kind alone."""
     return {"kind": spec} if isinstance(spec, str) else spec if isinstance(spec, dict) else {}

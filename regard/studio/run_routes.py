@@ -1,4 +1,4 @@
-"""Training runs, to be watched while they go on: the list of them, and what one has written since it was last asked."""
+"""Routes for training runs: the list of them, and what a run has logged since the last request."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from regard.studio.runs import Runs
 
 
 def router(folder: Path) -> APIRouter:
-    """Functions that wait for a disk are no coroutines, so that nobody else waits with them."""
+    """These read files, so they are plain functions, which FastAPI runs in threads."""
     routes = APIRouter()
     runs = Runs(folder)
 
     @routes.get("/studio/runs")
     def all_runs() -> JSONResponse:
-        told, older = runs.newest()
-        return JSONResponse({"runs": told} | ({"older": older} if older else {}))
+        newest, older = runs.newest()
+        return JSONResponse({"runs": newest} | ({"older": older} if older else {}))
 
     @routes.get("/studio/runs/{name:path}")
     def one_run(

@@ -1,6 +1,6 @@
-"""The training runs below a folder, as they stand now: their names, how far they are, and whether they still go on.
+"""The training runs in a folder: their names, their progress, and whether they are running.
 
-Only reads, and never follows a link. A run is asked for by a name from the listing, which is never joined to a path.
+Only reads, and never follows links. A run is looked up by name in the listing; the name is never joined to a path.
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ from regard.studio.metric_lines import Part, checked, lines_backwards, read_on, 
 
 METRICS, LOCK = "metrics.jsonl", "lock"
 MOST_ENTRIES = 50_000
-"""Folders that are looked into."""
+"""The most folders that are searched."""
 MOST_RUNS = 200
-"""Runs that are told, the newest."""
+"""The most runs that are listed, newest first."""
 ENDS = 2**16
-"""Bytes at a file's beginning and end in which its first and last line are looked for."""
+"""Bytes at the start and end of a file in which its first and last line are searched."""
 
 
 class Runs:
-    """What can be watched; a folder that is not there has no runs."""
+    """The runs in a folder; a missing folder has none."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def all(self) -> list[dict[str, Any]]:
-        """The newest first."""
+        """All listed runs, newest first."""
         return self.newest()[0]
 
     def newest(self) -> tuple[list[dict[str, Any]], int]:
-        """Those that are told, the newest first, and how many older ones there are besides."""
+        """The listed runs, newest first, and the number of older ones that are not listed."""
         found = sorted(self._folders(), key=lambda run: -_changed(run[1]))
-        return [_told(name, place) for name, place in found[:MOST_RUNS]], len(found[MOST_RUNS:])
+        return [_summary(name, place) for name, place in found[:MOST_RUNS]], len(found[MOST_RUNS:])
 
     def read(self, name: str, since: int, mark: str, every: int) -> tuple[dict[str, Any], Part] | None:
-        """A run as it stands, and what it has written since; None for a name that no run has."""
+        """The summary of a run, and what it has logged since; None for an unknown name."""
         first = name.partition("/")[0]
         place = dict(self._folders(first)).get(name)
         if place is None:
             return None
-        told = _told(name, place)  # before its file is read: what ended in between is told next time
-        return told, read_on(place / METRICS, since, mark, every)
+        summary = _summary(name, place)  # before the file is read: a run that ends in between shows next time
+        return summary, read_on(place / METRICS, since, mark, every)
 
     def _folders(self, only: str = "") -> Iterator[tuple[str, Path]]:
-        """Runs by their names: `NAME`, or `NAME/fold-1` where a folder holds several; with `only`, of one NAME."""
+        """Runs by name: `NAME`, or `NAME/fold-1` where a folder holds several; with `only`, those of one NAME."""
         left = MOST_ENTRIES
         for name, place in _inside(self.folder):
             if left <= 0:
@@ -71,7 +71,7 @@ class Runs:
 
 
 def _inside(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Folders in a folder that are no links."""
+    """The subfolders that are not links."""
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -86,7 +86,7 @@ def _is_run(place: Path) -> bool:
 
 
 def _is_plain(path: Path) -> bool:
-    """A file of its own: no link, and nothing whose opening could wait for somebody."""
+    """Whether it is a regular file: not a link, nor anything that could block when opened."""
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except (OSError, ValueError):
@@ -102,7 +102,7 @@ def _changed(place: Path) -> float:
     return 0.0
 
 
-def _told(name: str, place: Path) -> dict[str, Any]:
+def _summary(name: str, place: Path) -> dict[str, Any]:
     running = _is_plain(place / LOCK) and is_held(place / LOCK)
     finished = not running and (place / "model").is_dir()
     first = checked(read_plain(place / METRICS, ENDS).partition(b"\n")[0])
@@ -118,20 +118,20 @@ def _told(name: str, place: Path) -> dict[str, Any]:
 
 
 def _recipe(path: Path) -> dict[str, Any]:
-    """What a run's recipe says of it, as far as it can be believed."""
+    """Fields of a run's recipe, checked."""
     try:
         status = path.lstat()
     except OSError:
-        return _said(b"")
-    return _kept(path, status.st_mtime_ns, status.st_size)
+        return _fields(b"")
+    return _cached_fields(path, status.st_mtime_ns, status.st_size)
 
 
 @functools.lru_cache(MOST_RUNS)
-def _kept(path: Path, changed: int, size: int) -> dict[str, Any]:
-    return _said(read_plain(path, 2**18))
+def _cached_fields(path: Path, changed: int, size: int) -> dict[str, Any]:
+    return _fields(read_plain(path, 2**18))
 
 
-def _said(recipe: bytes) -> dict[str, Any]:
+def _fields(recipe: bytes) -> dict[str, Any]:
     try:
         read = parse_toml(recipe.decode())
     except (UnicodeDecodeError, UserError):

@@ -1,31 +1,22 @@
-"""What every task is: how a model of its kind is prepared for, judged and used. The command of the same name uses it.
+"""The interface of tasks: how data are prepared for a model, and how it is scored and used.
 
-`Task` is what saving, loading and training know. `ExampleTask` is a task whose data are examples in memory: an input of
-any kind and what is wanted of it.
+`Task` is what saving, loading and training know; tasks whose data are examples in memory share `_examples.py`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from regard import registry
 from regard.config import Recipe
-from regard.data.codec import Codec, Pair, input_class
-from regard.data.examples import Coded, ExampleBatches, collate, pad_arrays
-from regard.data.format._base import Example
-from regard.data.input._base import Raw
-from regard.data.input._checks import check_keys, check_kind
-from regard.data.splitting import Parts, check_parts, read_parts
-from regard.data.target._base import check_target
-from regard.data.tokenizer import settled as settled_tokenizer
-from regard.types import Batch, BatchStream, Better, Validation
+from regard.data.codec import Codec
+from regard.types import BatchStream, Better, Validation
 
 Note = Callable[[str], None]
 Progress = Callable[[int], None]
@@ -34,194 +25,69 @@ PUBLIC = ("device", "inspect", "judge", "model", "recipe")
 
 @dataclass
 class Prepared:
-    """What training needs of the data."""
+    """The data as training needs them."""
 
     codec: Codec
     stream: BatchStream
     valid: Any
-    """What `judge` takes; nothing to validate on when empty."""
+    """What `judge` takes; may be empty."""
 
 
 class Task(ABC):
-    """A model with all that is needed to use it."""
+    """A model with its codec and recipe, ready to use. The command of the task's name uses it."""
 
     usual: ClassVar[dict[str, Any]] = {}
-    """What the `model` section says where a recipe does not."""
+    """Defaults of a recipe's `model` section."""
     unit: ClassVar[str] = "examples"
-    """What a loss is averaged over, as people call it."""
+    """What the loss is averaged over, in words."""
     usage: ClassVar[str] = ""
-    """How the command is written after `regard`, `{model}` standing for the model."""
+    """The command line after `regard`, with `{model}` for the model."""
     scores: ClassVar[dict[str, Better]] = {}
     """Every score that `judge` may give, and whether higher or lower is better. Some depend on the data:
     `nll_per_step` is of music, `percent` of series that are never 0. `training.metric` may name any of them."""
     public: ClassVar[tuple[str, ...]] = ()
-    """What tab completion offers beside the method that is named as the task is, and PUBLIC."""
+    """Names for tab completion, besides PUBLIC and the method of the task's name."""
 
     recipe: Recipe
     device: torch.device
     model: Any
 
     def __dir__(self) -> list[str]:
-        """What a user needs: not what training calls."""
-        return sorted(name for name in {*PUBLIC, self.recipe.task, *self.public} if hasattr(self, name))
+        """What a user needs, without what training calls."""
+        return sorted({*PUBLIC, self.recipe.task, *self.public} & {*object.__dir__(self)})
 
     @classmethod
     @abstractmethod
     def codec(cls, recipe: Recipe, files: Mapping[str, bytes]) -> Any:
-        """What goes between raw examples and the weights, from the files of a model folder."""
+        """Loads the codec from the files of a model folder."""
 
     @classmethod
     @abstractmethod
-    def settle(cls, recipe: Recipe) -> Recipe:
-        """The recipe with nothing about its data left open; refuses what cannot work before anything is written."""
+    def resolve(cls, recipe: Recipe) -> Recipe:
+        """Completes the recipe's data settings; refuses what cannot work, before anything is written."""
 
     @classmethod
     @abstractmethod
     def prepare(cls, recipe: Recipe, place: Path, known: Mapping[str, bytes], same: bool, note: Note) -> Prepared:
-        """Reads the data. `known` are codec files to go on with: a resumed run's own or, unless `same`, those of a
-        model for another task."""
+        """Reads the data. `known` are codec files to reuse: those of the resumed run or, unless `same`, of a model for
+        another task."""
 
     @abstractmethod
     def __init__(self, recipe: Recipe, codec: Any, model: nn.Module, device: torch.device) -> None: ...
 
     @abstractmethod
     def judge(self, valid: Any) -> Validation:
-        """The scores on examples that were not trained on, the one that counts first."""
+        """The scores on validation examples, the main one first."""
+
+    @abstractmethod
+    def inputs(self, valid: Any) -> list[Any]:
+        """The inputs of examples such as `judge` takes, as the method of the task's name takes them."""
 
     def learn_errors(self, valid: Any) -> bool:
-        """Keeps in its codec how wrong a finished model is on examples it was not trained on; True if there is such."""
+        """Stores the errors of a finished model on validation examples in its codec; True if the task does so."""
         return False
 
     @classmethod
     @abstractmethod
     def tests(cls, recipe: Recipe) -> Any:
-        """What the recipe says the finished model is to be judged on."""
-
-
-class ExampleTask(Task):
-    """A task over examples: an input that the stem reads, and a target."""
-
-    target: ClassVar[str]
-    """The kind of target, a file in data/target."""
-
-    def __init__(self, recipe: Recipe, codec: Pair, model: nn.Module, device: torch.device) -> None:
-        self.recipe, self.pair, self.device = recipe, codec, device
-        self.model = model.to(device).eval()
-
-    @classmethod
-    def input_kind(cls, recipe: Recipe) -> str:
-        return registry.factory("stem", recipe.model["stem"]["kind"], "model.stem.kind").reads  # type: ignore[attr-defined]
-
-    @classmethod
-    def codec(cls, recipe: Recipe, files: Mapping[str, bytes]) -> Pair:
-        return Pair.from_files(files, cls.input_kind(recipe), cls.target)
-
-    @classmethod
-    def settle(cls, recipe: Recipe) -> Recipe:
-        check_keys(recipe.input, cls.input_kind(recipe))
-        check_parts(recipe.data)
-        return recipe
-
-    @classmethod
-    def tests(cls, recipe: Recipe) -> list[Example]:
-        return read_parts(recipe.data).test
-
-    @classmethod
-    def prepare(cls, recipe: Recipe, place: Path, known: Mapping[str, bytes], same: bool, note: Note) -> Prepared:
-        parts = read_parts(recipe.data)
-        pair = cls.fit(recipe, parts, known, same)
-        note(
-            f"{len(parts.train):,} examples to train on, {len(parts.valid):,} to validate, {len(parts.test):,} to test"
-        )
-        stream = ExampleBatches(
-            cls.epochs(recipe, pair, parts.train),
-            varying=pair.input.varying,
-            batch_tokens=recipe.training.batch_tokens,
-            batch_examples=recipe.training.batch_examples,
-            seed=recipe.seed,
-        )
-        return Prepared(pair, stream, parts.valid[: recipe.data.valid_limit])
-
-    @classmethod
-    def fit(cls, recipe: Recipe, parts: Parts, known: Mapping[str, bytes], same: bool) -> Pair:
-        kind = cls.input_kind(recipe)
-        check_kind(parts.train[0].input, kind)
-        cls.check_target(recipe, parts.train[0])
-        if known and same:
-            return Pair.from_files(known, kind, cls.target)
-        text = settled_tokenizer(recipe.tokenizer)
-        return Pair.fit(
-            parts.train,
-            input_class(kind).from_files(known) if known else kind,
-            cls.target,
-            seed=recipe.seed,
-            input_options=text if kind == "text" else recipe.input,
-            target_options=text if cls.target == "text" else {},
-        )
-
-    @classmethod
-    def check_target(cls, recipe: Recipe, example: Example) -> None:
-        kind: Any = registry.factory("data/target", cls.target)
-        check_target(example.target, kind, str(recipe.data.format.get("kind")))
-
-    @classmethod
-    def epochs(cls, recipe: Recipe, pair: Pair, examples: Sequence[Example]) -> Callable[[int], Sequence[Coded]]:
-        """The training examples of an epoch, as numbers; the same ones every time unless a task says otherwise."""
-        coded = [cls.shortened(recipe, pair, one) for one in pair.encode_all(examples)]
-        return lambda epoch: coded
-
-    @classmethod
-    def coded(cls, recipe: Recipe, pair: Pair, example: Example) -> Coded:
-        """An example as numbers, no longer than the recipe allows."""
-        return cls.shortened(recipe, pair, pair.encode(example))
-
-    @classmethod
-    def shortened(cls, recipe: Recipe, pair: Pair, coded: Coded) -> Coded:
-        """Text is cut after `data.max_length` tokens; of one that is to be written, BEGIN does not count."""
-        longest = recipe.data.max_length
-        if pair.input.kind == "text":
-            coded = coded._replace(source=coded.source[:longest])
-        if pair.target.kind == "text":
-            coded = coded._replace(target=coded.target[: longest + 1], target_mask=coded.target_mask[: longest + 1])
-        return coded
-
-    def batches(
-        self, raws: Sequence[Raw], progress: Progress | None = None
-    ) -> Iterator[tuple[list[int], Tensor, Tensor]]:
-        """Inputs to use the model on: which ones, all of them in one tensor, and where that is real. Like with like."""
-        text, longest = self.pair.input.kind == "text", self.recipe.data.max_length
-        arrays = [array[:longest] if text else array for array in map(self.pair.input.encode, raws)]
-        for indexes in self._together([len(array) for array in arrays]):
-            source, mask = pad_arrays([arrays[i] for i in indexes], self.pair.input.varying)
-            yield indexes, source.to(self.device), mask.to(self.device)
-            if progress:
-                progress(len(indexes))
-
-    def coded_batches(self, examples: Sequence[Example]) -> Iterator[tuple[list[int], Batch]]:
-        """Examples with their targets, for a loss or a score."""
-        coded = [self.coded(self.recipe, self.pair, example) for example in examples]
-        for indexes in self._together([max(len(c.source), len(c.target)) for c in coded]):
-            yield indexes, collate([coded[i] for i in indexes], self.pair.input.varying).to(self.device)
-
-    def _together(self, lengths: Sequence[int]) -> Iterator[list[int]]:
-        settings = self.recipe.training
-        order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
-        start = 0
-        while start < len(order):
-            rows = settings.batch_examples or max(1, settings.batch_tokens // max(1, lengths[order[start]]))
-            yield order[start : start + rows]
-            start += rows
-
-    @torch.inference_mode()
-    def loss(self, examples: Sequence[Example]) -> float:
-        """The mean a unit, as training measures it, without dropout."""
-        total, units = 0.0, 0
-        for _, batch in self.coded_batches(examples):
-            found = self.model.loss(batch)
-            total, units = total + float(found.total), units + found.units
-        return total / max(1, units)
-
-    def samples(self, shown: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-        """A few of (input, output, wanted), spread evenly."""
-        count = self.recipe.training.samples
-        return list(shown[:: max(1, len(shown) // max(1, count))][:count])
+        """The recipe's test examples."""

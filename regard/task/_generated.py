@@ -1,4 +1,4 @@
-"""What a language model wrote or thinks of a text, and the options of writing."""
+"""The results and the options of a language model: generated text, scores, next tokens."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple, TypedDict
 
+from regard.data.tokenizer._base import Tokenizer
+
 
 class Piece(NamedTuple):
-    """A token as it is written."""
+    """A generated token."""
 
     text: str
-    """What it adds; nothing as long as the bytes of a character are not all there."""
+    """The text that it adds; empty while the bytes of a character are incomplete."""
     token: str
     probability: float
-    """How sure the model was of it, given what stood before: at temperature 1, without cut-offs."""
+    """Given the tokens before it, at temperature 1 and without top_k and top_p."""
     id: int
 
 
 class Next(NamedTuple):
-    """A token that may come next."""
+    """A possible next token."""
 
     token: str
     text: str
@@ -28,16 +30,16 @@ class Next(NamedTuple):
 
 @dataclass
 class Generated:
-    """How a text went on; `str()` of it is the whole text, with its beginning."""
+    """A generated continuation; `str()` gives the whole text with its prompt."""
 
     prompt: str
     text: str
     tokens: list[str]
     probabilities: list[float]
-    """How sure the model was of each token."""
+    """Probability of each token."""
     log_probability: float
     finished: bool
-    """Whether it came to an end by itself."""
+    """Whether the model ended the text, not the length limit."""
     seed: int
 
     def __str__(self) -> str:
@@ -46,14 +48,14 @@ class Generated:
 
 @dataclass
 class Score:
-    """What a model thinks of a text, token by token."""
+    """The log-probability of each token of a text."""
 
     tokens: list[str]
     log_probabilities: list[float]
 
     @property
     def loss(self) -> float:
-        """The mean of -log p a token."""
+        """The mean of -log p per token."""
         return -sum(self.log_probabilities) / max(1, len(self.log_probabilities))
 
     @property
@@ -62,16 +64,36 @@ class Score:
 
 
 class SamplingOptions(TypedDict, total=False):
-    """The keywords of `Generator.generate` that say how tokens are drawn."""
+    """The keywords of `Generator.generate` for sampling."""
 
     length: int | None
-    """Most tokens written; without it, what the recipe says."""
+    """Most tokens generated. Defaults to the recipe's."""
     temperature: float
     """Below 1 safer, above 1 bolder; 0.01 to 100."""
     top_k: int
-    """Draw from the k likeliest tokens only; 0 means all."""
+    """Sample from the k most probable tokens only; 0 means all."""
     top_p: float
-    """Draw from the fewest tokens that together are so likely."""
+    """Sample from the fewest tokens whose probabilities add up to this (nucleus sampling)."""
+
+
+class Spelling:
+    """Decodes tokens one at a time to the text that each adds."""
+
+    def __init__(self, tokenizer: Tokenizer, first: bool) -> None:
+        """`first`: there is no text before, so the first word has no leading space."""
+        self.tokenizer, self.first = tokenizer, first
+        self.waiting: list[int] = []
+
+    def add(self, token: int) -> str:
+        self.waiting.append(token)
+        text = "".join(self.tokenizer.surfaces(self.waiting))
+        if text.endswith("\ufffd") and len(self.waiting) < 4:  # an incomplete character
+            return ""
+        self.waiting = []
+        if self.first and text:
+            self.first = False
+            text = text if self.tokenizer.kind == "character" else text.removeprefix(" ")
+        return text
 
 
 def perplexity(loss: float) -> float:

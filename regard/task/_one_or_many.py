@@ -1,7 +1,7 @@
-"""One input or many: every task takes either, and answers with one result or with a list of them.
+"""One input or many: every task takes either, and returns one result or a list.
 
-Methods say so to type checkers with two overloads. These overlap, because a `str` is an iterable of `str` too; the
-first overload that fits is the one that is meant, and mypy is told so where it complains.
+Methods declare this by two overloads. They overlap, because a `str` is also an iterable of `str`; the first one that
+fits is meant, so mypy's complaint is silenced there.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ Result = TypeVar("Result")
 
 
 class Accepts(Protocol):
-    """What tells one input from many and checks it; every kind of input does (data/input)."""
+    """Tells one input from many and checks it. Every kind of input does (data/input)."""
 
     takes: ClassVar[str]
-    """One input, as an error message describes it."""
+    """What one input may be, for error messages."""
 
     def is_one(self, given: Any) -> bool: ...
 
@@ -33,7 +33,7 @@ def one_or_many(given: Any, kind: Accepts, use: Callable[[list[Any]], list[Resul
     if kind.is_one(given):
         (result,) = use([kind.accept(given)])
         return result
-    # Iterating over a table or a dict gives the names in it, and over an open file pieces of it: never what was meant.
+    # Iterating over a table or dict gives its keys, over an open file its lines: never what was meant.
     if not isinstance(given, Iterable) or isinstance(given, Mapping) or is_frame(given) or isinstance(given, Readable):
         raise refused(given, f"{kind.takes}, or a list of such")
     accepted = []

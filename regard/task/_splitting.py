@@ -1,4 +1,4 @@
-"""Cuts a text into what a model can take: its sentences, and those, when too long, after a clause or a word."""
+"""Splits a text into sentences, and sentences that are too long for a model at clauses or words."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ CLAUSE_OR_WORD = [r"(?<=[;:,،؛；，])\s+", r"\s+"]
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text; a stop after one letter or an abbreviation, or before a small letter, ends none."""
+    """The sentences of a text. A stop after one letter or an abbreviation, or before a lowercase letter, ends none."""
     found, start = [], 0
     for end in SENTENCE_END.finditer(text):
-        last = text[max(start, end.start() - 10) : end.start()].split()[-1:] or [""]  # no abbreviation is longer
+        last = text[max(start, end.start() - 10) : end.start()].split()[-1:] or [""]  # longer than any abbreviation
         word = last[0].rstrip(".").lstrip("(«\"'").lower()
         abbreviated = last[0].endswith(".") and (len(word) == 1 and word.isalpha() or word in ABBREVIATIONS)
         if not abbreviated and not text[end.end()].islower():
@@ -24,7 +24,7 @@ def sentences(text: str) -> list[str]:
 
 
 def split_long(text: str, fits: Callable[[str], bool]) -> list[str]:
-    """Parts that each fit, in order; joined by spaces they are the text again, up to the white space at the cuts."""
+    """Parts that each fit, in order; joined by spaces they give the text, up to white space at the cuts."""
     return [text] if fits(text) else [part for sentence in sentences(text) for part in _halved(sentence, fits)]
 
 
@@ -35,10 +35,10 @@ def _halved(text: str, fits: Callable[[str], bool]) -> list[str]:
 
 
 def _halves(text: str) -> list[str]:
-    """Cut at the best kind of place there is, as near the middle as it occurs; in the middle where there is none."""
+    """Splits at the clause, else the word boundary nearest to the middle, else in the middle."""
     middle = len(text) // 2
-    for place in CLAUSE_OR_WORD:
-        cuts = [cut for cut in re.finditer(place, text) if cut.start() > 0 and cut.end() < len(text)]
+    for boundary in CLAUSE_OR_WORD:
+        cuts = [cut for cut in re.finditer(boundary, text) if cut.start() > 0 and cut.end() < len(text)]
         if cuts:
             cut = min(cuts, key=lambda cut: abs(cut.start() - middle))
             return [text[: cut.start()], text[cut.end() :]]

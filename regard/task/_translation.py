@@ -1,32 +1,34 @@
-"""A translation, and the options that it is made with."""
+"""The result and the options of a translation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import TypedDict
 
+import torch
 from torch import Tensor
 
 from regard.decoding.cancellation import Cancelled
+from regard.errors import UserError
 
 
 @dataclass
 class Translation:
-    """One translation; `str()` of it is its text."""
+    """One translation; `str()` gives its text."""
 
     source: str
     text: str
     score: float = 0.0
-    """Log-probability after the length penalty: what translations of one sentence are ranked by."""
+    """Log-probability after the length penalty, by which translations of one sentence are ranked."""
     log_probability: float = 0.0
     tokens: list[str] = field(default_factory=list)
     alignment: list[tuple[int, int]] | None = None
-    """(source word, target word) pairs, counted from 0 over the words between spaces; None when not asked for."""
+    """(source word, target word) pairs, indices of words separated by spaces; None if not requested."""
     attention: Tensor | None = field(default=None, repr=False, compare=False)
-    """What the alignment was read from, (target words, source words)."""
+    """The attention that the alignment is derived from, (target words, source words)."""
     finished: bool = True
-    """False when the length limit cut it off."""
+    """False if the length limit cut it off."""
     alternatives: list[Translation] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -47,20 +49,61 @@ class TranslationOptions(TypedDict, total=False):
     """The keywords of `Translator.translate`."""
 
     beam: int | None
-    """Hypotheses kept while searching, 1 to 1000; 1 is greedy. Without it, the recipe's."""
+    """Beam width, 1 to 1000; 1 is greedy. Defaults to the recipe's."""
     n_best: int
-    """Translations of each text, 1 to 1000: the best, and the others as its `alternatives`."""
+    """Translations per text, 1 to 1000: the best one, with the others as its `alternatives`."""
     length_penalty: float | None
     """0 favours short translations, 1 long ones; 0 to 10."""
     max_length: int | None
     """Most tokens of a translation, 1 to 10,000."""
     batch_tokens: int | None
-    """Tokens translated together."""
+    """Tokens per batch."""
     alignment: bool
-    """Whether to say which word came from which."""
+    """Whether to align source and target words."""
     warn: Callable[[str], None] | None
-    """Called with a line for each text that was too long and was split."""
+    """Called with a message for each text that was too long and was split."""
     progress: Callable[[int], None] | None
     """Called with the number of texts (or parts of long ones) finished since the last call."""
     cancelled: Cancelled | None
     """Called between steps; returns the numbers of the texts that nobody waits for any more."""
+
+
+def joined(source: str, parts: list[Translation]) -> Translation:
+    """One translation of a text that was split. Its alternatives join the parts' second best, third best, ..."""
+    if not parts:
+        return Translation(source, "")
+    if len(parts) == 1:
+        return replace(parts[0], source=source)
+    matrices = [part.attention for part in parts if part.attention is not None]
+    return Translation(
+        source,
+        " ".join(part.text for part in parts),
+        sum(part.score for part in parts),
+        sum(part.log_probability for part in parts),
+        [token for part in parts for token in part.tokens],
+        list(_shifted(parts)) if parts[0].alignment is not None else None,
+        torch.block_diag(*matrices) if matrices else None,
+        all(part.finished for part in parts),
+        [joined(source, list(row)) for row in zip(*(part.alternatives for part in parts))],
+    )
+
+
+def _shifted(parts: list[Translation]) -> Iterator[tuple[int, int]]:
+    """The alignments of the parts, with words counted over the whole text."""
+    source = target = 0
+    for part in parts:
+        yield from ((s + source, t + target) for s, t in part.alignment or [])
+        source, target = source + len(part.source.split()), target + len(part.text.split())
+
+
+def check_options(
+    beam: int, n_best: int, length_penalty: float | None, max_length: int | None, batch_tokens: int | None
+) -> None:
+    if not 1 <= beam <= 1000 or not 1 <= n_best <= 1000:
+        raise UserError(f"beam and n-best must lie between 1 and 1000, not {beam} and {n_best}")
+    if length_penalty is not None and not 0 <= length_penalty <= 10:
+        raise UserError(f"length penalty must lie between 0 and 10, not {length_penalty}")
+    if max_length is not None and not 1 <= max_length <= 10000:
+        raise UserError(f"max-length must lie between 1 and 10000, not {max_length}")
+    if batch_tokens is not None and batch_tokens < 1:
+        raise UserError(f"batch-tokens must be at least 1, not {batch_tokens}")

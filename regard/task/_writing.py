@@ -1,4 +1,4 @@
-"""What tasks share whose answer is a text: the search, and a base for those that look at something else than text."""
+"""Tasks that generate text: the search, and the base class of those whose input is not text."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ from regard.errors import UserError
 from regard.layers.capture import capture
 from regard.layers.cross_entropy import token_loss
 from regard.layers.embedding import TokenEmbedding
-from regard.task._base import ExampleTask, Progress
+from regard.states import Hypothesis, StepwiseDecoder
+from regard.task._base import Progress
+from regard.task._examples import ExampleTask
 from regard.task._one_or_many import one_or_many
-from regard.types import BEGIN, END, Hypothesis, Memory, StepwiseDecoder
+from regard.types import BEGIN, END, Memory
 from regard.word_alignment import average
 
 if TYPE_CHECKING:
     from regard.data.input._accepted import InputLike
-    from regard.inspection.trace.image import CaptionLook
+    from regard.inspection.trace.image import CaptionTrace
 
 
 @torch.inference_mode()
@@ -62,25 +64,25 @@ def search(
 
 
 def longest_text(model: nn.Module) -> int | None:
-    """How many positions the model knows, where that is limited (learned positions)."""
+    """The number of positions of a model, if it is limited (learned positions)."""
     texts = [module.position for module in model.modules() if isinstance(module, TokenEmbedding)]
     return min((limit for position in texts if isinstance(limit := position.limit, int)), default=None)
 
 
 @dataclass
 class Written:
-    """A text that a model wrote about an input; `str()` of it is the text."""
+    """A text generated from an input; `str()` gives the text."""
 
     text: str
     score: float
-    """Log-probability after the length penalty: what texts about one input are ranked by."""
+    """Log-probability after the length penalty, by which texts for one input are ranked."""
     log_probability: float
     ids: list[int] = field(default_factory=list)
     tokens: list[str] = field(default_factory=list)
     token_probabilities: list[float] = field(default_factory=list)
-    """How sure the model was of each token, given those before it; of the best text alone, not of alternatives."""
+    """Probability of each token given those before it; only for the best text, not for alternatives."""
     finished: bool = True
-    """False where the limit of length ended it."""
+    """False if the length limit cut it off."""
     alternatives: list[Written] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -91,9 +93,9 @@ class WritingOptions(TypedDict, total=False):
     """The keywords of `caption` and `transcribe`."""
 
     beam: int | None
-    """Texts kept while searching, 1 to 1000; 1 is greedy. Without it, the recipe's."""
+    """Beam width, 1 to 1000; 1 is greedy. Defaults to the recipe's."""
     n_best: int
-    """Texts for each input, 1 to 1000: the best, and the others as its `alternatives`."""
+    """Texts per input, 1 to 1000: the best one, with the others as its `alternatives`."""
     length_penalty: float | None
     """0 favours short texts, 1 long ones; 0 to 10."""
     max_length: int | None
@@ -103,23 +105,24 @@ class WritingOptions(TypedDict, total=False):
 
 
 class Writer(ExampleTask):
-    """A task whose target is text, read off something that is not: a picture, a sound."""
+    """A task that generates text from a picture or a sound."""
 
     usual: ClassVar[dict[str, Any]] = {"kind": "seq2seq", "share": False}
     target: ClassVar[str] = "text"
     unit: ClassVar[str] = "tokens"
     public: ClassVar[tuple[str, ...]] = ("attention", "tokenizer")
     repeats: ClassVar[int] = 3
-    """How often a text may say the same in a row."""
+    """How often a phrase may be repeated in a row."""
 
     @property
     def tokenizer(self) -> Tokenizer:
+        """The tokenizer of the generated text."""
         target = self.pair.target
         assert isinstance(target, Text)
         return target.tokenizer
 
     def write(self, raws: Any, **options: Unpack[WritingOptions]) -> Any:
-        """The former name of the method that is called as the task is."""
+        """The former name of the method that is now named after the task."""
         warnings.warn(f"write() is now called {self.recipe.task}()", DeprecationWarning, stacklevel=2)
         return self.written(raws, **options)
 
@@ -138,17 +141,17 @@ class Writer(ExampleTask):
         max_length: int | None = None,
         progress: Progress | None = None,
     ) -> list[Written]:
-        """A text about each input, in order."""
+        """One text per input, in order."""
         settings = self.recipe.decoding
         width = settings.beam if beam is None else beam
         if not 1 <= width <= 1000 or not 1 <= n_best <= 1000:
             raise UserError(f"beam and n-best must lie between 1 and 1000, not {width} and {n_best}")
         penalty = settings.length_penalty if length_penalty is None else length_penalty
-        wanted = settings.max_length if max_length is None else max_length
-        if not 1 <= wanted <= 10000:
-            raise UserError(f"max-length must lie between 1 and 10000, not {wanted}")
-        # The stem may know positions of its own, of what it reads; what is written has the decoder's.
-        longest = min(wanted, longest_text(self.model.decoder) or wanted)
+        limit = settings.max_length if max_length is None else max_length
+        if not 1 <= limit <= 10000:
+            raise UserError(f"max-length must lie between 1 and 10000, not {limit}")
+        # Only the decoder's positions limit the output; the stem may have its own for the input.
+        longest = min(limit, longest_text(self.model.decoder) or limit)
         found: dict[int, Written] = {}
         for indexes, source, mask in self.batches(raws, progress):
             memory = self.model.encode(source, mask)
@@ -195,27 +198,47 @@ class Writer(ExampleTask):
         length_penalty: float | None = None,
         max_length: int | None = None,
         n_best: int = 1,
-    ) -> CaptionLook:
-        """What the model did to write about one input."""
-        from regard.inspection.record.image import look_while_writing
+    ) -> CaptionTrace:
+        """Generates the text for one input and returns a trace of what the model computed.
 
-        return look_while_writing(self, given, name, beam, length_penalty, max_length, n_best)
+        Args:
+            given: The picture or recording.
+            name: The name of the model in pictures.
+            beam: Beam width. Defaults to the recipe's.
+            length_penalty: The higher, the longer the text; 0 to 10.
+            max_length: Most tokens of the text.
+            n_best: How many texts the search returns.
+
+        Returns:
+            The trace.
+        """
+        from regard.inspection.record.caption import record_caption
+
+        return record_caption(self, given, name, beam, length_penalty, max_length, n_best)
 
     @torch.inference_mode()
     def attention(self, given: InputLike, ids: Sequence[int]) -> Tensor:
-        """Where the decoder looked when it wrote each token (`Written.ids`): (T, S), the mean of layers and heads."""
+        """Cross-attention of each token of a text, the mean over layers and heads.
+
+        Args:
+            given: The picture or recording.
+            ids: The token ids of the text (`Written.ids`).
+
+        Returns:
+            Weights (T, S).
+        """
         _, source, mask = next(self.batches([self.pair.input.accept(given)]))
         fed = torch.tensor([[BEGIN, *ids[:-1]]], device=self.device)
-        with capture(self.model.decoder) as seen:
+        with capture(self.model.decoder) as captured:
             self.model(source, mask, fed)
-        looks = [calls[0] for name, calls in seen.items() if "cross_attention" in name]
-        if not looks:
+        attentions = [calls[0] for name, calls in captured.items() if "cross_attention" in name]
+        if not attentions:
             raise UserError("this model has no attention, so nothing says where it looked")
-        return average(looks).cpu()[0, : len(ids)]
+        return average(attentions).cpu()[0, : len(ids)]
 
     @torch.inference_mode()
     def loss(self, examples: Sequence[Example]) -> float:
-        """The mean of -log p a token (END included), without label smoothing."""
+        """The mean of -log p per token (END included), without label smoothing."""
         total, units = 0.0, 0
         for _, batch in self.coded_batches(examples):
             logits = self.model(batch.source, batch.source_mask, batch.target[:, :-1])

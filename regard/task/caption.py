@@ -1,4 +1,4 @@
-"""Captioning: a picture in, a sentence about it out, and where in the picture the model looked for each word."""
+"""Captioning: a picture in, a sentence about it out, with attention over the picture for each word."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Captioner"]
 
 
 class Captioner(Writer):
-    """A model that looks at a picture and writes (Xu et al. 2015, "Show, Attend and Tell")."""
+    """An image captioner (Xu et al. 2015, "Show, Attend and Tell")."""
 
     usual: ClassVar[dict[str, Any]] = {**Writer.usual, "stem": "grid"}
     usage: ClassVar[str] = "caption {model} photo.jpg"
@@ -27,12 +27,20 @@ class Captioner(Writer):
     @overload
     def caption(self, pictures: Iterable[PictureLike], **options: Unpack[WritingOptions]) -> list[Written]: ...
     def caption(self, pictures: Any, **options: Unpack[WritingOptions]) -> Any:
-        """A sentence about a picture, or the list of those about many."""
+        """Describes a picture, or many into a list.
+
+        Args:
+            pictures: A picture (a path, bytes or pixels), or an iterable of pictures.
+            options: See `WritingOptions`.
+
+        Returns:
+            A `Written`, or a list of them.
+        """
         return self.written(pictures, **options)
 
     def judge(self, valid: Sequence[Example]) -> Validation:
-        """BLEU-4 against all captions of a picture; the loss is that of its first one."""
-        outputs = [one.text for one in self.caption([example.input for example in valid])]
-        wanted = [references(example.target) for example in valid]
-        scores = {"bleu4": bleu4(outputs, wanted), "loss": self.loss(valid)}
-        return Validation(scores, self.samples([("(picture)", o, w[0]) for o, w in zip(outputs, wanted)]))
+        """BLEU-4 against all captions of a picture, and the loss of the first one."""
+        outputs = [one.text for one in self.caption(self.inputs(valid))]
+        captions = [references(example.target) for example in valid]
+        scores = {"bleu4": bleu4(outputs, captions), "loss": self.loss(valid)}
+        return Validation(scores, self.samples([("(picture)", o, c[0]) for o, c in zip(outputs, captions)]))

@@ -1,4 +1,4 @@
-"""Classification: anything in, the name of its class out, with how sure the model is of each."""
+"""Classification: text, picture, sound, clip or series in, class probabilities out."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from regard.data.codec import Pair
 from regard.data.format._base import Example
 from regard.data.input._accepted import InputLike
 from regard.data.input._base import Raw
-from regard.data.input.text import PlainText
 from regard.data.target.label import Label
-from regard.errors import UserError
 from regard.evaluation.labels import accuracy, macro_f1
-from regard.task._base import ExampleTask, Progress
+from regard.task._base import Progress
+from regard.task._examples import ExampleTask
 from regard.task._one_or_many import one_or_many
 from regard.types import Better, Validation
 
 if TYPE_CHECKING:
-    from regard.inspection.trace.base import Shown
+    from regard.inspection.trace.image import ImageTrace
+    from regard.inspection.trace.text import TextTrace
 
 __all__ = ["Classifier"]
 
 
 @dataclass
 class Classification:
-    """What an input is, and how sure that is; `str()` of it is its label."""
+    """The class of an input; `str()` gives its label."""
 
     label: str
     probability: float
     probabilities: dict[str, float]
-    """Of every label, the likeliest first."""
+    """The probability of every label, most probable first."""
 
     def __str__(self) -> str:
         return self.label
 
 
 class Classifier(ExampleTask):
-    """A model with its input and labels: everything needed to classify."""
+    """A classification model with its input and labels."""
 
     usual: ClassVar[dict[str, Any]] = {"kind": "classifier"}
     target: ClassVar[str] = "label"
@@ -52,6 +52,7 @@ class Classifier(ExampleTask):
 
     @property
     def labels(self) -> Label:
+        """The labels that the model knows."""
         target = self.pair.target
         assert isinstance(target, Label)
         return target
@@ -61,8 +62,15 @@ class Classifier(ExampleTask):
     @overload
     def classify(self, inputs: Iterable[InputLike], progress: Progress | None = None) -> list[Classification]: ...
     def classify(self, inputs: Any, progress: Progress | None = None) -> Any:
-        """The class of one input of the kind that the model reads (a text, a picture, a series, ...), or the list of
-        those of many, in order. `progress` is called with the number of inputs finished since the last call."""
+        """Classifies one input of the kind the model reads (a text, a picture, a series, ...), or many into a list.
+
+        Args:
+            inputs: One input, or an iterable of inputs.
+            progress: Called with the number of inputs finished since the last call.
+
+        Returns:
+            A `Classification`, or a list of them.
+        """
         return one_or_many(inputs, self.pair.input, lambda raws: self._classify(raws, progress))
 
     @torch.inference_mode()
@@ -75,27 +83,32 @@ class Classifier(ExampleTask):
                 found[index] = Classification(*ranked[0], dict(ranked))
         return [found[i] for i in range(len(raws))]
 
-    def inspect(self, given: InputLike, *, name: str = "") -> Shown:
-        """What the model did with one text or picture; `name` is the model's."""
-        kind = self.pair.input.kind
-        if kind == "image":
-            from regard.inspection.record.image import look_at_picture
+    def inspect(self, given: InputLike, *, name: str = "") -> TextTrace | ImageTrace:
+        """Classifies one text or picture and returns a trace of what the model computed.
 
-            return look_at_picture(self, given, name)
-        if kind == "text":
-            from regard.inspection.record.text import look_at_class
+        Args:
+            given: The text or picture.
+            name: The name of the model in pictures.
 
-            return look_at_class(self, PlainText().accept(given), name)
-        raise UserError(f"this model reads {kind}, and there are no pictures of what it does with that yet")
+        Returns:
+            The trace.
+        """
+        from regard.inspection.record.classify import record_classification
+
+        return record_classification(self, given, name)
 
     def judge(self, valid: Sequence[Example]) -> Validation:
-        found = self.classify([example.input for example in valid])
-        wanted = [str(example.target) for example in valid]
-        for name in set(wanted):
-            self.labels.id(name)  # a label never seen is refused, not counted as a mistake
-        given = [one.label for one in found]
-        scores = {"accuracy": accuracy(given, wanted), "f1": macro_f1(given, wanted), "loss": self.loss(valid)}
-        shown = [(_shown(e.input), one.label, w) for e, one, w in zip(valid, found, wanted)]
+        found = self.classify(self.inputs(valid))
+        references = [str(example.target) for example in valid]
+        for name in set(references):
+            self.labels.id(name)  # refuses labels that are not in the training data
+        predicted = [one.label for one in found]
+        scores = {
+            "accuracy": accuracy(predicted, references),
+            "f1": macro_f1(predicted, references),
+            "loss": self.loss(valid),
+        }
+        shown = [(_shown(e.input), one.label, reference) for e, one, reference in zip(valid, found, references)]
         return Validation(scores, self.samples(shown))
 
 

@@ -1,4 +1,4 @@
-"""Filling in: a text with blanks in, the words that would fit there out. Such a model is made to be gone on with."""
+"""Filling blanks: a text with blanks in, the most probable words out. Such models are mainly for fine-tuning."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from regard.data.input.text import PlainText, Text
 from regard.data.target.masked import Masked
 from regard.data.tokenizer._base import Tokenizer
 from regard.errors import UserError
-from regard.task._base import ExampleTask
+from regard.task._examples import ExampleTask
 from regard.task._one_or_many import one_or_many
 from regard.types import END, UNKNOWN, Better, Validation
 
 if TYPE_CHECKING:
-    from regard.inspection.trace.text import TextLook
+    from regard.inspection.trace.text import TextTrace
 
 __all__ = ["Filler"]
 
 BLANK = re.compile(r"(?<!\w)_+(?!\w)")
-"""An underscore, or several, that are no part of a word."""
+"""One or more underscores that are not part of a word."""
 STAND_IN = "\ufffd"
 
 
 @dataclass
 class Candidate:
-    """A token that may stand in a blank."""
+    """A token that may fill a blank."""
 
     word: str
     probability: float
@@ -42,18 +42,18 @@ class Candidate:
 
 @dataclass
 class Filled:
-    """A text with its blanks filled, and what else would fit; `str()` of it is the text."""
+    """A text with its blanks filled, and the candidates; `str()` gives the text."""
 
     text: str
     blanks: list[list[Candidate]]
-    """For each blank, the likeliest first."""
+    """Candidates for each blank, most probable first."""
 
     def __str__(self) -> str:
         return self.text
 
 
 class Filler(ExampleTask):
-    """A masked language model with its tokenizer. A blank is one token wide: a word, where there is a token for it."""
+    """A masked language model with its tokenizer. A blank is one token: a whole word, if the vocabulary has it."""
 
     usual: ClassVar[dict[str, Any]] = {"kind": "masked_language_model"}
     target: ClassVar[str] = "masked"
@@ -66,6 +66,7 @@ class Filler(ExampleTask):
 
     @property
     def tokenizer(self) -> Tokenizer:
+        """The tokenizer of the model."""
         reader = self.pair.input
         assert isinstance(reader, Text)
         return reader.tokenizer
@@ -75,7 +76,15 @@ class Filler(ExampleTask):
     @overload
     def fill(self, texts: Iterable[str], top: int = 5) -> list[Filled]: ...
     def fill(self, texts: Any, top: int = 5) -> Any:
-        """A text with `_` where a word is wanted, filled in, or the list of many such; `top` words for each blank."""
+        """Fills the blanks (`_`) of a text, or of many into a list.
+
+        Args:
+            texts: A text, or an iterable of texts.
+            top: Candidates per blank.
+
+        Returns:
+            A `Filled`, or a list of them.
+        """
         return one_or_many(texts, PlainText(), lambda raws: self._fill(raws, top))
 
     @torch.inference_mode()
@@ -90,14 +99,22 @@ class Filler(ExampleTask):
             result.append(Filled(_filled(text, blanks), blanks))
         return result
 
-    def inspect(self, text: str, *, name: str = "") -> TextLook:
-        """What the model did to fill the blanks of one text."""
-        from regard.inspection.record.text import look_at_blanks
+    def inspect(self, text: str, *, name: str = "") -> TextTrace:
+        """Fills the blanks of one text and returns a trace of what the model computed.
 
-        return look_at_blanks(self, PlainText().accept(text), name)
+        Args:
+            text: The text.
+            name: The name of the model in pictures.
+
+        Returns:
+            The trace.
+        """
+        from regard.inspection.record.fill import record_filling
+
+        return record_filling(self, PlainText().accept(text), name)
 
     def hidden(self, text: str) -> tuple[list[int], list[int]]:
-        """The ids of a text with its blanks hidden, and where these are."""
+        """The ids of a text with its blanks masked, and their positions."""
         ids: list[int] = []
         places, done = [], 0
         for blank in _blanks(text):
@@ -119,7 +136,7 @@ class Filler(ExampleTask):
         part = text[start:stop]
         if start == 0 or part[:1].isspace() or not part:
             return self.tokenizer.encode(part)
-        # What follows a blank at once is written as after a word, which is put there and taken off again.
+        # Text right after a blank is tokenised as after a word: a stand-in is encoded with it and removed again.
         ids = self.tokenizer.encode(STAND_IN + part)
         written = ""
         for count, (token, surface) in enumerate(zip(ids, self.tokenizer.surfaces(ids)), 1):
@@ -129,11 +146,11 @@ class Filler(ExampleTask):
         return ids
 
     def _opens(self, text: str, blank: re.Match[str]) -> bool:
-        """Whether a blank begins a word that the tokenizer would mark as one."""
+        """Whether a blank begins a word, for tokenizers that mark word boundaries."""
         return bool(self.tokenizer.between) and (blank.start() == 0 or text[blank.start() - 1].isspace())
 
     def _candidates(self, logits: torch.Tensor, opens: bool, top: int) -> list[Candidate]:
-        """The likeliest tokens; where a word begins only such as begin one, unless the tokenizer knows none."""
+        """The most probable tokens; at the start of a word only those that begin one, if there are any."""
         probabilities, order = logits.softmax(-1).sort(descending=True)
         surfaces = [self.tokenizer.surfaces([token])[0] if token > END else "" for token in order.tolist()]
         fitting = [i for i, surface in enumerate(surfaces) if surface.strip() and "\ufffd" not in surface]
@@ -141,9 +158,18 @@ class Filler(ExampleTask):
             fitting = [i for i in fitting if surfaces[i][0] == " "] or fitting
         return [Candidate(surfaces[i].strip(), float(probabilities[i])) for i in fitting[:top]]
 
+    def inputs(self, valid: Sequence[Example]) -> list[str]:
+        """Texts with a blank in place of the word in the middle."""
+        found = []
+        for text, _ in valid:
+            words = text.split() if isinstance(text, str) else list(text)
+            words[len(words) // 2 : len(words) // 2 + 1] = ["_"]
+            found.append(" ".join(words))
+        return found
+
     @torch.inference_mode()
     def judge(self, valid: Sequence[Example]) -> Validation:
-        """Every text as it is hidden out of training: the same tokens each time."""
+        """Loss and accuracy on masked tokens, which are the same ones every time."""
         total, right, units = 0.0, 0, 0
         shown: dict[int, tuple[str, str, str]] = {}
         for indexes, batch in self.coded_batches(valid):
@@ -160,14 +186,14 @@ class Filler(ExampleTask):
         return Validation(scores, self.samples([shown[i] for i in sorted(shown)]))
 
     def _text(self, ids: torch.Tensor) -> str:
-        """With `_` for what is hidden."""
+        """The text of some ids, with `_` for masked tokens."""
         tokens = ids.tolist()
         parts = zip(tokens, self.tokenizer.surfaces(tokens))
         return "".join(" _" if token == UNKNOWN else surface for token, surface in parts).strip()
 
     @classmethod
     def epochs(cls, recipe: Recipe, pair: Pair, examples: Sequence[Example]) -> Callable[[int], Sequence[Coded]]:
-        """Here a line that is too long is cut into several, and all of it is learnt from."""
+        """Long lines are split into several examples, so that all of their text is used."""
         longest = recipe.data.max_length
         lines = (pair.input.encode(example.input) for example in examples)
         coded = [_hidden(pair, ids[at : at + longest]) for ids in lines for at in range(0, len(ids), longest)]

@@ -1,4 +1,4 @@
-"""Forecasting: a series in, what comes next out, in its own units and with how sure that is."""
+"""Forecasting: a time series in, its next values out, in its own units and with a prediction band."""
 
 from __future__ import annotations
 
@@ -20,33 +20,34 @@ from regard.data.splitting import read_parts
 from regard.data.target.future import Future, Windows
 from regard.errors import UserError
 from regard.evaluation.forecasting import coverage, mae, mase, mse, percent
-from regard.task._base import ExampleTask, Note
+from regard.task._base import Note
+from regard.task._examples import ExampleTask
 from regard.task._one_or_many import one_or_many
 from regard.types import Batch, Better, Validation
 
 __all__ = ["Forecaster"]
 
 TOGETHER = 256
-"""Windows that are forecast at once."""
+"""Windows per batch."""
 MOST_ERRORS = 20_000_000
-"""Numbers a band is learnt from; where there are more, from windows spread evenly."""
+"""Most numbers the band is learnt from; beyond that, evenly spaced windows are used."""
 LONGEST = 100_000
-"""Steps that may be forecast."""
+"""Longest horizon in steps."""
 
 
 @dataclass
 class Forecast:
-    """What comes next: (steps, columns) in the units of the series."""
+    """The forecast: (steps, columns) in the units of the series."""
 
     values: np.ndarray
     low: np.ndarray
     high: np.ndarray
-    """Between them lay four of five values on the validation part; NaN where that was not measured."""
+    """The band that held 80 % of the values of the validation part; NaN where it was not measured."""
     columns: list[str]
 
 
 class Forecaster(ExampleTask):
-    """A model with its scales and columns: everything needed to forecast."""
+    """A forecasting model with its scales and columns."""
 
     usual: ClassVar[dict[str, Any]] = {"kind": "forecaster", "stem": "features"}
     target: ClassVar[str] = "future"
@@ -78,11 +79,12 @@ class Forecaster(ExampleTask):
 
     @property
     def columns(self) -> list[str]:
+        """The columns of the series, by name."""
         return self.series.columns or [str(number) for number in range(1, len(self.series.mean) + 1)]
 
     @classmethod
-    def settle(cls, recipe: Recipe) -> Recipe:
-        """Files named for training alone are cut by time into all three parts; the columns' names are kept."""
+    def resolve(cls, recipe: Recipe) -> Recipe:
+        """Files named only for training are split by time into all three parts; the column names are stored."""
         check_keys(recipe.input, cls.input_kind(recipe))
         files = recipe.data
         data = replace(files, valid=files.valid or files.train, test=files.test or files.train, hold_out_valid=0)
@@ -93,11 +95,11 @@ class Forecaster(ExampleTask):
         cls.check_target(recipe, parts.train[0])
         for name, examples in (("train", parts.train), ("valid", parts.valid), ("test", parts.test)):
             rows = max((len(example.input) for example in examples), default=0)
-            wanted = max((len(example.input) - example.target.begin for example in examples), default=0)
+            to_forecast = max((len(example.input) - example.target.begin for example in examples), default=0)
             window, horizon = recipe.model["window"], recipe.model["horizon"]
-            if rows < window + horizon or wanted < horizon:
+            if rows < window + horizon or to_forecast < horizon:
                 raise UserError(
-                    f"data.{name}: {wanted:,} rows to forecast of {rows:,}; a window of {window} and a horizon of "
+                    f"data.{name}: {to_forecast:,} rows to forecast of {rows:,}; a window of {window} and a horizon of "
                     f"{horizon} need more, or must be smaller (model.window, model.horizon)"
                 )
         columns = list(parts.train[0].target.columns)
@@ -121,57 +123,57 @@ class Forecaster(ExampleTask):
             yield indexes, collate([windows[i] for i in indexes], self.series.varying).to(self.device)
 
     def judge(self, valid: Sequence[Example]) -> Validation:
-        """Every window counts, those of the last incomplete batch too. mse and mae are of scaled values, all columns;
-        naive is to copy the last value. A single column is also judged in its own units."""
+        """Scores over all windows. mse and mae are of scaled values over all columns; the naive forecast repeats the
+        last value. A single column is also scored in its own units."""
         found, sizes = [], []
         shown: list[tuple[str, str, str]] = []
-        for given, wanted, source in self._forecasts(valid):
-            found.append(self._scores(given, wanted, source))
-            sizes.append(len(given))
-            shown.append((self._few(source[0, -4:]), self._few(given[0]), self._few(wanted[0])))
+        for predicted, actual, source in self._forecasts(valid):
+            found.append(self._scores(predicted, actual, source))
+            sizes.append(len(predicted))
+            shown.append((self._few(source[0, -4:]), self._few(predicted[0]), self._few(actual[0])))
         if not found:
             raise UserError("there is no window to judge: the series is shorter than the model's window and horizon")
         names = [name for name in found[0] if all(name in one for one in found)]
         scores = {name: float(np.average([one[name] for one in found], weights=sizes)) for name in names}
         return Validation(scores, self.samples(shown))
 
-    def _scores(self, given: np.ndarray, wanted: np.ndarray, source: np.ndarray) -> dict[str, float]:
-        last = np.repeat(source[:, -1:], wanted.shape[1], axis=1)
+    def _scores(self, predicted: np.ndarray, actual: np.ndarray, source: np.ndarray) -> dict[str, float]:
+        last = np.repeat(source[:, -1:], actual.shape[1], axis=1)
         found = {
-            "mse": mse(given, wanted),
-            "mae": mae(given, wanted),
-            "naive_mse": mse(last, wanted),
-            "naive_mae": mae(last, wanted),
+            "mse": mse(predicted, actual),
+            "mae": mae(predicted, actual),
+            "naive_mse": mse(last, actual),
+            "naive_mae": mae(last, actual),
         }
-        own, happened = self.series.decode(given), self.series.decode(wanted)
-        found["mase"] = mase(own, happened, self.future.steps)
-        if own.shape[-1] == 1:
-            found["mae_in_units"] = mae(own, happened)
-            if (happened > 0).all():
-                found["percent"] = percent(own, happened)
+        in_units, actual_in_units = self.series.decode(predicted), self.series.decode(actual)
+        found["mase"] = mase(in_units, actual_in_units, self.future.steps)
+        if in_units.shape[-1] == 1:
+            found["mae_in_units"] = mae(in_units, actual_in_units)
+            if (actual_in_units > 0).all():
+                found["percent"] = percent(in_units, actual_in_units)
         if self.future.band is not None:
-            found["coverage"] = coverage(wanted, given - self.future.band, given + self.future.band)
+            found["coverage"] = coverage(actual, predicted - self.future.band, predicted + self.future.band)
         return found
 
     def learn_errors(self, valid: Sequence[Example]) -> bool:
-        """The band is that of the errors on the validation part, by step and column."""
+        """Learns the band from the errors on the validation part, per step and column."""
         each = self.recipe.model["horizon"] * len(self.series.mean)
         total = len(self.windows(self.recipe, self.pair, valid))
         every = -(-total * each // MOST_ERRORS)
         found, seen = [], 0
-        for given, wanted, _ in self._forecasts(valid):
-            found.append((wanted - given)[-seen % every :: every])
-            seen += len(given)
+        for predicted, actual, _ in self._forecasts(valid):
+            found.append((actual - predicted)[-seen % every :: every])
+            seen += len(predicted)
         if found:
             self.future.learn(np.concatenate(found))
         return bool(found)
 
     def _forecasts(self, examples: Sequence[Example]) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """What was forecast, what happened and what was seen, scaled, batch by batch."""
+        """Forecasts, actual values and inputs of each batch, scaled."""
         for _, batch in self.coded_batches(examples):
             with torch.inference_mode():
-                given = self.model(batch.source, batch.source_mask).float()
-            yield given.cpu().numpy(), batch.target.cpu().numpy(), batch.source.cpu().numpy()
+                predicted = self.model(batch.source, batch.source_mask).float()
+            yield predicted.cpu().numpy(), batch.target.cpu().numpy(), batch.source.cpu().numpy()
 
     def _few(self, values: np.ndarray) -> str:
         return " ".join(f"{value:.4g}" for value in self.series.decode(values)[:4, 0])
@@ -183,35 +185,41 @@ class Forecaster(ExampleTask):
         self, series: Iterable[SeriesLike], horizon: int | None = None, note: Note = ...
     ) -> list[Forecast]: ...
     def forecast(self, series: Any, horizon: int | None = None, note: Note = lambda text: None) -> Any:
-        """What follows on a series in its own units, or the list of that for many; `horizon` steps, or as many as were
-        trained. A series is an array (steps, columns), a DataFrame or a CSV file; of these two the model's columns are
-        taken by name.
+        """Forecasts the next steps of a series, or of many into a list.
 
-        Further than it was trained the model forecasts from its own forecasts: `note` is told so.
+        Args:
+            series: An array (steps, columns), a DataFrame or a CSV file, or an iterable of these. The model's columns
+                are selected by name where there are names.
+            horizon: Steps to forecast; by default as many as in training. Beyond that the model continues from its own
+                forecasts.
+            note: Called with a message if the horizon is longer than in training.
+
+        Returns:
+            A `Forecast` in the units of the series, or a list of them.
         """
         return one_or_many(series, self.series, lambda raws: [self._forecast(raw, horizon, note) for raw in raws])
 
     @torch.inference_mode()
     def _forecast(self, series: np.ndarray, horizon: int | None, note: Note) -> Forecast:
         window, reach = self.model.window, self.model.horizon
-        wanted = reach if horizon is None else horizon
-        if not 1 <= wanted <= LONGEST:
-            raise UserError(f"a horizon of {wanted} steps; 1 to {LONGEST:,} can be forecast")
+        steps = reach if horizon is None else horizon
+        if not 1 <= steps <= LONGEST:
+            raise UserError(f"a horizon of {steps} steps; 1 to {LONGEST:,} can be forecast")
         if len(series) < window:
             raise UserError(f"a series of {len(series)} rows is too short: the model looks at the last {window}")
-        if wanted > reach:
+        if steps > reach:
             note(f"the model was trained to forecast {reach} steps; further ones follow from its own forecasts")
         past = self.series.encode(series[-window:])
         seen, found = torch.from_numpy(past)[None].to(self.device), []
-        for _ in range(-(-wanted // reach)):
+        for _ in range(-(-steps // reach)):
             mask = torch.ones(seen.shape[:2], dtype=torch.bool, device=self.device)
             found.append(self.model(seen, mask).float())
             seen = torch.cat([seen, found[-1]], 1)[:, -window:]
-        values = torch.cat(found, 1)[0, :wanted].cpu().numpy()
+        values = torch.cat(found, 1)[0, :steps].cpu().numpy()
         band = np.full_like(values, np.nan)
         if self.future.band is None:
             note("how sure the model is was not measured: its training was not finished")
         else:
-            band[:reach] = self.future.band[:wanted]
+            band[:reach] = self.future.band[:steps]
         decode = self.series.decode
         return Forecast(decode(values), decode(values - band), decode(values + band), self.columns)

@@ -1,7 +1,7 @@
-"""Generation: a text is learnt as it stands, and gone on with, token by token. Music is such a text, too.
+"""Text generation: a language model continues a text token by token. Music is written as text, too.
 
-A document is read in windows, of which each begins with BEGIN: so a model can begin anywhere. END is wanted where a
-document ends, and only there.
+Documents are read in windows that each start with BEGIN, so that a model can start anywhere. END is predicted only
+where a document ends.
 """
 
 from __future__ import annotations
@@ -35,25 +35,27 @@ from regard.decoding.sampling import check_sampling, distribution
 from regard.decoding.stream import stream
 from regard.errors import UserError
 from regard.model.language_model import LanguageModel
+from regard.states import empty_memory
 from regard.task._base import Note, Prepared, Task
-from regard.task._generated import Generated, Next, Piece, SamplingOptions, Score, perplexity
+from regard.task._generated import Generated, Next, Piece, SamplingOptions, Score, Spelling, perplexity
 from regard.task._one_or_many import one_or_many
+from regard.task._text_windows import as_ids, coded, spans
 from regard.task._writing import longest_text
-from regard.types import BEGIN, END, PAD, UNKNOWN, Better, Validation, empty_memory
+from regard.types import BEGIN, END, PAD, UNKNOWN, Better, Validation
 
 if TYPE_CHECKING:
-    from regard.inspection.trace.text import LanguageLook
+    from regard.inspection.trace.text import LanguageModelTrace
 
 __all__ = ["Generator", "Generated"]
 
 LONGEST = 1_000_000
-"""Tokens of one output, characters of a prompt."""
+"""Most tokens of an output, and characters of a prompt."""
 SHOWN = 24, 48
-"""Tokens given, and tokens written, where a validation shows what the model makes of it."""
+"""Tokens of the prompt and of the continuation in the samples of a validation."""
 
 
 class Generator(Task):
-    """A language model with its tokenizer: everything needed to go on with a text, and to judge one."""
+    """A language model with its tokenizer, to continue and to score texts."""
 
     usual: ClassVar[dict[str, Any]] = {"kind": "language_model"}
     unit: ClassVar[str] = "tokens"
@@ -70,19 +72,19 @@ class Generator(Task):
         self.recipe, self.tokenizer, self.device = recipe, tokenizer, device
         self.model = cast(LanguageModel, model.to(device).eval())
         self.window = max(2, min(recipe.data.max_length, longest_text(model) or recipe.data.max_length))
-        """Tokens that are looked at together, as in training; BEGIN is one of them."""
+        """Context length in tokens, as in training, BEGIN included."""
         self.bar = bar_of(tokenizer)
-        """The id that closes a step, where the model writes music; else None."""
+        """The id that ends a step, if the model writes music; else None."""
         controls = [i for i in range(END + 1, len(tokenizer)) if _is_control("".join(tokenizer.surfaces([i])))]
         self.rules: list[Rule] = [Forbid((PAD, UNKNOWN, BEGIN, *controls)), MinLength(1)]
-        """What is never written: single bytes that would steer a terminal, for one, and no text at all."""
+        """Forbids special tokens, control characters and an empty text."""
 
     @classmethod
     def codec(cls, recipe: Recipe, files: Mapping[str, bytes]) -> Tokenizer:
         return tokenizers.from_files(files)
 
     @classmethod
-    def settle(cls, recipe: Recipe) -> Recipe:
+    def resolve(cls, recipe: Recipe) -> Recipe:
         check_keys(recipe.input, "text")
         if recipe.data.max_length < 2:
             raise UserError(f"data.max_length: a window of {recipe.data.max_length} shows no text; use 2 or more")
@@ -99,7 +101,7 @@ class Generator(Task):
         texts = [str(example.target) for example in parts.train]
         if known:
             tokenizer = tokenizers.from_files(known)
-        else:  # by lines, ends included: no tokenizer need hold a whole document at once
+        else:  # by lines with their ends, so that no tokenizer holds a whole document at once
             lines = (line for text in texts for line in text.splitlines(keepends=True))
             tokenizer = tokenizers.train(recipe.tokenizer, lines, recipe.seed)
         documents = as_ids(tokenizer, texts)
@@ -109,7 +111,7 @@ class Generator(Task):
         )
 
         def epoch(number: int) -> list[Coded]:
-            """Every token once, but with other ones before it than in the last epoch."""
+            """Every token once, in windows that start elsewhere in every epoch."""
             random = np.random.default_rng([recipe.seed, number])
             size = recipe.data.max_length
             return [
@@ -129,12 +131,16 @@ class Generator(Task):
 
     # ------------------------------------------------------------------------------------------------------- to judge
 
-    def judge(self, valid: Sequence[Example]) -> Validation:
-        """The mean of -log p a token, END included, each document cut into windows that do not overlap.
+    def inputs(self, valid: Sequence[Example]) -> list[str]:
+        """Prompts: the first words of every line."""
+        lines = (line.split() for example in valid for line in str(example.target).splitlines())
+        return [" ".join(words[: 1 + len(words) // 2]) for words in lines if words]
 
-        Where tokens are not characters, also the same sum a character, unless some word is unknown: all of them are
-        one token, which is soon learnt. Of music first the sum a step, without END, which the models that this is
-        compared with do not foretell.
+    def judge(self, valid: Sequence[Example]) -> Validation:
+        """The mean of -log p per token, END included, over windows that do not overlap.
+
+        Where tokens are not characters, also per character, unless a word is unknown: unknown words share one token,
+        which is easily learnt. For music first per step, without END, which published models do not predict either.
         """
         texts = [str(example.target) for example in valid]
         documents = as_ids(self.tokenizer, texts)
@@ -150,7 +156,7 @@ class Generator(Task):
 
     @torch.inference_mode()
     def surprise(self, documents: Sequence[np.ndarray], overlap: int = 0, window: int = 0) -> list[np.ndarray]:
-        """-log p of every token of every document. A window reads `overlap` tokens of the one before it once more."""
+        """-log p of every token of every document. Windows overlap by `overlap` tokens of context."""
         size = window or self.window
         found = [np.zeros(len(document)) for document in documents]
         places = [(n, *span) for n, document in enumerate(documents) for span in spans(len(document), size, 0, overlap)]
@@ -170,9 +176,15 @@ class Generator(Task):
         return found
 
     def score(self, text: str) -> Score:
-        """How likely the model finds each token of a text. Its end is not judged: the text may go on.
+        """Scores each token of a text, without END, as the text may continue.
 
-        What is too long to be looked at together is read as `stream` reads it.
+        A text longer than the context is read as `stream` reads it.
+
+        Args:
+            text: The text.
+
+        Returns:
+            The tokens and their log-probabilities.
         """
         ids = self.encode(text)
         if not ids:
@@ -186,7 +198,7 @@ class Generator(Task):
         return bool(self.model.decoder.start(empty_memory(1, self.device), 1, 1).cache)
 
     def _samples(self, documents: Sequence[np.ndarray]) -> list[tuple[str, str, str]]:
-        """How a few documents, or places in one, go on by the model, and how they do."""
+        """A few prompts from the documents, with the model's continuation and the real one."""
         count = self.recipe.training.samples
         windows = [document[a:b] for document in documents for a, _, b in spans(len(document), self.window)]
         shown = []
@@ -200,7 +212,7 @@ class Generator(Task):
     # --------------------------------------------------------------------------------------------------------- to use
 
     def encode(self, text: str) -> list[int]:
-        """A beginning as ids; of a model of music, one that is no music is refused."""
+        """The ids of a prompt; a music model refuses other text."""
         PlainText().accept(text)
         if len(text) > LONGEST:
             raise UserError(f"the text has {len(text):,} characters; {LONGEST:,} are the most")
@@ -222,10 +234,20 @@ class Generator(Task):
         top_p: float = 1.0,
         seed: int = 0,
     ) -> Iterator[Piece]:
-        """Goes on with a text, piece by piece, until it ends or `length` tokens are written (0: for ever).
+        """Continues a text token by token, until END or `length` tokens.
 
-        The last piece is END's where the text ended by itself. A text may become longer than the model's window, see
-        decoding/stream.py.
+        The last piece is END if the model ended the text. A text may outgrow the model's context (decoding/stream.py).
+
+        Args:
+            prompt: The text to continue.
+            length: Most tokens generated; 0: no limit. Defaults to the recipe's.
+            temperature: Below 1 safer, above 1 bolder; 0.01 to 100.
+            top_k: Sample from the k most probable tokens only; 0: all.
+            top_p: Sample from the fewest tokens whose probabilities add up to this.
+            seed: Seed of the samples.
+
+        Returns:
+            An iterator over `Piece`, one per token.
         """
         length = self.recipe.decoding.max_length if length is None else length
         if not 0 <= length <= LONGEST:
@@ -265,8 +287,17 @@ class Generator(Task):
         self, prompt: Iterable[str], *, count: int, seed: int = 0, **options: Unpack[SamplingOptions]
     ) -> list[list[Generated]]: ...
     def generate(self, prompt: Any = "", *, count: int | None = None, seed: int = 0, **options: Any) -> Any:
-        """How a text goes on, or the list of that for many texts. With `count`, a list of so many for each text, drawn
-        with `seed` and the seeds after it. `options` are those of `stream`."""
+        """Continues a prompt, or many into a list.
+
+        Args:
+            prompt: A text to continue, or an iterable of texts.
+            count: How many continuations of each prompt; they use `seed` and the seeds after it.
+            seed: Seed of the samples.
+            options: See `SamplingOptions`.
+
+        Returns:
+            A `Generated`, or a list of them; with many prompts and `count`, a list of lists.
+        """
         if count is not None and not 1 <= count <= 1000:
             raise UserError(f"count must lie between 1 and 1000, not {count}")
         if count is None:
@@ -278,14 +309,14 @@ class Generator(Task):
         )
 
     def _generate(self, prompt: str, count: int, seed: int, options: Mapping[str, Any]) -> list[Generated]:
-        begun = self.shown(prompt)
+        read = self.shown(prompt)
         found = []
         for number in range(seed, seed + count):
             pieces = list(self.stream(prompt, seed=number, **options))
             finished = bool(pieces) and pieces[-1].id == END
             found.append(
                 Generated(
-                    begun,
+                    read,
                     "".join(piece.text for piece in pieces),
                     [piece.token for piece in pieces],
                     [piece.probability for piece in pieces],
@@ -297,14 +328,25 @@ class Generator(Task):
         return found
 
     def shown(self, prompt: str) -> str:
-        """A beginning as the model has read it."""
+        """A prompt as the model reads it."""
         return self.tokenizer.decode(self.encode(prompt))
 
     @torch.inference_mode()
     def next_tokens(
         self, prompt: str = "", *, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, count: int = 10
     ) -> list[Next]:
-        """The `count` likeliest tokens after a text, with the probabilities that `stream` draws them with."""
+        """The most probable next tokens, with the probabilities that `stream` samples with.
+
+        Args:
+            prompt: The text to continue.
+            temperature: As in `stream`.
+            top_k: As in `stream`.
+            top_p: As in `stream`.
+            count: How many tokens.
+
+        Returns:
+            The tokens, most probable first.
+        """
         check_sampling(temperature, top_k, top_p)
         _, log_probs = self.outlook(self.encode(prompt))
         probabilities, tokens = distribution(log_probs[None], temperature, top_k, top_p)
@@ -319,7 +361,7 @@ class Generator(Task):
 
     @torch.inference_mode()
     def outlook(self, ids: list[int]) -> tuple[Tensor, Tensor]:
-        """The logits of the token after these, and its log-probabilities, -inf where it is never written: (V,) each."""
+        """The logits of the next token, and its log-probabilities with -inf for forbidden tokens: (V,) each."""
         kept = ids if not self.forgets or len(ids) < self.window else ids[-(self.window // 2) :]
         fed = first_ids(1, torch.tensor([kept], dtype=torch.long), self.device)
         logits = self.model(fed)
@@ -327,56 +369,22 @@ class Generator(Task):
 
     def inspect(
         self, text: str, *, name: str = "", temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0
-    ) -> LanguageLook:
-        """How sure the model is of each token of a text, what may come next, and what it did to know."""
-        from regard.inspection.record.text import look_at_language
+    ) -> LanguageModelTrace:
+        """Reads one text and returns a trace of what the model computed, up to the distribution of the next token.
 
-        return look_at_language(self, text, name, temperature, top_k, top_p)
+        Args:
+            text: The text.
+            name: The name of the model in pictures.
+            temperature: As in `stream`, for the next token.
+            top_k: As in `stream`.
+            top_p: As in `stream`.
 
+        Returns:
+            The trace.
+        """
+        from regard.inspection.record.generate import record_language_model
 
-class Spelling:
-    """Tokens as the text that each adds, when the next one is not known yet."""
-
-    def __init__(self, tokenizer: Tokenizer, first: bool) -> None:
-        """`first`: nothing stands before, so a space before the first word is none."""
-        self.tokenizer, self.first = tokenizer, first
-        self.waiting: list[int] = []
-
-    def add(self, token: int) -> str:
-        self.waiting.append(token)
-        text = "".join(self.tokenizer.surfaces(self.waiting))
-        if text.endswith("\ufffd") and len(self.waiting) < 4:  # bytes that a character still lacks some of
-            return ""
-        self.waiting = []
-        if self.first and text:
-            self.first = False
-            text = text if self.tokenizer.kind == "character" else text.removeprefix(" ")
-        return text
-
-
-def spans(length: int, size: int, first: int = 0, overlap: int = 0) -> list[tuple[int, int, int]]:
-    """How a document is read: where each window begins, from where on it counts, and where it ends.
-
-    What fits into one window is one. Of what does not, the first is `first` long, if that is not 0.
-    """
-    found, counted = [], 0
-    while counted < length:
-        start = max(0, counted - overlap)
-        stop = min(length, start + (first if first and not counted and length > size else size))
-        found.append((start, counted, stop))
-        counted = stop
-    return found
-
-
-def coded(ids: np.ndarray) -> Coded:
-    """A window as an example: nothing is shown, and all but BEGIN is wanted."""
-    target = np.concatenate([[BEGIN], ids])
-    return Coded(np.zeros(0, dtype=np.int64), target, target != BEGIN)
-
-
-def as_ids(tokenizer: Tokenizer, texts: Sequence[str]) -> list[np.ndarray]:
-    """Each document's tokens and END."""
-    return [np.array([*ids, END], dtype=np.int64) for ids in tokenizer.encode_many(texts)]
+        return record_language_model(self, text, name, temperature, top_k, top_p)
 
 
 def _is_control(text: str) -> bool:

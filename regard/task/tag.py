@@ -1,4 +1,4 @@
-"""Tagging: words in, a tag for each, and which of them together are a name; of DNA, which bases are what."""
+"""Tagging: words in, a tag for each and the spans they form out (named entities, DNA regions)."""
 
 from __future__ import annotations
 
@@ -17,41 +17,42 @@ from regard.data.target.tags import Tags
 from regard.data.word_spans import word_spans
 from regard.evaluation.entities import entities, entity_scores
 from regard.evaluation.labels import accuracy
-from regard.task._base import ExampleTask, Progress
+from regard.task._base import Progress
+from regard.task._examples import ExampleTask
 from regard.task._one_or_many import one_or_many
 from regard.types import Better, Validation
 
 if TYPE_CHECKING:
-    from regard.inspection.trace.text import TextLook
+    from regard.inspection.trace.text import TextTrace
 
 __all__ = ["Tagger"]
 
 Words = list[str]
 Found = tuple[list[str], list[float]]
-"""The tags of some words, and how sure each is."""
+"""Tags and their probabilities."""
 
 
 @dataclass
 class Span:
-    """A part of a text that the tags make one thing, `text[start:stop]`."""
+    """A tagged span of a text, `text[start:stop]`."""
 
     kind: str
     text: str
     start: int
     stop: int
     probability: float
-    """Of that of its words which is least sure."""
+    """The lowest probability of its words."""
 
 
 @dataclass
 class Tagging:
-    """A text, its words with their tags, and what these make; `str()` of it is the text with that in brackets."""
+    """A text, its words with their tags, and their spans; `str()` gives the text with spans in brackets."""
 
     text: str
     words: Words
     tags: list[str]
     probabilities: list[float]
-    """Of the tag of each word."""
+    """The probability of each word's tag."""
     spans: list[Span]
 
     def __str__(self) -> str:
@@ -63,7 +64,7 @@ class Tagging:
 
 
 class Tagger(ExampleTask):
-    """A model with its tokenizer and tags: everything needed to tag. Nothing is cut off: long texts go in pieces."""
+    """A tagging model with its tokenizer and tags. Long texts are tagged in pieces, so nothing is cut off."""
 
     usual: ClassVar[dict[str, Any]] = {"kind": "tagger"}
     target: ClassVar[str] = "tags"
@@ -81,7 +82,14 @@ class Tagger(ExampleTask):
     pair: Pair
 
     @property
+    def text_input(self) -> Text:
+        reader = self.pair.input
+        assert isinstance(reader, Text)
+        return reader
+
+    @property
     def names(self) -> list[str]:
+        """The tags that the model knows."""
         target = self.pair.target
         assert isinstance(target, Tags)
         return target.labels.names
@@ -91,8 +99,15 @@ class Tagger(ExampleTask):
     @overload
     def tag(self, texts: Iterable[str | Sequence[str]], progress: Progress | None = None) -> list[Tagging]: ...
     def tag(self, texts: Any, progress: Progress | None = None) -> Any:
-        """The tags of a text, or the list of those of many, in order. Texts are cut into words here; one of many may
-        also be the list of its words."""
+        """Tags the words of a text, or of many into a list.
+
+        Args:
+            texts: A text, or an iterable of texts, each of which may also be a list of words.
+            progress: Called with the number of inputs finished since the last call.
+
+        Returns:
+            A `Tagging`, or a list of them.
+        """
         return one_or_many(texts, self.pair.input, lambda raws: self._tag(raws, progress))
 
     def _tag(self, raws: Sequence[str | Words], progress: Progress | None) -> list[Tagging]:
@@ -100,23 +115,36 @@ class Tagger(ExampleTask):
         found = self._tagged([words for _, words, _ in cut], progress)
         return [_tagging(*parts, *tags) for parts, tags in zip(cut, found)]
 
-    def inspect(self, text: str, *, name: str = "") -> TextLook:
-        """What the model did to tag one text."""
-        from regard.inspection.record.text import look_at_tags
+    def inspect(self, text: str, *, name: str = "") -> TextTrace:
+        """Tags one text and returns a trace of what the model computed.
 
-        return look_at_tags(self, PlainText().accept(text), name)
+        Args:
+            text: The text.
+            name: The name of the model in pictures.
+
+        Returns:
+            The trace.
+        """
+        from regard.inspection.record.tag import record_tagging
+
+        return record_tagging(self, PlainText().accept(text), name)
 
     def judge(self, valid: Sequence[Example]) -> Validation:
         target = self.pair.target
         assert isinstance(target, Tags)
         for name in sorted({tag for example in valid for tag in example.target}):
-            target.labels.id(name)  # a tag never seen is refused, not counted as a mistake
-        wanted = [list(example.target) for example in valid]
-        given = [tags for tags, _ in self._tagged([example.input for example in valid])]
-        scores = entity_scores(given, wanted)
-        scores["accuracy"] = accuracy([tag for tags in given for tag in tags], [tag for tags in wanted for tag in tags])
+            target.labels.id(name)  # refuses tags that are not in the training data
+        truth = [list(example.target) for example in valid]
+        predicted = [tags for tags, _ in self._tagged([example.input for example in valid])]
+        scores = entity_scores(predicted, truth)
+        flat = [[tag for tags in side for tag in tags] for side in (predicted, truth)]
+        scores["accuracy"] = accuracy(*flat)
         scores["loss"] = self.loss(self.pieces(self.recipe, self.pair, valid))
-        return Validation(scores, self.samples([self._shown(*each) for each in zip(valid, given, wanted)]))
+        return Validation(scores, self.samples([self._shown(*each) for each in zip(valid, predicted, truth)]))
+
+    def inputs(self, valid: Sequence[Example]) -> list[str]:
+        """Texts, which `tag` splits into words again."""
+        return [self.text_input.tokenizer.between.join(example.input) for example in valid]
 
     @classmethod
     def epochs(cls, recipe: Recipe, pair: Pair, examples: Sequence[Example]) -> Callable[[int], Sequence[Coded]]:
@@ -124,7 +152,7 @@ class Tagger(ExampleTask):
 
     @classmethod
     def pieces(cls, recipe: Recipe, pair: Pair, examples: Sequence[Example]) -> list[Example]:
-        """The examples, those that are longer than the recipe allows in several."""
+        """The examples, split where they are longer than the recipe allows."""
         return [
             Example(words[part], tags[part])
             for words, tags in examples
@@ -133,8 +161,7 @@ class Tagger(ExampleTask):
 
     @torch.inference_mode()
     def _tagged(self, sentences: Sequence[Words], progress: Progress | None = None) -> list[Found]:
-        reader = self.pair.input
-        assert isinstance(reader, Text)
+        reader = self.text_input
         owners: list[int] = []
         pieces: list[Words] = []
         for number, words in enumerate(sentences):
@@ -143,13 +170,13 @@ class Tagger(ExampleTask):
                 pieces.append(words[part])
         found: dict[int, Found] = {}
         for indexes, source, mask in self.batches(pieces, progress):
-            places = [reader.word_positions(pieces[i]) for i in indexes]
-            wanted = torch.zeros_like(mask, device="cpu")
-            for row, where in enumerate(places):
-                wanted[row, where] = True
-            labels, sure = self.model.decide(self.model(source, mask), wanted.to(self.device))
+            positions = [reader.word_positions(pieces[i]) for i in indexes]
+            tagged = torch.zeros_like(mask, device="cpu")
+            for row, where in enumerate(positions):
+                tagged[row, where] = True
+            labels, sure = self.model.decide(self.model(source, mask), tagged.to(self.device))
             labels, sure = labels.cpu(), sure.cpu()
-            for row, (index, where) in enumerate(zip(indexes, places)):
+            for row, (index, where) in enumerate(zip(indexes, positions)):
                 found[index] = [self.names[i] for i in labels[row, where].tolist()], sure[row, where].tolist()
         result: list[Found] = [([], []) for _ in sentences]
         for index, owner in enumerate(owners):
@@ -158,27 +185,26 @@ class Tagger(ExampleTask):
         return result
 
     def _words(self, raw: str | Words) -> tuple[str, Words, list[int]]:
-        """The text, its words and where each begins."""
-        reader = self.pair.input
-        assert isinstance(reader, Text)
+        """The text, its words and the start of each."""
+        reader = self.text_input
         between = reader.tokenizer.between
         if isinstance(raw, str):
             if between:
-                places = word_spans(raw)
+                spans = word_spans(raw)
             else:
-                reader.tokenizer.encode(raw)  # a letter that is not allowed is refused with its place in the whole
-                places = [(i, i + 1) for i, letter in enumerate(raw) if not letter.isspace()]
-            return raw, [raw[start:stop] for start, stop in places], [start for start, _ in places]
+                reader.tokenizer.encode(raw)  # refuses letters outside the alphabet
+                spans = [(i, i + 1) for i, letter in enumerate(raw) if not letter.isspace()]
+            return raw, [raw[start:stop] for start, stop in spans], [start for start, _ in spans]
         starts, at = [], 0
         for word in raw:
             starts.append(at)
             at += len(word) + len(between)
         return between.join(raw), list(raw), starts
 
-    def _shown(self, example: Example, given: list[str], wanted: list[str]) -> tuple[str, str, str]:
+    def _shown(self, example: Example, predicted: list[str], truth: list[str]) -> tuple[str, str, str]:
         text, words, starts = self._words(list(example.input))
         sure = [1.0] * len(words)
-        marked = [str(_tagging(text, words, starts, tags, sure)) for tags in (given, wanted)]
+        marked = [str(_tagging(text, words, starts, tags, sure)) for tags in (predicted, truth)]
         return text, marked[0], marked[1]
 
 
@@ -191,11 +217,11 @@ def _tagging(text: str, words: Words, starts: list[int], tags: list[str], probab
 
 
 def _parts(reader: Any, words: Sequence[str], longest: int) -> list[slice]:
-    """Pieces of at most `longest` tokens; a word that has more of them alone is a piece, and its first tokens count."""
+    """Pieces of at most `longest` tokens; a single longer word is a piece of which the first tokens count."""
     parts, start, size = [], 0, 0
-    for place, ids in enumerate(reader.words(words)):
-        if place > start and size + len(ids) > longest:
-            parts.append(slice(start, place))
-            start, size = place, 0
+    for number, ids in enumerate(reader.words(words)):
+        if number > start and size + len(ids) > longest:
+            parts.append(slice(start, number))
+            start, size = number, 0
         size += len(ids)
     return [*parts, slice(start, len(words))] if len(words) else parts

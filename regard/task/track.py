@@ -1,4 +1,4 @@
-"""Tracking: frames in, where the object is in each of them out."""
+"""Tracking: frames in, the position of the object in each of them out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import torch
 from regard.data.format._base import Example
 from regard.data.input._accepted import ClipLike
 from regard.data.input._base import Raw
-from regard.task._base import ExampleTask, Progress
+from regard.task._base import Progress
+from regard.task._examples import ExampleTask
 from regard.task._one_or_many import one_or_many
 from regard.types import Better, Validation
 
@@ -21,15 +22,15 @@ __all__ = ["Tracker"]
 
 @dataclass
 class Track:
-    """Where the object was in each frame, 0 to 1 from the left and from the top."""
+    """The position of the object in each frame, 0 to 1 from the left and from the top."""
 
     places: list[tuple[float, float]]
     spreads: list[float]
-    """How far off the model expects to be in each frame, on average, in the same measure."""
+    """The error that the model expects in each frame, on average, in the same units."""
 
 
 class Tracker(ExampleTask):
-    """A model that follows one object through a clip, also where something hides it."""
+    """A model that tracks one object through a clip, even while it is hidden."""
 
     usual: ClassVar[dict[str, Any]] = {"kind": "tracker", "stem": "clips"}
     target: ClassVar[str] = "coordinates"
@@ -42,7 +43,15 @@ class Tracker(ExampleTask):
     @overload
     def track(self, clips: Iterable[ClipLike], progress: Progress | None = None) -> list[Track]: ...
     def track(self, clips: Any, progress: Progress | None = None) -> Any:
-        """Where the object is in each frame of a clip, or the list of that for many clips."""
+        """Tracks the object through a clip, or through many into a list.
+
+        Args:
+            clips: A clip (a path, bytes or frames), or an iterable of clips.
+            progress: Called with the number of inputs finished since the last call.
+
+        Returns:
+            A `Track`, or a list of them.
+        """
         return one_or_many(clips, self.pair.input, lambda raws: self._track(raws, progress))
 
     @torch.inference_mode()
@@ -56,22 +65,22 @@ class Tracker(ExampleTask):
         return [found[i] for i in range(len(raws))]
 
     def judge(self, valid: Sequence[Example]) -> Validation:
-        """The mean distance from where the object is, in hundredths of the picture's side; beside it that of one who
-        says of each frame where the object was in the frame before."""
-        tracks = self.track([example.input for example in valid])
-        wanted = [np.asarray(example.target) for example in valid]
-        given = [np.array(track.places) for track in tracks]
-        copied = [np.concatenate([places[:1], places[:-1]]) for places in wanted]
-        scores = {"error": distance(given, wanted), "copy_error": distance(copied, wanted), "loss": self.loss(valid)}
-        ends = [(f"({len(w)} frames)", _shown(g[-1]), _shown(w[-1])) for g, w in zip(given, wanted)]
+        """The mean distance from the true position in percent of the picture's side; `copy_error` is that of repeating
+        the true position of the previous frame."""
+        tracks = self.track(self.inputs(valid))
+        truth = [np.asarray(example.target) for example in valid]
+        predicted = [np.array(track.places) for track in tracks]
+        copied = [np.concatenate([points[:1], points[:-1]]) for points in truth]
+        scores = {"error": distance(predicted, truth), "copy_error": distance(copied, truth), "loss": self.loss(valid)}
+        ends = [(f"({len(t)} frames)", _shown(p[-1]), _shown(t[-1])) for p, t in zip(predicted, truth)]
         return Validation(scores, self.samples(ends))
 
 
-def distance(given: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> float:
-    """The mean over all frames of how far two points are apart, in hundredths."""
-    apart = [np.sqrt(((g - w) ** 2).sum(-1)) for g, w in zip(given, wanted, strict=True)]
+def distance(predicted: Sequence[np.ndarray], truth: Sequence[np.ndarray]) -> float:
+    """The mean distance of two points over all frames, in hundredths."""
+    apart = [np.sqrt(((p - t) ** 2).sum(-1)) for p, t in zip(predicted, truth, strict=True)]
     return 100 * float(np.concatenate(apart).mean())
 
 
-def _shown(place: np.ndarray) -> str:
-    return f"{place[0]:.2f} {place[1]:.2f}"
+def _shown(point: np.ndarray) -> str:
+    return f"{point[0]:.2f} {point[1]:.2f}"

@@ -1,4 +1,4 @@
-"""Transcription: sound in, the words that were spoken out."""
+"""Speech recognition: sound in, the spoken words out."""
 
 from __future__ import annotations
 
@@ -15,28 +15,36 @@ __all__ = ["Transcriber"]
 
 
 class Transcriber(Writer):
-    """A model that listens and writes (Chan et al. 2016, "Listen, Attend and Spell")."""
+    """A speech recogniser (Chan et al. 2016, "Listen, Attend and Spell")."""
 
     usual: ClassVar[dict[str, Any]] = {**Writer.usual, "stem": "frames"}
     usage: ClassVar[str] = "transcribe {model} sound.wav"
     scores: ClassVar[dict[str, Better]] = {"wer": "lower", "wrong": "lower", "loss": "lower"}
     repeats: ClassVar[int] = 20
-    """People do say "three three three three"."""
+    """Digit strings do repeat: "three three three three"."""
 
     @overload
     def transcribe(self, recordings: SoundLike, **options: Unpack[WritingOptions]) -> Written: ...  # type: ignore[overload-overlap]
     @overload
     def transcribe(self, recordings: Iterable[SoundLike], **options: Unpack[WritingOptions]) -> list[Written]: ...
     def transcribe(self, recordings: Any, **options: Unpack[WritingOptions]) -> Any:
-        """The words spoken in a recording, or the list of those in many."""
+        """Transcribes a recording, or many into a list.
+
+        Args:
+            recordings: A recording (a path, bytes, or samples with their rate), or an iterable of them.
+            options: See `WritingOptions`.
+
+        Returns:
+            A `Written`, or a list of them.
+        """
         return self.written(recordings, **options)
 
     def judge(self, valid: Sequence[Example]) -> Validation:
-        outputs = [one.text for one in self.transcribe([example.input for example in valid])]
-        wanted = [str(example.target) for example in valid]
+        outputs = [one.text for one in self.transcribe(self.inputs(valid))]
+        references = [str(example.target) for example in valid]
         scores = {
-            "wer": word_error_rate(outputs, wanted),
-            "wrong": 100 * sum(o != w for o, w in zip(outputs, wanted)) / max(1, len(wanted)),
+            "wer": word_error_rate(outputs, references),
+            "wrong": 100 * sum(o != r for o, r in zip(outputs, references)) / max(1, len(references)),
             "loss": self.loss(valid),
         }
-        return Validation(scores, self.samples([("(sound)", o, w) for o, w in zip(outputs, wanted)]))
+        return Validation(scores, self.samples([("(sound)", o, r) for o, r in zip(outputs, references)]))

@@ -1,4 +1,4 @@
-"""Translation: text in, text out, with scores, tokens and alignments for those who ask."""
+"""Translation: text in, text out, with scores, tokens and, on request, word alignments."""
 
 from __future__ import annotations
 
@@ -30,33 +30,35 @@ from regard.errors import UserError
 from regard.evaluation.translation import corpus_scores
 from regard.layers.capture import capture
 from regard.layers.cross_entropy import token_loss
+from regard.layers.observable import Observable
 from regard.model.seq2seq import Seq2Seq
+from regard.states import Hypothesis, concatenate
 from regard.task._base import Prepared, Task
 from regard.task._one_or_many import one_or_many
 from regard.task._splitting import sentences, split_long
-from regard.task._translation import Translation, TranslationOptions
+from regard.task._translation import Translation, TranslationOptions, check_options, joined
 from regard.task._writing import longest_text, search
-from regard.types import BEGIN, END, Better, Hypothesis, Memory, Validation, concatenate
+from regard.types import BEGIN, END, Better, Memory, Validation
 from regard.word_alignment import average, links, word_matrix
 
 if TYPE_CHECKING:
-    from regard.inspection.trace.translation import Look
+    from regard.inspection.trace.translation import TranslationTrace
 
 __all__ = ["Translator", "Translation"]
 
 ON_CPU = 1024
-"""Tokens that a CPU translates together: more would not fit its cache."""
+"""Tokens per batch on a CPU, limited by its cache."""
 LANES = 16
-"""Numbers that a CPU adds at once. Sums over a multiple of them do not change, to the last bit, when zeros of padding
-are added: so that a sentence's translation does not depend on what it is translated with."""
+"""Numbers that a CPU adds at once. Sums over a multiple of this length stay the same to the last bit when zeros of
+padding are appended, so that a translation does not depend on the other sentences of its batch."""
 NOTHING = Hypothesis([], 0.0, 0.0, finished=False)
-"""What is found for a sentence that nobody waits for."""
+"""The result for a cancelled sentence."""
 Warn = Callable[[str], None]
 Progress = Callable[[int], None]
 
 
 class Translator(Task):
-    """A model with its tokenizer and recipe: everything needed to translate."""
+    """A translation model with its tokenizer and recipe."""
 
     usual: ClassVar[dict[str, Any]] = {"kind": "seq2seq"}
     unit: ClassVar[str] = "tokens"
@@ -69,13 +71,13 @@ class Translator(Task):
         return tokenizers.from_files(files)
 
     @classmethod
-    def settle(cls, recipe: Recipe) -> Recipe:
+    def resolve(cls, recipe: Recipe) -> Recipe:
         check_keys(recipe.input, "text")
         if not recipe.data.source and not recipe.data.format:
             raise UserError("data.source: nothing to train on; give --source FILE and --target FILE, or a recipe")
         if recipe.data.valid_source or recipe.data.valid_target:
             read_pairs(recipe.data.valid_source, recipe.data.valid_target)
-        training_pairs(recipe.data)  # files that are not there are refused
+        training_pairs(recipe.data)  # refuses missing files
         return recipe
 
     @classmethod
@@ -103,10 +105,13 @@ class Translator(Task):
     def tests(cls, recipe: Recipe) -> list[Pair]:
         return named_pairs(recipe.data, "test") if recipe.data.format else []
 
+    def inputs(self, valid: Sequence[Pair]) -> list[str]:
+        return [source for source, _ in valid]
+
     def judge(self, valid: Sequence[Pair]) -> Validation:
-        """Translates greedily and scores that; also the loss a token, without label smoothing."""
+        """BLEU and chrF of greedy translations, and the loss per token without label smoothing."""
         settings = self.recipe.training
-        outputs = [t.text for t in self.translate([s for s, _ in valid], beam=1, batch_tokens=settings.batch_tokens)]
+        outputs = [t.text for t in self.translate(self.inputs(valid), beam=1, batch_tokens=settings.batch_tokens)]
         scores = corpus_scores(outputs, [reference for _, reference in valid])
         shown = range(0, len(outputs), max(1, len(outputs) // max(1, settings.samples)))
         return Validation(
@@ -123,9 +128,16 @@ class Translator(Task):
     @overload
     def translate(self, texts: Iterable[str], **options: Unpack[TranslationOptions]) -> list[Translation]: ...
     def translate(self, texts: Any, **options: Unpack[TranslationOptions]) -> Any:
-        """The translation of a text, or the list of those of many, in order.
+        """Translates a text, or many into a list in the same order.
 
         An empty text stays empty; one too long for the model is split (see `warn`).
+
+        Args:
+            texts: A text, or an iterable of texts.
+            options: See `TranslationOptions`.
+
+        Returns:
+            A `Translation`, or a list of them.
         """
         return one_or_many(texts, PlainText(), lambda accepted: self._translate(accepted, **options))
 
@@ -145,13 +157,13 @@ class Translator(Task):
     ) -> list[Translation]:
         settings = self.recipe.decoding
         width = settings.beam if beam is None else beam
-        self._check(width, n_best, length_penalty, max_length, batch_tokens)
+        check_options(width, n_best, length_penalty, max_length, batch_tokens)
         parts = [self.parts(text, number, warn) for number, text in enumerate(texts, 1)]
         flat = [part for row in parts for part in row]
         owners = [number for number, row in enumerate(parts) for _ in row]
         sources = [self.encode(part) for part in flat]
-        usual = min(settings.batch_tokens, ON_CPU) if self.device.type == "cpu" else settings.batch_tokens
-        budget = usual if batch_tokens is None else batch_tokens
+        default = min(settings.batch_tokens, ON_CPU) if self.device.type == "cpu" else settings.batch_tokens
+        budget = default if batch_tokens is None else batch_tokens
         cancelled_parts = cancelled and (lambda: _owned_by(cancelled(), owners))
         found = self.search(
             sources,
@@ -165,10 +177,10 @@ class Translator(Task):
         )
         aligned = self._align(sources, found, budget, cancelled_parts) if alignment else [None] * len(flat)
         done = iter(zip(flat, found, aligned, strict=True))
-        return [self._joined(text, [self._translation(*next(done)) for _ in row]) for text, row in zip(texts, parts)]
+        return [joined(text, [self._translation(*next(done)) for _ in row]) for text, row in zip(texts, parts)]
 
     def encode(self, text: str) -> list[int]:
-        """The source side's ids, as the model was trained on them."""
+        """The ids of a source text, as in training."""
         return self.tokenizer.encode(plain(text) if self.recipe.data.plain_source else text)
 
     def search(
@@ -184,12 +196,14 @@ class Translator(Task):
         cancelled: Cancelled | None = None,
         prefix: Sequence[int] = (),
     ) -> list[list[Hypothesis]]:
-        """The best hypotheses for each source, best first; batched by length, answered in order. All begin with the
-        prefix, which is given: what the model thinks of it does not count."""
+        """The `n_best` hypotheses for each source, best first, in the order of the sources; batched by length.
+
+        All begin with `prefix`, whose probability does not count.
+        """
         found: list[list[Hypothesis]] = [[NOTHING] for _ in sources]
-        for indexes in _wanted(sorted_batches([[*ids, END] for ids in sources], batch_tokens), cancelled):
+        for indexes in _without_cancelled(sorted_batches([[*ids, END] for ids in sources], batch_tokens), cancelled):
             chosen = [[*sources[i], END] for i in indexes]
-            with cancellation(cancelled and partial(_places, cancelled, indexes)):
+            with cancellation(cancelled and partial(_cancelled_rows, cancelled, indexes)):
                 results = self._search_batch(chosen, beam, n_best, length_penalty, max_length, prefix)
             for index, hypotheses in zip(indexes, results, strict=True):
                 found[index] = hypotheses
@@ -209,18 +223,18 @@ class Translator(Task):
     ) -> list[list[Hypothesis]]:
         settings = self.recipe.decoding
         known = longest_text(self.model)
-        watched = any(getattr(module, "observer", None) for module in self.model.modules())
-        ids, mask = (tensor.to(self.device) for tensor in pad(sources, 1 if known or watched else LANES))
+        observed = any(isinstance(module, Observable) and module.observer for module in self.model.modules())
+        ids, mask = (tensor.to(self.device) for tensor in pad(sources, 1 if known or observed else LANES))
         longest = min(max_length, known or max_length)
         limits = (mask.sum(1) * settings.length_factor + settings.length_extra).long().clamp(max=longest)
         memory = self._encode(ids, mask)
-        given = torch.tensor([list(prefix)] * len(ids), device=self.device) if prefix else None
+        forced = torch.tensor([list(prefix)] * len(ids), device=self.device) if prefix else None
         loops = loops_allowed(ids, mask)
-        return search(self.model.decoder, memory, limits, loops, width, n_best, length_penalty, given)
+        return search(self.model.decoder, memory, limits, loops, width, n_best, length_penalty, forced)
 
     def _encode(self, ids: Tensor, mask: Tensor) -> Memory:
-        """The memory of sentences that come longest first. On a CPU padding costs as much as words, so each group of
-        like length is encoded on its own."""
+        """Encodes sentences sorted longest first. On a CPU padding costs as much as words, so each group of similar
+        length is encoded by itself."""
         widths = [min(-(-length // LANES) * LANES, mask.shape[1]) for length in mask.sum(1).tolist()]
         groups = Counter(widths) if self.device.type == "cpu" else {}
         if len(groups) < 2 or sorted(widths, reverse=True) != widths:
@@ -235,7 +249,7 @@ class Translator(Task):
 
     @torch.inference_mode()
     def loss(self, pairs: Sequence[tuple[str, str]], batch_tokens: int = 4096) -> float:
-        """The mean of -log p a target token (END included), without label smoothing."""
+        """The mean of -log p per target token (END included), without label smoothing."""
         sources = [[*self.encode(source), END] for source, _ in pairs]
         targets = [[BEGIN, *ids, END] for ids in self.tokenizer.encode_many([target for _, target in pairs])]
         total, units = 0.0, 0
@@ -250,21 +264,21 @@ class Translator(Task):
     def attention(
         self, pairs: Sequence[tuple[list[int], list[int]]], batch_tokens: int = 4096, cancelled: Cancelled | None = None
     ) -> list[Tensor]:
-        """Where the decoder looked when it wrote each target: (T + 1, S + 1), the mean of layers and heads.
+        """Cross-attention of each target: (T + 1, S + 1), the mean over layers and heads.
 
-        Row t is the step that wrote target token t, END last. A forward pass over the finished text: it shows the
-        chosen hypothesis whatever the search did to get there. It is empty for pairs that are `cancelled`.
+        Row t is the step that wrote target token t, END last. Computed by a forward pass over the finished text, so it
+        shows the chosen hypothesis and not the search. It is empty for pairs that are `cancelled`.
         """
         found: list[Tensor] = [torch.empty(0, 0)] * len(pairs)
-        for indexes in _wanted(sorted_batches([source for source, _ in pairs], batch_tokens), cancelled):
+        for indexes in _without_cancelled(sorted_batches([source for source, _ in pairs], batch_tokens), cancelled):
             ids, mask = (tensor.to(self.device) for tensor in pad([[*pairs[i][0], END] for i in indexes]))
             target, _ = pad([[BEGIN, *pairs[i][1]] for i in indexes])
-            with capture(self.model.decoder) as seen:
+            with capture(self.model.decoder) as captured:
                 self.model(ids, mask, target.to(self.device))
-            looks = [calls[0] for name, calls in seen.items() if "cross_attention" in name]
-            if not looks:
+            attentions = [calls[0] for name, calls in captured.items() if "cross_attention" in name]
+            if not attentions:
                 raise UserError("this model has no attention, so nothing says which word came from which")
-            weights = average(looks).cpu()
+            weights = average(attentions).cpu()
             for row, index in enumerate(indexes):
                 source, written = pairs[index]
                 found[index] = weights[row, : len(written) + 1, : len(source) + 1]
@@ -281,17 +295,27 @@ class Translator(Task):
         n_best: int = 1,
         of: int = 0,
         prefix: Sequence[int] = (),
-    ) -> Look:
-        """What the model did to translate one sentence; `name` is what pictures of it call the model.
+    ) -> TranslationTrace:
+        """Translates one sentence and returns a trace of what the model computed.
 
-        The search finds `n_best` translations, and number `of` of them is looked at, counted from 0. They begin with
-        `prefix`, tokens by their numbers; where the last of these is END, there is nothing left to search.
+        Args:
+            text: The sentence.
+            name: The name of the model in pictures.
+            beam: Beam width. Defaults to the recipe's.
+            length_penalty: As in `translate`.
+            max_length: As in `translate`.
+            n_best: How many translations the search returns.
+            of: The one to inspect, from 0.
+            prefix: Token ids that the translation must begin with. If the last one is END, nothing is searched.
+
+        Returns:
+            The trace, with attention, search and gates.
         """
-        from regard.inspection.record.translation import look, one_sentence
+        from regard.inspection.record.translate import one_sentence, record_translation
 
         width = self.recipe.decoding.beam if beam is None else beam
-        self._check(width, max(n_best, of + 1), length_penalty, max_length, None)
-        return look(
+        check_options(width, max(n_best, of + 1), length_penalty, max_length, None)
+        return record_translation(
             self,
             one_sentence(self, PlainText().accept(text)),
             name,
@@ -304,11 +328,11 @@ class Translator(Task):
         )
 
     def parts(self, text: str, number: int = 1, warn: Warn | None = None) -> list[str]:
-        """What is translated by itself: the whole text, its sentences if they are many, or less where that is long."""
+        """The pieces to translate separately: the text, its sentences if there are several, or parts of long ones."""
         if not text.strip():
             return []
         limit = self.recipe.data.max_length - 1
-        # Corpora are made of lines of one or two sentences. Given more, a model skips some of them.
+        # Lines of corpora have one or two sentences. Given more, a model skips some.
         whole = sentences(text.strip())
         whole = whole if len(whole) > 2 else [text]
         parts = [part for sentence in whole for part in split_long(sentence, lambda p: len(self.encode(p)) <= limit)]
@@ -319,7 +343,7 @@ class Translator(Task):
     def _align(
         self, sources: list[list[int]], found: list[list[Hypothesis]], batch_tokens: int, cancelled: Cancelled | None
     ) -> list[list[Tensor]]:
-        """Where each word of every hypothesis of every source looked."""
+        """Word-level attention of every hypothesis of every source."""
         owners = [number for number, hypotheses in enumerate(found) for _ in hypotheses]
         cancelled_pairs = cancelled and (lambda: _owned_by(cancelled(), owners))
         pairs = [(source, h.ids) for source, hypotheses in zip(sources, found, strict=True) for h in hypotheses]
@@ -348,62 +372,21 @@ class Translator(Task):
         ]
         return replace(made[0], alternatives=made[1:])
 
-    @staticmethod
-    def _joined(source: str, parts: list[Translation]) -> Translation:
-        """One translation of a text that was split; its alternatives pair the parts' second with second, and so on."""
-        if not parts:
-            return Translation(source, "")
-        if len(parts) == 1:
-            return replace(parts[0], source=source)
-        return Translation(
-            source,
-            " ".join(part.text for part in parts),
-            sum(part.score for part in parts),
-            sum(part.log_probability for part in parts),
-            [token for part in parts for token in part.tokens],
-            list(_shifted(parts)) if parts[0].alignment is not None else None,
-            torch.block_diag(*matrices)
-            if (matrices := [p.attention for p in parts if p.attention is not None])
-            else None,
-            all(part.finished for part in parts),
-            [Translator._joined(source, list(row)) for row in zip(*(part.alternatives for part in parts))],
-        )
-
-    @staticmethod
-    def _check(
-        width: int, n_best: int, length_penalty: float | None, max_length: int | None, batch_tokens: int | None
-    ) -> None:
-        if not 1 <= width <= 1000 or not 1 <= n_best <= 1000:
-            raise UserError(f"beam and n-best must lie between 1 and 1000, not {width} and {n_best}")
-        if length_penalty is not None and not 0 <= length_penalty <= 10:
-            raise UserError(f"length penalty must lie between 0 and 10, not {length_penalty}")
-        if max_length is not None and not 1 <= max_length <= 10000:
-            raise UserError(f"max-length must lie between 1 and 10000, not {max_length}")
-        if batch_tokens is not None and batch_tokens < 1:
-            raise UserError(f"batch-tokens must be at least 1, not {batch_tokens}")
-
 
 def _owned_by(cancelled: Collection[int], owners: Sequence[int]) -> set[int]:
-    """The numbers of what belongs to texts that nobody waits for."""
+    """The parts that belong to cancelled texts."""
     return {number for number, owner in enumerate(owners) if owner in cancelled} if cancelled else set()
 
 
-def _wanted(batches: Iterable[list[int]], cancelled: Cancelled | None) -> Iterator[list[int]]:
-    """Batches without what nobody waits for when their turn comes."""
+def _without_cancelled(batches: Iterable[list[int]], cancelled: Cancelled | None) -> Iterator[list[int]]:
+    """Batches without what is cancelled by the time they are due."""
     for indexes in batches:
         lost = cancelled() if cancelled else ()
         if left := [index for index in indexes if index not in lost]:
             yield left
 
 
-def _places(cancelled: Cancelled, indexes: Sequence[int]) -> list[int]:
-    """Which sentences of a batch nobody waits for."""
+def _cancelled_rows(cancelled: Cancelled, indexes: Sequence[int]) -> list[int]:
+    """The rows of a batch that are cancelled."""
     lost = cancelled()
-    return [place for place, index in enumerate(indexes) if index in lost] if lost else []
-
-
-def _shifted(parts: list[Translation]) -> Iterator[tuple[int, int]]:
-    source = target = 0
-    for part in parts:
-        yield from ((s + source, t + target) for s, t in part.alignment or [])
-        source, target = source + len(part.source.split()), target + len(part.text.split())
+    return [row for row, index in enumerate(indexes) if index in lost] if lost else []

@@ -71,15 +71,27 @@ def test_only_much_work_on_a_cpu_is_shared(monkeypatch):
     assert cores_to_share("cpu", 999) == 1
 
 
-def test_a_file_is_translated_as_by_one_process(tmp_path, monkeypatch):
-    monkeypatch.setattr(companions, "WORTH", 300)
-    words = ["chien", "chat", "livre", "train", "ami", "pain"]
-    lines = [f"Le {words[i % 6]} est {'petit' if i % 5 else 'grand'}." if i % 50 else "" for i in range(310)]
+def test_a_file_is_translated_as_by_one_process(model, tmp_path):
+    words = ["je", "suis", "étudiant", "gare", "livre", "sûr"]
+    lines = [f"{words[i % 6]} est {'oui' if i % 5 else 'fois'}." if i % 50 else "" for i in range(310)]
+    assert len(lines) > companions.WORTH
     text = "".join(f"{line}\n" for line in lines).encode()
     file = tmp_path / "fr.txt"
     file.write_bytes(text)
     environment = {k: v for k, v in os.environ.items() if k != "OMP_NUM_THREADS"}
-    command = [sys.executable, "-m", "regard", "translate", "--beam", "1", "--device", "cpu", "--scores"]
+    command = [
+        sys.executable,
+        "-m",
+        "regard",
+        "translate",
+        "--model",
+        model,
+        "--beam",
+        "1",
+        "--device",
+        "cpu",
+        "--scores",
+    ]
     with file.open("rb") as stream:
         shared = subprocess.run(command, stdin=stream, capture_output=True, env=environment, check=True)
     alone = subprocess.run(

@@ -207,7 +207,7 @@ def test_what_is_cut_off_is_said(run_here, models):
     _, err = run_here("caption", models("caption"), "oblong.png")
     assert err == "regard: oblong.png: is 30 x 20 pixels; only the square in the middle is used\n"
     _, err = run_here("caption", models("caption"), "clip.gif")
-    assert err == "regard: clip.gif: moves; only its first frame is looked at\n"
+    assert err == "regard: clip.gif: is an animation; only its first frame is used\n"
 
 
 def test_names_come_on_standard_input_too(run_here, models):

@@ -131,18 +131,18 @@ def test_lists_are_separated_by_spaces_in_the_environment(started, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--port", "65536"], "--port: '65536' is no port"),
-        (["--port", "-1"], "--port: '-1' is no port"),
-        (["--port", "http"], "--port: 'http' is no port"),
+        (["--port", "65536"], "--port: '65536' is not a port"),
+        (["--port", "-1"], "--port: '-1' is not a port"),
+        (["--port", "http"], "--port: 'http' is not a port"),
         (["--char-limit", "0"], "--char-limit: wants a whole number of at least 1, or -1 for no limit, given 0"),
         (["--queue-limit", "-1"], "--queue-limit: wants a whole number from 1 to 1,073,741,824, given -1"),
         (["--timeout", "0"], "--timeout: wants a number from 0.001 to 86,400, given 0"),
         (["--timeout", "nan"], "--timeout: wants a number from 0.001 to 86,400, given 'nan'"),
         (["--load-timeout", "0"], "--load-timeout: wants a number from 0.001 to 86,400, given 0"),
-        (["--url-prefix", "/a b"], "--url-prefix: '/a b' is no path"),
-        (["--url-prefix", "/../x"], "--url-prefix: '/../x' is no path"),
-        (["--translation-cache", "S3CRET"], "--translation-cache: say how many"),
-        (["--load-only", "de,en"], "--load-only de,en: no model is between these languages; there is: fr-en"),
+        (["--url-prefix", "/a b"], "--url-prefix: '/a b' is not a URL path"),
+        (["--url-prefix", "/../x"], "--url-prefix: '/../x' is not a URL path"),
+        (["--translation-cache", "S3CRET"], "--translation-cache: give a number of sentences"),
+        (["--load-only", "de,en"], "--load-only de,en: no model for these languages; available: fr-en"),
         (["--api-key-file", "none"], "none: cannot be read (No such file or directory)"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -200,11 +200,11 @@ def test_S12_keys_come_from_a_file_and_the_environment(started, monkeypatch, tmp
 @pytest.mark.parametrize(
     ("text", "mode", "message"),
     [
-        (KEY, 0o604, "anybody may read this file, which holds secrets; type: chmod o= "),
-        (KEY, 0o644, "anybody may read this file"),
-        ("# nothing\n\n", 0o600, "holds no key; write one a line"),
-        (f"{KEY} two words", 0o600, "a key is one word"),
-        (f"{KEY}\u20ac", 0o600, "a key is one word"),
+        (KEY, 0o604, "this file holds secrets but is world-readable; run: chmod o= "),
+        (KEY, 0o644, "this file holds secrets"),
+        ("# nothing\n\n", 0o600, "contains no key; write one per line"),
+        (f"{KEY} two words", 0o600, "a key consists of printable ASCII"),
+        (f"{KEY}\u20ac", 0o600, "a key consists of printable ASCII"),
     ],
 )
 def test_S12_a_file_that_cannot_keep_a_secret_is_refused(text, mode, message, started, monkeypatch, tmp_path, capfd):
@@ -242,9 +242,7 @@ def test_S14_listening_for_all_without_a_key_is_warned_of(monkeypatch):
 def test_help_is_grouped_and_imports_no_server():
     out, modules = imported("serve", "--help")
     assert not {"torch", "fastapi", "uvicorn", "starlette"} & modules
-    places = [
-        out.index(f"\n{heading}:\n") for heading in ("Models", "Address", "Who may ask", "How much they may ask for")
-    ]
+    places = [out.index(f"\n{heading}:\n") for heading in ("Models", "Address", "Access", "Limits")]
     assert places == sorted(places)
 
 
@@ -252,7 +250,7 @@ def test_R18_mistakes_are_said_within_two_seconds_and_without_a_traceback(tmp_pa
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         for arguments, message in (
-            (["--port", "99999"], "--port: '99999' is no port"),
+            (["--port", "99999"], "--port: '99999' is not a port"),
             (["--port", port], f"port {port} is in use"),
             (["--model", "fr-em"], "no model 'fr-em'; did you mean 'fr-en'?"),
             (["--model", str(tmp_path)], "no model in this folder"),

@@ -9,7 +9,7 @@ import pytest
 import regard as package
 from regard.config import read_recipe, tiny_form
 
-from .conftest import imported, regard
+from .conftest import imported
 
 
 def trained(name, folder):
@@ -41,12 +41,12 @@ def test_a_text_comes_back_marked(run_regard, names):
     assert run_regard("tag", names, TEXT, "Nobody was at home.") == (f"{MARKED}\nNobody was at home.\n", "")
 
 
-def test_lines_come_back_as_lines(names, blanks):
-    done = regard("tag", names, "-q", input=f"{TEXT}\n\nNobody was at home.\n", text=True)
-    assert (done.stdout.split("\n"), done.stderr) == ([MARKED, "", "Nobody was at home.", ""], "")
-    done = regard("fill", blanks, "-q", input="The _ begins at _ .\n\nHave _ seen Ada ?\n", text=True)
-    first, empty, last = done.stdout.splitlines()
-    assert first.count("|") == 1 and empty == "" and last.startswith("you\t") and done.stderr == ""
+def test_lines_come_back_as_lines(run_regard, names, blanks):
+    out, err = run_regard("tag", names, "-q", stdin=f"{TEXT}\n\nNobody was at home.\n")
+    assert (out.split("\n"), err) == ([MARKED, "", "Nobody was at home.", ""], "")
+    out, err = run_regard("fill", blanks, "-q", stdin="The _ begins at _ .\n\nHave _ seen Ada ?\n")
+    first, empty, last = out.splitlines()
+    assert first.count("|") == 1 and empty == "" and last.startswith("you\t") and err == ""
 
 
 def test_every_word_as_json(run_regard, names):

@@ -236,9 +236,9 @@ TABLE = [
     ("lab --numbers a.tsv", "name the experiment"),
     ("bench nothing", "no benchmark 'nothing'"),
     ("bench --require 2", "--require and --memory judge one benchmark"),
-    ("serve --port 70000", "'70000' is no port"),
-    ("serve --load-only de", "no model is between these languages"),
-    ("serve --url-prefix ../x", "is no path of a server"),
+    ("serve --port 70000", "'70000' is not a port"),
+    ("serve --load-only de", "no model for these languages"),
+    ("serve --url-prefix ../x", "is not a URL path"),
     ("vectors near x", "vectors.txt does not exist"),
     ("vectors train a.fr -o .", "--output: . is a folder; name a file"),
     # Recipes and their keys

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.corpus.filters import Filters, Seen, UsualScript, script
+from regard.data.corpus.filters import BloomFilter, Filters, UsualScript, script
 
 
 def test_each_reason_is_counted() -> None:
@@ -61,7 +61,7 @@ def test_scripts() -> None:
 
 @given(st.lists(st.lists(st.text("abc", max_size=3), max_size=30), max_size=5))
 def test_seen_is_a_set(chunks: list[list[str]]) -> None:
-    seen, wanted = Seen(bits=2**16), set[str]()
+    seen, wanted = BloomFilter(bits=2**16), set[str]()
     for chunk in chunks:
         if not chunk:
             continue
@@ -71,7 +71,7 @@ def test_seen_is_a_set(chunks: list[list[str]]) -> None:
 
 def test_seen_forgets_nothing_and_imagines_little() -> None:
     bits, count = 2**20, 60_000
-    seen = Seen(bits)
+    seen = BloomFilter(bits)
     new = sum(int(seen.add([f"{i}" for i in range(start, start + 1000)]).sum()) for start in range(0, count, 1000))
     full = 1 - np.exp(-5 * count / bits)
     assert count - new < 2 * count * full**5 and new < count  # the textbook rate, at its worst, for the whole run

@@ -294,7 +294,7 @@ def test_of_a_moving_picture_the_first_frame_is_taken_and_it_is_said(form: str, 
     path.write_bytes(encoded(frames[0], form, save_all=True, append_images=frames[1:], lossless=True))
     said: list[str] = []
     assert plain().read(str(path), said.append)[0, 0].tolist() == [200, 0, 0]
-    assert said == [f"{path}: moves; only its first frame is looked at"]
+    assert said == [f"{path}: is an animation; only its first frame is used"]
 
 
 def test_large_pictures_are_shrunk_on_request() -> None:

@@ -35,7 +35,7 @@ def test_scores_by_hand():
     assert entity_scores([["O"]], [["B-x"]]) == {"f1": 0, "precision": 0, "recall": 0}
     assert entity_scores([["O"]], [["O"]]) == {"f1": 0, "precision": 0, "recall": 0}
     assert entity_scores([["B-loc"]], [["B-per"]])["f1"] == 0
-    with pytest.raises(ValueError, match="1 tags given, 2 wanted"):
+    with pytest.raises(ValueError, match="1 predicted tags, but 2 reference tags"):
         entity_scores([["O"]], [["O", "O"]])
 
 

@@ -8,7 +8,7 @@ from inspection.test_record_translation import ATTENDS, LINES, SHAPES, made
 
 from regard.data.batching import pad
 from regard.errors import UserError
-from regard.inspection.record.decoding_step import next_step
+from regard.inspection.record.decoding_step import decoding_step
 from regard.inspection.trace.base import CROSS
 from regard.types import BEGIN, END, PAD
 
@@ -28,11 +28,11 @@ def log_probs(translator, written: list[int]) -> torch.Tensor:
 def test_V3_a_step_says_what_the_model_says(shape: str) -> None:
     translator = made(shape)
     written = [8, 5, 9]
-    found = next_step(translator, LINES[2], written)
+    found = decoding_step(translator, LINES[2], written)
     chances = log_probs(translator, written).exp()
     allowed = [token for token in chances.argsort(descending=True).tolist() if token >= END]
-    assert [one.probability for one in found.nexts] == pytest.approx(chances[allowed[:10]].tolist(), abs=1e-5)
-    for one in found.nexts:
+    assert [one.probability for one in found.alternatives] == pytest.approx(chances[allowed[:10]].tolist(), abs=1e-5)
+    for one in found.alternatives:
         assert one.probability == pytest.approx(float(chances[one.id]), abs=1e-5) and one.id >= END
         assert [one.token] == translator.tokenizer.pieces([one.id])
     for place, token in enumerate(written):
@@ -42,8 +42,10 @@ def test_V3_a_step_says_what_the_model_says(shape: str) -> None:
     for layer in found.weights:
         assert layer.shape[1] == len(translator.encode(LINES[2])) + 1
         assert layer.sum(-1) == pytest.approx(1, abs=1e-5)
-    earlier = next_step(translator, LINES[2], [*written, END], step=2)
-    assert [one.id for one in earlier.nexts] == [one.id for one in next_step(translator, LINES[2], written[:2]).nexts]
+    earlier = decoding_step(translator, LINES[2], [*written, END], step=2)
+    assert [one.id for one in earlier.alternatives] == [
+        one.id for one in decoding_step(translator, LINES[2], written[:2]).alternatives
+    ]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -77,17 +79,21 @@ def test_alternatives_of_every_step_are_those_of_the_step() -> None:
     translator = made("bahdanau")
     look = translator.inspect(LINES[2])
     for place, thought in enumerate(look.alternatives):
-        found = next_step(translator, LINES[2], look.ids[:place]).nexts
+        found = decoding_step(translator, LINES[2], look.ids[:place]).alternatives
         assert [one.id for one in thought] == [one.id for one in found]
         assert [one.probability for one in thought] == pytest.approx([one.probability for one in found], abs=1e-5)
 
 
 def test_what_nobody_could_have_written_is_refused() -> None:
     translator = made("transformer")
-    for given, said in (([PAD], "none that this model writes"), ([10**6], "none that"), ([END, 5], "ends at place 0")):
+    for given, said in (
+        ([PAD], "not one that this model generates"),
+        ([10**6], "not one that"),
+        ([END, 5], "ends at position 0"),
+    ):
         with pytest.raises(UserError, match=said):
             translator.inspect(LINES[0], prefix=given)
         with pytest.raises(UserError, match=said):
-            next_step(translator, LINES[0], given)
-    with pytest.raises(UserError, match="steps 0 to 1"):
-        next_step(translator, LINES[0], [5], step=2)
+            decoding_step(translator, LINES[0], given)
+    with pytest.raises(UserError, match="the steps are 0 to 1"):
+        decoding_step(translator, LINES[0], [5], step=2)

@@ -9,10 +9,11 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from regard.inspection.draw.arithmetic import MOST, worked, worked_stage
-from regard.inspection.draw.steps import Next, steps
+from regard.inspection.draw.arithmetic import MOST, draw_calculation, draw_stage
+from regard.inspection.draw.steps import draw_steps
 from regard.inspection.trace.arithmetic import Calculation, Row, Stage, product_sum
 from regard.inspection.trace.base import CROSS
+from regard.inspection.trace.translation import Alternative
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -49,7 +50,7 @@ def made(tokens: int = 3, width: int = 64) -> Calculation:
 
 def test_V4_every_number_stands_where_it_is_told_exactly() -> None:
     calculation = made()
-    found = marks(worked(calculation).svg())
+    found = marks(draw_calculation(calculation).svg())
     for place, value in enumerate(calculation.stages[0].rows[0].values):
         assert found[f"1 0 {place}"] == f"q[{place}] = {value!s}"
     for j, row in enumerate(calculation.stages[1].rows):
@@ -62,7 +63,7 @@ def test_V4_every_number_stands_where_it_is_told_exactly() -> None:
 def test_V4_a_dot_product_says_its_terms() -> None:
     calculation = made()
     query, key = (calculation.stages[1].rows[j].values for j in (0, 2))
-    told = marks(worked_stage(calculation, 2).svg())["3 2 key 2 0"]
+    told = marks(draw_stage(calculation, 2).svg())["3 2 key 2 0"]
     named, how = told.split("\n")
     assert named == f"q · k of t2 = {calculation.stages[2].rows[2].values[0]!s}"
     terms, _, total = how.partition(" = ")
@@ -78,21 +79,21 @@ def test_the_sum_of_few_products_is_whole() -> None:
 
 def test_of_many_tokens_those_with_the_greatest_weights_are_drawn() -> None:
     calculation = made(tokens=2 * MOST)
-    drawn = {int(at.split()[3]) for at in marks(worked_stage(calculation, 1).svg()) if " key " in at}
+    drawn = {int(at.split()[3]) for at in marks(draw_stage(calculation, 1).svg()) if " key " in at}
     assert drawn == set(np.argsort(-calculation.weights, kind="stable")[:MOST].tolist())
-    assert f"{MOST} of {2 * MOST} tokens" in worked(calculation).svg()
+    assert f"{MOST} of {2 * MOST} tokens" in draw_calculation(calculation).svg()
 
 
 def test_of_long_vectors_of_tokens_the_first_numbers_are_drawn() -> None:
     calculation = made(width=130)
-    found = marks(worked(calculation).svg())
+    found = marks(draw_calculation(calculation).svg())
     assert "1 0 129" in found and "2 1 key 1 63" in found and "2 1 key 1 64" not in found
-    assert "the first 64 of 130 numbers" in worked(calculation).svg()
+    assert "the first 64 of 130 numbers" in draw_calculation(calculation).svg()
 
 
 def test_below_zero_is_rust() -> None:
     calculation = made()
-    root = ElementTree.fromstring(worked_stage(calculation, 0).svg())
+    root = ElementTree.fromstring(draw_stage(calculation, 0).svg())
     values, drawn = calculation.stages[0].rows[0].values, 0
     for group in root.iter(f"{SVG}g"):
         for one in group.iter(f"{SVG}rect"):
@@ -107,14 +108,17 @@ def test_below_zero_is_rust() -> None:
 def test_V3_a_row_for_every_step() -> None:
     random = np.random.default_rng(2)
     weights = random.dirichlet(np.ones(3), 2).astype(np.float32)
-    alternatives = [[Next(5, "the", 0.5), Next(6, "a", 0.25)], [Next(7, "cat", 0.75), Next(8, "dog", 0.125)]]
-    sheet = steps(["a", "cat"], [0.25, 0.75], alternatives, ["le", "chat", "</s>"], weights)
+    alternatives = [
+        [Alternative(5, "the", 0.5), Alternative(6, "a", 0.25)],
+        [Alternative(7, "cat", 0.75), Alternative(8, "dog", 0.125)],
+    ]
+    sheet = draw_steps(["a", "cat"], [0.25, 0.75], alternatives, ["le", "chat", "</s>"], weights)
     found = marks(sheet.svg())
     assert found["token 0"] == "step 0: a: 0.25" and found["or 0 0"] == "step 0, or the: 0.5"
     assert "or 0 1" not in found and found["or 1 0"] == "step 1, or dog: 0.125"  # what was written is no alternative
     for t, s in np.ndindex(2, 3):
         assert np.float32(found[f"{t} {s}"].rpartition(": ")[2]) == weights[t, s]
-    without = steps(["a", "cat"], [0.25, 0.75], alternatives, ["le", "chat", "</s>"], None)
+    without = draw_steps(["a", "cat"], [0.25, 0.75], alternatives, ["le", "chat", "</s>"], None)
     assert "0 0" not in marks(without.svg()) and "token 1" in marks(without.svg())
     assert without.width < sheet.width
 

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.inspection.draw import gates as module
-from regard.inspection.draw.gates import UNITS, gates_figure, gates_svg, layer_gates
+from regard.inspection.draw.gates import UNITS, gates_figure, gates_svg
 from regard.inspection.draw.style import LIGHT
+from regard.inspection.record.layers import layer_gates
 from regard.layers.capture import capture
 from regard.layers.recurrence import Recurrence
 

@@ -12,8 +12,8 @@ from task.seers import DECODERS, NAMES, PATCH, SIZE, by_hand, captioner, classif
 import regard
 from regard.data.input.sound import Sound
 from regard.errors import UserError
-from regard.inspection.record import image as finding
-from regard.inspection.trace.base import CROSS, READING
+from regard.inspection.record import scene as module
+from regard.inspection.trace.base import CROSS, SOURCE
 from regard.layers.capture import capture
 from regard.types import BEGIN, END
 
@@ -24,7 +24,7 @@ def test_R20_weights_and_classes_are_those_of_a_pass_by_hand(class_token):
     seen = task.inspect(pixels)
     wanted, probabilities = by_hand(task, pixels)
     assert len(seen.attention) == len(wanted) == 3
-    for layer, weights in zip(seen.of_kind(READING), wanted, strict=True):
+    for layer, weights in zip(seen.of_kind(SOURCE), wanted, strict=True):
         np.testing.assert_allclose(layer.weights, weights, atol=1e-5)
         np.testing.assert_allclose(layer.weights.sum(-1), 1, atol=1e-5)
     assert [seen.probabilities[name] for name in NAMES] == pytest.approx(probabilities.tolist(), abs=1e-5)
@@ -145,14 +145,14 @@ def test_what_is_no_picture_is_refused_in_one_line(content, tmp_path):
         captioner().inspect(tmp_path / "nowhere.png")
 
 
-def test_too_many_pixels_or_places_are_refused_before_they_are_looked_at(monkeypatch):
+def test_too_many_pixels_or_places_are_refused_before_they_are_read(monkeypatch):
     from regard.data import picture as pictures
 
     monkeypatch.setattr(pictures, "MOST_PIXELS", 100)
     with pytest.raises(UserError, match="million pixels"):
         classifier().inspect(png(picture()))
-    monkeypatch.setattr(finding, "MOST_PLACES", 8)
-    with pytest.raises(UserError, match="9 places; 8 are the most"):
+    monkeypatch.setattr(module, "MOST_PLACES", 8)
+    with pytest.raises(UserError, match="9 places; at most 8"):
         classifier().inspect(picture())
 
 
@@ -188,5 +188,5 @@ def test_a_recording_is_shown_as_its_spectrogram():
 def test_numbers_of_a_head_are_followed_to_its_weights():
     seen = classifier().inspect(picture())
     found = seen.view("numbers", layer=1, head=1, position=4) and seen.calculations[0]
-    assert found.kind == READING and "<svg" in seen.svg("numbers", layer=1)
+    assert found.kind == SOURCE and "<svg" in seen.svg("numbers", layer=1)
     assert "<svg" in captioner().inspect(picture(16, 16, 3)).svg("numbers", position=1)

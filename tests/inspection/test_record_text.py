@@ -15,17 +15,18 @@ from task.test_generate import made as made_writer
 from torch import Tensor, nn
 
 import regard
-from regard.assemble import build_model, model_files, task_of
+from regard.assemble import build_model
 from regard.cli.inspect import content
 from regard.config import read_recipe, tiny_form
 from regard.data.tokenizer.character import Character
 from regard.data.tokenizer.word import Word
 from regard.errors import UserError
 from regard.inspection.record.next_token import distribution_of
-from regard.inspection.trace.base import READING, WRITING
-from regard.inspection.trace.text import LanguageLook, TextLook
+from regard.inspection.trace.base import SOURCE, TARGET
+from regard.inspection.trace.text import LanguageModelTrace, TextTrace
 from regard.layers.capture import capture
 from regard.layers.fast_linear import PackedLinear, packing_is_possible, replace_linears
+from regard.loading import model_files, task_of
 from regard.runs import prepare, resolve
 from regard.storage import write_folder
 from regard.task.generate import Generator
@@ -41,7 +42,7 @@ def writer(request) -> Generator:
 
 
 @pytest.fixture(scope="module")
-def seen(writer) -> LanguageLook:
+def seen(writer) -> LanguageModelTrace:
     return writer.inspect(TEXT, name="some", temperature=0.7, top_k=5, top_p=0.8)
 
 
@@ -145,7 +146,7 @@ def test_heads_and_gates_are_those_of_a_pass_of_its_own(writer, seen):
         writer.model(torch.cat([fed, torch.tensor([[7, 8, 9]])], 1))  # what comes later changes nothing before it
     size = fed.shape[1]
     for layer in seen.attention:
-        assert layer.kind == WRITING and layer.weights.shape[1:] == (size, size)
+        assert layer.kind == TARGET and layer.weights.shape[1:] == (size, size)
         np.testing.assert_allclose(layer.weights.sum(-1), 1, atol=1e-5)
         assert (np.triu(layer.weights, 1) == 0).all()
         if writer.recipe.model["decoder"]["kind"] == "transformer":
@@ -165,12 +166,12 @@ def test_a_space_at_the_end_counts_and_an_empty_text_is_a_beginning():
     nothing.svg("next")
 
 
-def test_a_text_that_is_longer_than_the_window_is_refused_where_it_is_looked_at(writer):
+def test_a_text_that_is_longer_than_the_window_is_refused(writer):
     long = " ".join("a" for _ in range(writer.window + 3))
     if not writer.forgets:
         assert len(writer.inspect(long).read) == writer.window + 4
         return
-    with pytest.raises(UserError, match="looks at 15 together"):
+    with pytest.raises(UserError, match="reads at most 15"):
         writer.inspect(long)
 
 
@@ -207,7 +208,7 @@ def made_reader(name: str, place: Path, **model: str) -> object:
 def test_a_look_says_what_the_task_says(reader):
     task, text = reader
     found = task.inspect(text, name="some")
-    assert isinstance(found, TextLook) and len(found.read) == len(found.source.tokens)
+    assert isinstance(found, TextTrace) and len(found.read) == len(found.source.tokens)
     kind = task.recipe.task
     if kind == "classify":
         (answer,) = task.classify([text])
@@ -227,7 +228,7 @@ def test_a_look_says_what_the_task_says(reader):
         assert [guess.given for guess in found.guesses] == [blank[0].word for blank in answer.blanks]
         assert found.said == answer.text and found.read.count("_") == 2
     for layer in found.attention:
-        assert layer.kind == READING and layer.weights.shape[1:] == (len(found.read), len(found.read))
+        assert layer.kind == SOURCE and layer.weights.shape[1:] == (len(found.read), len(found.read))
     for one in found.gates:
         assert {len(values) for values in one.values.values()} == {len(found.read)}
     assert bool(found.attention) != bool(found.gates)
@@ -245,9 +246,9 @@ def test_the_gradients_of_an_answer_are_of_its_log_probability(reader):
         gradients = found.gradients_of(place)
         assert gradients.token == guess.given
         assert math.exp(gradients.log_probability) == pytest.approx(guess.probability, rel=1e-4)
-        assert {track.side for track in gradients.tracks} == {READING}
+        assert {track.side for track in gradients.tracks} == {SOURCE}
         assert all(len(track.norms) == len(found.read) for track in gradients.tracks)
-    with pytest.raises(UserError, match="outputs 0 to"):
+    with pytest.raises(UserError, match="the outputs are 0 to"):
         found.gradients_of(len(found.guesses))
 
 
@@ -303,7 +304,7 @@ def test_gradients_by_a_language_models_tokens_are_what_differences_say(kind, sm
             return task.model(fed.expand(rows, -1))[:, -1].log_softmax(-1)[:, wanted]
 
         by_hand = differences(task.model, "decoder.embedding", told, position + 1, small)
-        assert track.side == WRITING and len(track.norms) == position + 1
+        assert track.side == TARGET and len(track.norms) == position + 1
         np.testing.assert_allclose(track.norms, by_hand, rtol=5e-3, atol=1e-3 * by_hand.max())
         assert found.token == look.outputs()[position]
 
@@ -333,13 +334,13 @@ def test_gradients_by_both_sides_of_a_translation_are_what_differences_say(shape
     with torch.no_grad():
         assert found.log_probability == pytest.approx(float(told(1)), abs=1e-5)
     vectors = {track.side: track for track in found.tracks if track.what == "vector"}
-    for side, path in ((READING, "stem.embedding"), (WRITING, "decoder.embedding")):
+    for side, path in ((SOURCE, "stem.embedding"), (TARGET, "decoder.embedding")):
         by_hand = differences(translator.model, path, told, len(vectors[side].norms), small)
         np.testing.assert_allclose(vectors[side].norms, by_hand, rtol=5e-3, atol=1e-3 * by_hand.max())
     recurrent = [track for track in found.tracks if track.what == "hidden"]
     assert bool(recurrent) == (shape != "transformer")
     if shape in ("bahdanau", "luong"):
-        read = [(track.layer, track.backwards) for track in recurrent if track.side == READING]
+        read = [(track.layer, track.backwards) for track in recurrent if track.side == SOURCE]
         assert read == [(0, False), (0, True), (1, False), (1, True)]
         assert RECURRENT["direction"] == "both"
 

@@ -16,8 +16,8 @@ from regard.data.batching import pad
 from regard.data.tokenizer.character import Character
 from regard.data.tokenizer.word import Word
 from regard.errors import UserError
-from regard.inspection.trace.base import CROSS, READING, WRITING
-from regard.inspection.trace.translation import Look
+from regard.inspection.trace.base import CROSS, SOURCE, TARGET
+from regard.inspection.trace.translation import TranslationTrace
 from regard.layers.capture import capture
 from regard.task.translate import Translation, Translator
 from regard.types import BEGIN, END
@@ -55,7 +55,7 @@ def made(shape: str, tokenizer=None, seed: int = 3) -> Translator:
 
 
 @pytest.fixture(scope="module", params=list(SHAPES))
-def looked(request) -> tuple[Translator, Look]:
+def looked(request) -> tuple[Translator, TranslationTrace]:
     """The first of some random models that has more to say than a word."""
     for seed in range(20):
         translator = made(request.param, seed=seed)
@@ -65,7 +65,7 @@ def looked(request) -> tuple[Translator, Look]:
     raise AssertionError("none of them says anything")
 
 
-def ids_of(translator: Translator, look: Look) -> list[int]:
+def ids_of(translator: Translator, look: TranslationTrace) -> list[int]:
     """The ids of the translation, found by its tokens."""
     pieces = translator.tokenizer.pieces(list(range(len(translator.tokenizer))))
     return [pieces.index(token) for token in look.target.tokens if token != pieces[END]]
@@ -86,7 +86,7 @@ def test_axes_fit_and_rows_sum_to_one(looked) -> None:
 
 def test_nobody_looks_ahead(looked) -> None:
     _, look = looked
-    for layer in look.of_kind(WRITING):
+    for layer in look.of_kind(TARGET):
         assert (np.triu(layer.weights, k=1) == 0).all()
 
 
@@ -100,10 +100,10 @@ def test_what_it_has_is_what_its_kind_has(looked) -> None:
         assert sorted(layer.layer for layer in look.of_kind(CROSS)) == [0, 1, 2]
         for one in look.ponder:
             np.testing.assert_allclose(one.shares.sum(-1), 1, atol=1e-5)
-            assert len(one.times) == len(look.source.tokens if one.side == READING else look.read)
+            assert len(one.times) == len(look.source.tokens if one.side == SOURCE else look.read)
     for one in look.gates:
         assert {len(values) for values in one.values.values()} == {
-            len(look.source.tokens if one.side == READING else look.read)
+            len(look.source.tokens if one.side == SOURCE else look.read)
         }
 
 
@@ -126,7 +126,7 @@ def test_seen_equals_an_independent_pass_step_by_step(looked) -> None:
         state = model.decoder.start(model.encode(ids, mask), beams=1, capacity=len(fed))
         for token in fed:
             _, state = model.decoder.step(torch.tensor([[token], [token]]), state)
-    for kind in (CROSS, READING):
+    for kind in (CROSS, SOURCE):
         for path in {layer.path for layer in look.of_kind(kind)}:
             own = np.concatenate([layer.weights for layer in look.of_kind(kind) if layer.path == path])
             calls = seen[f"{path}.weights"]
@@ -134,7 +134,7 @@ def test_seen_equals_an_independent_pass_step_by_step(looked) -> None:
             rows, columns = own.shape[1:]
             np.testing.assert_allclose(other[: len(own), :rows, :columns], own, atol=1e-5)
             assert (other[:, :rows, columns:] == 0).all()  # padding is not looked at, not even a little
-    for layer in look.of_kind(WRITING):
+    for layer in look.of_kind(TARGET):
         heads = len(layer.weights)
         for t, call in enumerate(seen[f"{layer.path}.weights"]):
             at = layer.layer * heads if look.model == "universal" else 0
@@ -257,7 +257,7 @@ def test_looking_changes_nothing_and_leaves_nothing() -> None:
 
 def test_what_cannot_be_looked_at_is_refused() -> None:
     translator = made("transformer")
-    for text, said in (("  ", "nothing to look at"), ("Un. Deux ! Trois ? Quatre.", "one at a time")):
+    for text, said in (("  ", "nothing to inspect"), ("Un. Deux ! Trois ? Quatre.", "one at a time")):
         with pytest.raises(UserError, match=said):
             regard.inspect(translator, text)
     with pytest.raises(UserError, match="beam"):

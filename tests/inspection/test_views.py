@@ -15,17 +15,15 @@ import numpy as np
 import pytest
 
 from regard.errors import UserError
-from regard.inspection.draw.gradients import Gradients, Track
 from regard.inspection.draw.head_grid import coarse
-from regard.inspection.draw.page import embedded
+from regard.inspection.draw.page import embeddable
 from regard.inspection.draw.positions import spread
-from regard.inspection.draw.steps import Next
 from regard.inspection.draw.views import VIEWS
 from regard.inspection.trace.arithmetic import Calculation, Row, Stage
 from regard.inspection.trace.base import (
     CROSS,
-    READING,
-    WRITING,
+    SOURCE,
+    TARGET,
     Attention,
     Gates,
     Ponder,
@@ -34,7 +32,8 @@ from regard.inspection.trace.base import (
     number,
     plain,
 )
-from regard.inspection.trace.translation import Branch, Look, SearchStep
+from regard.inspection.trace.gradients import Gradients, Track
+from regard.inspection.trace.translation import Alternative, Branch, SearchStep, TranslationTrace
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = [
@@ -57,7 +56,7 @@ def weights(*shape: int, seed: int = 5) -> np.ndarray:
     return (values / values.sum(-1, keepdims=True)).astype(np.float32)
 
 
-def followed(words: list[str]) -> Calculation:
+def calculation(words: list[str]) -> Calculation:
     """A calculation of three stages: a vector for each word, what is hidden, and a weight."""
     vectors = [Row(word, weights(70, seed=j) - 0.01, "k", key=j, how=[f"{word}!"] * 70) for j, word in enumerate(words)]
     looked = weights(len(words))
@@ -70,14 +69,14 @@ def followed(words: list[str]) -> Calculation:
     )
 
 
-def made(words: list[str] = WORLD, model: str = "some model") -> Look:
+def made(words: list[str] = WORLD, model: str = "some model") -> TranslationTrace:
     """A translation of words into themselves, backwards: one token a word, and END."""
     source = Side(" ".join(words), [*words, "</s>"], words, list(range(len(words))))
     back = words[::-1]
     target = Side(" ".join(back), [*back, "</s>"], back, list(range(len(words))))
     size = len(words) + 1
     open = [Branch(0, word, -0.5 * i, i == 0) for i, word in enumerate(words[:3])]
-    look = Look(
+    look = TranslationTrace(
         model=model,
         source=source,
         target=target,
@@ -88,19 +87,19 @@ def made(words: list[str] = WORLD, model: str = "some model") -> Look:
         finished=True,
         attention=[
             Attention(f"m.{kind}.{layer}", kind, layer, weights(2, size, size, seed=layer))
-            for kind in (READING, WRITING, CROSS)
+            for kind in (SOURCE, TARGET, CROSS)
             for layer in range(2)
         ],
-        gates=[Gates("encoder.cells.0", READING, 0, False, {words[0]: weights(size, 5) - 0.2})],
-        ponder=[Ponder("encoder.halting", READING, weights(size) * 3, weights(size, 3))],
+        gates=[Gates("encoder.cells.0", SOURCE, 0, False, {words[0]: weights(size, 5) - 0.2})],
+        ponder=[Ponder("encoder.halting", SOURCE, weights(size) * 3, weights(size, 3))],
         positions=[Positions(["stem.position", words[0]], "sinusoidal", weights(64, 20) - 0.5)],
         beam=3,
         search=[SearchStep(open, []), SearchStep([], [Branch(1, "</s>", -1.25, True, -0.1)])],
-        gradients=[Gradients(size - 1, words[0], -0.5, [Track("m", "vector", READING, weights(size))])],
+        gradients=[Gradients(size - 1, words[0], -0.5, [Track("m", "vector", SOURCE, weights(size))])],
         ids=list(range(4, 4 + size)),
-        alternatives=[[Next(9, word, 0.25) for word in words]] * size,
+        alternatives=[[Alternative(9, word, 0.25) for word in words]] * size,
     )
-    look.calculate = lambda seen, choice: followed([*words, "</s>"])
+    look.compute_calculation = lambda trace, choice: calculation([*words, "</s>"])
     return look
 
 
@@ -130,7 +129,7 @@ ALLOWED = {
 }
 
 
-@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("name", VIEWS[TranslationTrace])
 def test_s9_nothing_in_a_page_comes_from_its_words(name: str) -> None:
     look = made(HOSTILE, model=HOSTILE[0])
     page = look.html(name)
@@ -151,7 +150,7 @@ def test_s9_nothing_in_a_page_comes_from_its_words(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("name", VIEWS[TranslationTrace])
 def test_s9_nothing_in_a_drawing_comes_from_its_words(name: str) -> None:
     for picture in made(HOSTILE).view(name).pictures:
         root = ElementTree.fromstring(picture.svg().encode())
@@ -168,7 +167,7 @@ def test_s9_nothing_in_a_drawing_comes_from_its_words(name: str) -> None:
         assert not re.search(r"<(script|img|b)\b|href|url\(", picture.svg())
 
 
-@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("name", VIEWS[TranslationTrace])
 def test_pictures_have_two_forms(name: str) -> None:
     for picture in made(HOSTILE + WORLD).view(name).pictures:
         file = io.BytesIO()
@@ -285,9 +284,9 @@ def test_the_tree_shows_ways_scores_and_the_chosen_one() -> None:
 
 def test_the_usual_view() -> None:
     look = made()
-    assert look.usual() == "alignment"
+    assert look.default_view() == "alignment"
     look.attention = []
-    assert look.usual() == "gates" and look.svg() == look.svg("gates")
+    assert look.default_view() == "gates" and look.svg() == look.svg("gates")
 
 
 def test_refusals_say_what_to_do() -> None:
@@ -315,7 +314,7 @@ def test_right_to_left_is_marked() -> None:
 
 def test_embedded_json_says_the_same() -> None:
     text = json.dumps(HOSTILE, ensure_ascii=False)
-    assert json.loads(embedded(text)) == HOSTILE and not re.search("[<>&\u2028\u2029]", embedded(text))
+    assert json.loads(embeddable(text)) == HOSTILE and not re.search("[<>&\u2028\u2029]", embeddable(text))
 
 
 def test_columns_of_wide_vectors_are_pairs_spread_evenly() -> None:

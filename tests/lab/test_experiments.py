@@ -21,8 +21,8 @@ from regard.lab._source import place
 DOCS = Path(__file__).parents[2] / "docs" / "lab"
 CONTRADICTED = {"cosine_similarity"}
 """Of these the small form finds that the lecture is wrong."""
-LONG = {"add_and_norm", "dropout", "length", "norms_through_time", "positions", "shuffled_input"}
-"""Their tiny runs take more than a few seconds, and are made twice in `make test-all` only."""
+QUICK = {"co_occurrence", "cosine_similarity", "gradient_descent", "scaled_scores", "softmax_and_sigmoid"}
+"""Their tiny runs are repeated in every test run; those of all others, which train models, with the slow tests."""
 OF_THE_DEVICE = {"parallel"}
 """Times, of which the verdict is one on the machine: a CPU has little to do at once."""
 
@@ -111,7 +111,7 @@ def test_table_verdict_and_figure_are_made_from_the_numbers_alone(kind, tiny, tm
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind in LONG)) for kind in registry.kinds("lab")]
+    "kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind not in QUICK)) for kind in registry.kinds("lab")]
 )
 def test_the_same_seed_gives_the_same_numbers(kind, tiny):
     experiment = experiment_of(kind)

@@ -34,7 +34,10 @@ MODELS = {
 }
 
 
-@pytest.fixture(scope="module", params=["transformer", "bahdanau", pytest.param("luong", marks=pytest.mark.slow)])
+@pytest.fixture(
+    scope="module",
+    params=["transformer", *(pytest.param(name, marks=pytest.mark.slow) for name in ("bahdanau", "luong"))],
+)
 def run(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("toy")
     for side, name in enumerate(("toy.fr", "toy.en")):

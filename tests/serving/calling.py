@@ -1,4 +1,4 @@
-"""A few plain routes behind the doors, and calls to an application without a server between."""
+"""An app with a few plain routes behind the real middleware, and ASGI calls without a server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Message = dict[str, Any]
 def guarded(
     pool: FakePool | None = None, body_limits: BodyLimits | None = None, log_requests: bool = False, **settings: Any
 ) -> FastAPI:
-    """An application with these settings and the routes below."""
+    """An app with these settings and the routes below."""
     pool = pool or FakePool()
     return app_with_middleware(Settings(**settings), catalogue(), pool, [routes(pool)], log_requests, body_limits)  # type: ignore[arg-type]
 
@@ -98,7 +98,7 @@ async def calling(
     host: str | None = HOST,
     **fields: Any,
 ) -> Reply:
-    """A request with these fields as JSON, or this body, or these parts of a chunked one. `receive` may say more."""
+    """A request with these fields as JSON, this body, or these parts of a chunked one. `receive` replaces the client."""
     sent = {name.lower(): value for name, value in (headers or {}).items()}
     if host is not None:
         sent.setdefault("host", host)

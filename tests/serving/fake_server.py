@@ -1,4 +1,4 @@
-"""A server as a process of its own with the pool of fakes.py: HTTP as it is, nothing to load.
+"""A server in a separate process with the fake pool of fakes.py: real HTTP, no models.
 
 python fake_server.py '{"port": 0, "api_keys": ["k"]}' [MOST_FILES]
 """
@@ -21,7 +21,7 @@ from regard.serving.workers.translation_result import SearchOptions, Translation
 
 
 class FakeServerPool(FakePool):
-    """Refuses as many sentences at once as the real one does."""
+    """Refuses too many sentences at once, like the real pool."""
 
     def __init__(self, settings: Settings, *others: Any):
         super().__init__()

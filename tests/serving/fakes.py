@@ -1,4 +1,4 @@
-"""A pool without models, which answers at once with what can be foretold, and a catalogue to go with it."""
+"""A pool without models that answers at once and predictably, and a catalogue for it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from regard.serving.catalogue import Catalogue, ServedModel
+from regard.serving.http.app import make_app
+from regard.serving.settings import Settings
 from regard.serving.workers.translation_result import SearchOptions, TranslationResult
 from regard.serving.workers.worker_pool import WorkerPool
 
 FOLDERS = Path("/srv/models")
-"""Not there; must never be seen in an answer."""
+"""Does not exist; must never appear in a response."""
 
 
 def catalogue() -> Catalogue:
@@ -28,8 +30,7 @@ def catalogue() -> Catalogue:
 class FakePool(WorkerPool):
     """A translation is the sentence in upper case, its n-th alternative the same with `(n)`; other tasks echo.
 
-    `seconds` makes everything take so long, `error` makes everything fail with it. What was asked, and how often the
-    one who asked stopped waiting, is counted.
+    `seconds` is the time of every call, `error` makes every call fail. Calls and cancellations are recorded.
     """
 
     ready = True
@@ -40,7 +41,7 @@ class FakePool(WorkerPool):
         self.seconds, self.error = seconds, error
         self.batches = 0
         self.batched = 0
-        self.asked: list[tuple[Any, ...]] = []
+        self.calls: list[tuple[Any, ...]] = []
         self.owners: list[str] = []
         self.cancelled = 0
 
@@ -53,7 +54,7 @@ class FakePool(WorkerPool):
     async def translate(
         self, model: str, sentences: Sequence[str], search: SearchOptions, owner: str = ""
     ) -> list[TranslationResult]:
-        self.asked.append((model, list(sentences), search))
+        self.calls.append((model, list(sentences), search))
         self.owners.append(owner)
         await self._work()
         self.batches += 1
@@ -64,12 +65,12 @@ class FakePool(WorkerPool):
         pass
 
     async def run_task(self, model: str, task: str, request: dict[str, Any]) -> dict[str, Any]:
-        self.asked.append((model, task, request))
+        self.calls.append((model, task, request))
         await self._work()
         return {"model": model, "task": task, "request": request}
 
     async def stream(self, model: str, task: str, request: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
-        self.asked.append((model, task, request))
+        self.calls.append((model, task, request))
         for number in range(3):
             await self._work()
             yield {"part": number, "request": request}
@@ -99,3 +100,8 @@ def _translated(sentence: str, search: SearchOptions) -> TranslationResult:
         attention=[[float(n == m) for m in range(len(words))] for n in range(len(words))] if search.attention else None,
         alternatives=[TranslationResult(f"{text} ({n})", score=-0.5 - n) for n in range(1, search.n_best)],
     )
+
+
+def fake_app(pool: FakePool | None = None, models: Catalogue | None = None, **settings: Any) -> Any:
+    """The server's app with a pool that answers at once."""
+    return make_app(Settings(**settings), models or catalogue(), pool or FakePool(), log_requests=False)

@@ -1,4 +1,4 @@
-"""Clients for tests that need many of them, or bad ones: plain sockets, so that each byte sent is the test's own."""
+"""HTTP clients on plain sockets, for tests that need many clients or misbehaving ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def connect(url: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def reply(reader: asyncio.StreamReader, since: float) -> Reply:
-    """One answer; raises where the connection ends before the answer does."""
+    """Reads one response; raises if the connection ends early."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
     body = await reader.readexactly(int(headers.get("content-length", 0)))
@@ -44,7 +44,7 @@ async def reply(reader: asyncio.StreamReader, since: float) -> Reply:
 
 
 class Client:
-    """One that keeps its connection, as most do."""
+    """A client with a persistent connection."""
 
     def __init__(self, url: str):
         self.url = url
@@ -80,7 +80,7 @@ class Client:
 
 
 def at_once(url: str, count: int, work: Callable[[Client, int], Awaitable[Any]]) -> list[Any]:
-    """What so many clients get who all ask at the same time, each with a connection of its own."""
+    """The results of `count` concurrent clients, each with its own connection."""
 
     async def all_of_them() -> list[Any]:
         clients = [Client(url) for _ in range(count)]
@@ -106,11 +106,12 @@ while time.monotonic() < end:
     time.sleep(0.02)
 print(json.dumps(times))
 """
+"""A client that asks for /health, as a process of its own: the load of the others does not hold up its clock."""
 
 
 @dataclass
 class Seen:
-    """What others saw of a server while it was abused: seconds, in ascending order."""
+    """Latencies of well-behaved clients during abuse, in ascending order."""
 
     health: list[float]
     innocent: list[float]

@@ -1,4 +1,4 @@
-"""`regard serve` as a process of its own, for tests that need the real thing: HTTP, worker processes, the shipped model."""
+"""`regard serve` in a separate process, for tests with real HTTP, worker processes and the shipped model."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from urllib.request import ProxyHandler, build_opener
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 120.0
-"""Seconds that a server may take to load its models: machines that run tests are busy."""
+"""Seconds for a server to load its models on a busy machine."""
 
 
 class Running(str):
-    """The address of a server, `http://127.0.0.1:PORT`, with its process and what it said on stderr so far."""
+    """The address of a server, `http://127.0.0.1:PORT`, with its process and its stderr so far."""
 
     process: subprocess.Popen[bytes]
     said: list[str]
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Ours without what would set the server up or send requests through a proxy."""
+    """Our environment without the server's settings and proxies."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("REGARD_", "LT_"))}
     return {
         **kept,
@@ -42,14 +42,14 @@ def environment(**more: str) -> dict[str, str]:
 
 @contextmanager
 def running_server(*options: str, env: dict[str, str] | None = None) -> Iterator[Running]:
-    """Starts it on a free port with the shipped fr-en, waits until it answers, and stops it at the end."""
+    """Starts the server on a free port with the shipped fr-en, waits until it responds, and stops it at the end."""
     with _running([sys.executable, "-m", "regard", "serve", "--port", "0", *options], environment(**(env or {}))) as it:
         yield it
 
 
 @contextmanager
 def fake_server(files: int | None = None, **settings: Any) -> Iterator[Running]:
-    """The same with a pool that answers at once (fake_server.py), and at most so many open files."""
+    """The same with a fake pool (fake_server.py) and a limit of open files."""
     script = Path(__file__).with_name("fake_server.py")
     command = [sys.executable, str(script), json.dumps({"port": 0, **settings}), *([str(files)] if files else [])]
     with _running(command, environment(PYTHONPATH=os.pathsep.join([str(ROOT), str(ROOT / "tests")]))) as it:
@@ -60,22 +60,28 @@ def fake_server(files: int | None = None, **settings: Any) -> Iterator[Running]:
 def _running(command: list[str], env: dict[str, str]) -> Iterator[Running]:
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env, cwd=ROOT)
     said: list[str] = []
-    threading.Thread(target=_hear, args=(process, said), daemon=True).start()
+    threading.Thread(target=hear, args=(process, said), daemon=True).start()
     try:
         server = Running(_address(process, said))
         server.process, server.said = process, said
         yield server
     finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        stop(process)
 
 
-def _hear(process: subprocess.Popen[bytes], said: list[str]) -> None:
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """SIGTERM; and SIGKILL if that does not end it."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def hear(process: subprocess.Popen[bytes], said: list[str]) -> None:
+    """Collects what a process writes to stderr."""
     assert process.stderr
     for line in process.stderr:
         said.append(line.decode("utf-8", "replace").rstrip("\n"))

@@ -1,9 +1,9 @@
-"""A worker without models, for tests of the pool: it speaks the worker's language, and texts tell it what to do.
+"""A worker without models for tests of the pool. It speaks the worker's protocol; texts tell it what to do.
 
-A text is answered in upper case. `wait 0.5` takes half a second unless it is taken back, `crash` ends the process,
-`memory` and `refuse` fail, `noted` answers what was taken back so far, `pid` who answers. `deaf` computes for ever,
-whoever takes it back; `huge` answers 100 MB; `matrix 3 4` looks at 4 words for each of 3, in every alternative. A long text is cut at ` / `. A model called `hangs` is never loaded; with
-one called `dies` the process ends as soon as it is ready.
+A text is answered in upper case. `wait 0.5` takes half a second unless it is cancelled, `crash` ends the process,
+`memory` and `refuse` fail, `noted` returns the cancellations so far, `pid` the process id. `deaf` ignores cancellation,
+`huge` answers 100 MB, `matrix 3 4` returns an attention matrix of 3 x 4 in every alternative. A long text is split at
+` / `. A model called `hangs` is never loaded; with one called `dies` the process exits as soon as it is ready.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""S5: a server opens no archive, whatever is sent to it under whatever name."""
+"""S5: the server never opens an archive, whatever its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate: programs that others wrote for LibreTranslate and DeepL, unchanged, against our real server with a key.
+"""Third-party clients of LibreTranslate and DeepL, unchanged, against our real server with an API key.
 
 Those from npm run where node is and npm can install them. `regard translate --server` is the client of our own.
 """
@@ -162,7 +162,7 @@ said.several = await client.translateBatch([french, station], "fr", "en");
 
 
 def folder_with(clients: str, elsewhere: Path) -> Path:
-    """Where npm installed them: beside Python's packages, so that once is enough; no script of theirs is run."""
+    """The npm packages, installed once next to the Python packages, without running their scripts."""
     if not shutil.which("node") or not shutil.which("npm"):
         pytest.skip("node and npm are not on this machine")
     lock = LOCKS / clients / "package-lock.json"
@@ -220,7 +220,7 @@ def test_npm_libretranslate_ts(in_node: Callable[..., dict[str, Any]]) -> None:
 
 @pytest.mark.slow
 def test_npm_libretranslate(in_node: Callable[..., dict[str, Any]]) -> None:
-    """It has no way to send a key that LibreTranslate understands."""
+    """This client cannot send a key in a way that LibreTranslate accepts."""
     with running_server("--workers", "1", "--device", "cpu") as open_server:
         said = in_node(MORE, LIBRETRANSLATE, str(open_server))
     assert said == {"text": ENGLISH, "auto": WHERE}
@@ -252,7 +252,7 @@ def test_regard_translate_server_writes_what_it_writes_alone(
 
 
 def rounded(out: bytes) -> str:
-    """Texts as they are; of numbers four digits, of which more depend on how many threads add them."""
+    """Texts unchanged; numbers to four digits, since further ones depend on the number of threads."""
     return re.sub(r"-?[0-9]+\.[0-9]{4}[0-9]+", lambda found: f"{float(found[0]):.4f}", out.decode())
 
 
@@ -267,9 +267,9 @@ def test_regard_translate_server_as_a_command(server: Running) -> None:
     assert (done.returncode, done.stderr) == (0, b"") and len(lines) == 60 * len(LINES) + 1
     assert lines[: len(LINES)] * 60 == lines[:-1] and lines[:4] == [ENGLISH, "", WHERE, ""]
     for options, message in (
-        ({"REGARD_API_KEY": ""}, "wants a valid key"),
-        ({"REGARD_API_KEY": "wrong"}, "wants a valid key: Invalid API key; put it into REGARD_API_KEY"),
-        ({"REGARD_API_KEY": KEY, "url": "http://127.0.0.1:9"}, "no server listens at http://127.0.0.1:9"),
+        ({"REGARD_API_KEY": ""}, "requires a valid API key"),
+        ({"REGARD_API_KEY": "wrong"}, "requires a valid API key: Invalid API key; set REGARD_API_KEY"),
+        ({"REGARD_API_KEY": KEY, "url": "http://127.0.0.1:9"}, "no server is listening at http://127.0.0.1:9"),
         ({"REGARD_API_KEY": KEY, "url": f"{server}/elsewhere"}, "has no /translate: it is another kind of server"),
     ):
         done = run(**options)

@@ -1,4 +1,4 @@
-"""Log lines that repeat, and log lines that nobody reads."""
+"""The log writer: repeated lines, and a log that nobody reads."""
 
 from __future__ import annotations
 

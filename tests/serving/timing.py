@@ -1,4 +1,4 @@
-"""How long something takes in a process of its own, without the checks of types that tests run under."""
+"""Measures CPU time in a separate process, without the runtime type checks of the tests."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ def timed(name, work):
 
 
 def seconds(code):
-    """Of each `timed(name, work)` in some code, by name."""
+    """CPU seconds of each `timed(name, work)` in the code, by name."""
     code = f"{START}{dedent(code)}\nprint(json.dumps(spent))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=500)
     assert run.returncode == 0, run.stderr

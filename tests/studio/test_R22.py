@@ -55,7 +55,7 @@ def test_R22_02_512_tokens_are_refused_within_two_seconds_and_without_a_freeze(p
 def test_R22_03_an_empty_text_says_what_to_do(page, studio):
     open_view(page, studio, "heads")
     page.fill("textarea", "   ")
-    assert "write a sentence" in page.wait_for_selector("#view .trouble").inner_text()
+    assert "type a sentence" in page.wait_for_selector("#view .trouble").inner_text()
     assert page.locator("#view .trouble button").count() == 0  # trying again would not help
     page.fill("textarea", "oui")
     page.wait_for_selector("#view figure")
@@ -101,7 +101,7 @@ def test_R22_07_an_answer_of_the_old_model_never_shows_under_the_new_one(page, s
     settled(page)
     drawn = page.locator("#view figure").inner_html()
     for route in held:
-        route.fulfill(status=200, body=json.dumps(asked(studio, "pictures", **json.loads(route.request.post_data))))
+        route.fulfill(status=200, body=json.dumps(asked(studio, "draw_view", **json.loads(route.request.post_data))))
     page.wait_for_timeout(300)
     assert page.locator("#view figure").inner_html() == drawn != old
     assert page.input_value("#models select") == "tiny-none"
@@ -150,7 +150,7 @@ def test_R22_09_and_S9_svg_png_and_html_open_by_themselves(page, studio, browser
 
     open_view(page, studio, "beam", text=text, model="tiny-transformer")
     svg = saved(page, "SVG", tmp_path)
-    (own,) = asked(studio, "pictures", model="tiny-transformer", text=text, view="beam", beam=4)["pictures"]
+    (own,) = asked(studio, "draw_view", model="tiny-transformer", text=text, view="beam", beam=4)["pictures"]
     assert svg.decode() == own["svg"]  # what `regard inspect` would write
     tags = {one.tag.rpartition("}")[2] for one in ElementTree.fromstring(svg).iter()}
     assert tags <= {"svg", "style", "rect", "g", "text", "title", "line", "path"}

@@ -18,9 +18,10 @@ def write_writer(folder: Path, kind: str) -> Path:
     """A language model of letters with random weights."""
     import torch
 
-    from regard.assemble import build_model, model_files, resolve_model
+    from regard.assemble import build_model, resolve_model
     from regard.config import Data, Recipe
     from regard.data.tokenizer.character import Character
+    from regard.loading import model_files
     from regard.storage import write_folder
 
     torch.manual_seed(4)
@@ -160,13 +161,13 @@ def test_drawing_and_going_on_write_what_the_model_writes(page, studio, models):
     how = {"seed": 7, "temperature": 0.5, "top_k": 5}
     open_view(page, studio, "language", ".bars", model="lstm", text=TEXT, write=12, **how)
     for count in (1, 2):
-        page.get_by_role("button", name="Draw one").click()
+        page.get_by_role("button", name="Sample one token").click()
         wanted = models["lstm"].generate(TEXT, length=count, **how)
         until(page, f"document.querySelector('textarea').value === {TEXT + wanted.text!r}")
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Generate").click()
     wanted = models["lstm"].generate(TEXT, length=14, **how)
     until(page, f"document.querySelector('textarea').value === {TEXT + wanted.text!r}")
-    page.get_by_role("button", name="another seed").click()
+    page.get_by_role("button", name="New seed").click()
     assert page.get_by_label("Seed").input_value() != "7"
 
 
@@ -191,7 +192,7 @@ def test_what_may_come_next_can_be_taken_away(page, studio, models, tmp_path):
         found[kind] = (tmp_path / kind).read_bytes()
     ours = models["gpt"].inspect(TEXT, top_k=3)
     first = ours.next.tokens[0]
-    assert f"drawn with {np.float32(first.drawn)!s}" in found["SVG"].decode()
+    assert f"sampled with {np.float32(first.drawn)!s}" in found["SVG"].decode()
     assert found["PNG"].startswith(b"\x89PNG") and len(found["PNG"]) > 5000 and b"<svg" in found["HTML"]
 
 
@@ -229,7 +230,7 @@ def test_gradients_are_those_of_the_output_that_was_picked_and_gates_stand_below
         assert found == pytest.approx(expected, rel=1e-3)
     assert page.locator(".regard-gates").count() == 1
     page.get_by_label("Scale").select_option("powers")
-    until(page, "document.querySelector('#view figure h2').textContent === 'in powers of ten'")
+    until(page, "document.querySelector('#view figure h2').textContent === 'gradients, log scale'")
 
 
 def test_gradients_of_a_translation_reach_both_sides(page, studio, models):

@@ -20,7 +20,8 @@ from regard.serving.catalogue import Catalogue, ServedModel
 from regard.serving.http import server
 from regard.serving.settings import Settings
 from regard.serving.workers.worker_pool import WorkerPool
-from regard.studio import models as exhibits
+from regard.studio import models
+from regard.studio.app import code_page, page_files, sources
 from regard.studio.questions import module_of, question_names
 
 
@@ -44,7 +45,7 @@ def test_a_worker_does_without_an_optional_model(tmp_path):
         await pool.start()
         try:
             request = {"model": "good", "text": "oui", "view": "beam"}
-            return pool.failed, await pool.run_task("good", "pictures", request, family="questions")
+            return pool.failed, await pool.run_task("good", "draw_view", request, family="questions")
         finally:
             await pool.close()
 
@@ -65,12 +66,12 @@ def test_what_loads_for_too_long_is_left_out_after_the_time_that_was_said(tmp_pa
 
 def test_a_model_folder_may_have_any_name_and_the_first_of_two_is_kept(tmp_path):
     odd = write_tiny(tmp_path / "<img src=x onerror=alert(1)>{{7*7}}", "tiny-none")
-    found = exhibits.collect([str(odd)], shipped=False)
+    found = models.collect([str(odd)], shipped=False)
     (model,) = found.catalogue.models.values()
     assert re.fullmatch(r"[A-Za-z0-9._-]+", model.name)
-    assert exhibits.described(model)["title"] == "recurrent, no attention"
-    with pytest.raises(UserError, match="no model to look at"):
-        exhibits.collect([], shipped=False)
+    assert models.describe(model)["title"] == "recurrent, no attention"
+    with pytest.raises(UserError, match="no model to show"):
+        models.collect([], shipped=False)
 
 
 @pytest.mark.parametrize(
@@ -101,8 +102,8 @@ def test_S10_the_page_may_run_only_its_own_scripts(studio):
 
 def test_S11_no_other_site_may_ask(studio):
     request = {"model": "tiny-none", "text": "oui", "view": "beam"}
-    assert called(studio, "POST", "/studio/ask/pictures", request)[0] == 200
-    assert called(studio, "POST", "/studio/ask/pictures", request, Origin="http://evil.example")[0] == 403
+    assert called(studio, "POST", "/studio/ask/draw_view", request)[0] == 200
+    assert called(studio, "POST", "/studio/ask/draw_view", request, Origin="http://evil.example")[0] == 403
     assert called(studio, "GET", "/studio/models", Host="evil.example")[0] == 403
     assert called(studio, "GET", "/studio/", Host="evil.example")[0] == 403
 
@@ -127,13 +128,24 @@ def test_S11_no_other_site_may_ask(studio):
 )
 def test_S6_what_is_asked_is_bounded_and_refused_in_one_line(studio, wrong):
     request = {"model": "tiny-transformer", "text": "oui", "view": "beam", **wrong}
-    status, _, body = called(studio, "POST", "/studio/ask/pictures", request)
+    status, _, body = called(studio, "POST", "/studio/ask/draw_view", request)
     assert (status, wrong) == (200, wrong) if "attention" in wrong else status in (400, 404)
     assert "attention" in wrong or (said := json.loads(body)["error"]) and "\n" not in said and len(said) < 200
 
 
+def test_every_link_to_code_names_a_definition():
+    """The views' `code`: `regard/FILE.py`, or `regard/FILE.py:Name.method`."""
+    known, found = sources(), 0
+    for name, path in page_files().items():
+        for file, _, definition in re.findall(r'"(regard/[\w/]+\.py)(:([\w.]+))?"', path.read_text(encoding="utf-8")):
+            assert file in known, name
+            assert not definition or f'data-name="{definition}"' in code_page(file, known[file].read_text()), name
+            found += 1
+    assert found > 20
+
+
 def test_every_question_has_a_bounded_request():
-    assert {"look", "pictures"} <= set(question_names())
+    assert {"translate", "draw_view"} <= set(question_names())
     for question in question_names():
         schema = module_of(question).Request.model_json_schema()
         assert schema["additionalProperties"] is False
@@ -158,15 +170,15 @@ def test_the_http_side_never_imports_torch():
 def test_R14_what_nobody_waits_for_any_more_is_not_computed(studio):
     """Many who ask and go away do not keep the next one waiting as long as answering them would have taken."""
     slow = {"model": "tiny-universal", "text": "elle a lu ce livre " * 6, "view": "beam", "beam": 16}
-    asked(studio, "pictures", **slow)
+    asked(studio, "draw_view", **slow)
     began = time.monotonic()
-    asked(studio, "pictures", **{**slow, "text": f"{slow['text']}x"})
+    asked(studio, "draw_view", **{**slow, "text": f"{slow['text']}x"})
     alone, many = time.monotonic() - began, 8
     for number in range(many):
         connection = HTTPConnection(studio.removeprefix("http://"), timeout=30)
         body = json.dumps({**slow, "text": f"{slow['text']}{number}"})
-        connection.request("POST", "/studio/ask/pictures", body, {"Content-Type": "application/json"})
+        connection.request("POST", "/studio/ask/draw_view", body, {"Content-Type": "application/json"})
         connection.close()
     began = time.monotonic()
-    asked(studio, "pictures", model="tiny-none", text="bien", view="beam")
+    asked(studio, "draw_view", model="tiny-none", text="bien", view="beam")
     assert time.monotonic() - began < many * alone / 2

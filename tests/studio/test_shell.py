@@ -91,7 +91,7 @@ def test_V5_and_V9_positions_and_gates_have_the_models_values(page, studio):
     own = regard.load(studio.folders["tiny-transformer"], device="cpu").inspect(TEXT).positions[0].values
     said = page.locator("svg .ink title, svg .rust title").all_text_contents()
     for words in said[:50]:
-        row, column, value = re.fullmatch(r"position (\d+), number (\d+): (\S+)", words).groups()
+        row, column, value = re.fullmatch(r"position (\d+), dimension (\d+): (\S+)", words).groups()
         assert np.float32(value) == pytest.approx(own[int(row), int(column)], abs=1e-6)
     open_view(page, studio, "gates", model="tiny-none", text=TEXT)
     page.locator("#view select").select_option(index=1)

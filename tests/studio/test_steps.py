@@ -54,7 +54,7 @@ def written(page) -> list[str]:
 @pytest.mark.parametrize("name", ["tiny-transformer", "tiny-bahdanau", "tiny-none"])
 def test_V3_every_step_shows_what_the_model_thinks(page, studio, name):
     model = translator(studio.folders[name])
-    own = asked(studio, "go_on", model=name, text=TEXT)
+    own = asked(studio, "continue_translation", model=name, text=TEXT)
     open_view(page, studio, "steps", READY, model=name, text=TEXT)
     settled(page)
     for step in range(min(3, len(own["ids"]))):
@@ -63,9 +63,9 @@ def test_V3_every_step_shows_what_the_model_thinks(page, studio, name):
         assert len(shown(page)) == 10
         for token, value in shown(page):
             assert value == pytest.approx(float(chances[token]), abs=1e-5)
-        looked = page.eval_on_selector_all(".looks button", "all => all.map(one => Number(one.dataset.value))")
+        looked = page.eval_on_selector_all(".attention button", "all => all.map(one => Number(one.dataset.value))")
         if name == "tiny-none":
-            assert looked == [] and "no attention" in page.locator(".looks").inner_text()
+            assert looked == [] and "no attention" in page.locator(".attention").inner_text()
         else:
             assert sum(looked) == pytest.approx(1, abs=1e-4) and len(looked) == len(own["source"]["tokens"])
         if step + 1 < len(own["ids"]):
@@ -77,7 +77,7 @@ def test_V3_every_step_shows_what_the_model_thinks(page, studio, name):
 def test_V3_a_choice_and_what_the_model_makes_of_it(page, studio):
     name = "tiny-transformer"
     model = translator(studio.folders[name])
-    own = asked(studio, "go_on", model=name, text=TEXT)["ids"]
+    own = asked(studio, "continue_translation", model=name, text=TEXT)["ids"]
     assert len(own) > 2 and own[-1] == END
     open_view(page, studio, "steps", READY, model=name, text=TEXT, step=1)
     settled(page)
@@ -89,7 +89,7 @@ def test_V3_a_choice_and_what_the_model_makes_of_it(page, studio):
     assert page.locator(".token.open[aria-current=step]").count() == 1  # what comes next is not written yet
     for token, value in shown(page):
         assert value == pytest.approx(float(next_chances(model, [own[0], other])[token]), abs=1e-5)
-    page.get_by_role("button", name="Let the model go on").click()
+    page.get_by_role("button", name="Let the model continue").click()
     until(page, "!document.querySelector('.steps .main')")
     (found,) = model.search([model.encode(TEXT)], beam=4, max_length=12, prefix=[own[0], other])[0]
     expected = found.ids + ([END] if found.finished else [])
@@ -201,7 +201,7 @@ def test_V4_another_token_another_head_and_stage_after_stage(page, studio):
     page.wait_for_url(re.compile("head=1"))
     until(page, "document.querySelector('.stages').getAttribute('aria-busy') === 'false'")
     assert told(page, "query") != first
-    page.locator(".looking-tokens .token").nth(1).click()
+    page.locator(".query-tokens .token").nth(1).click()
     page.wait_for_url(re.compile("position=1"))
     until(page, "document.querySelector('.stages').getAttribute('aria-busy') === 'false'")
     assert page.locator(".stage.at").get_attribute("data-stage") == "input"
@@ -233,10 +233,10 @@ def test_what_cannot_be_asked_is_refused_in_a_line(studio):
     from urllib.error import HTTPError
 
     for question, more, status in (
-        ("steps", {"written": [-1]}, 400),
-        ("steps", {"written": [10**6]}, 400),
-        ("steps", {"written": [5] * 513}, 400),
-        ("go_on", {"written": [END, 5]}, 400),
+        ("decoding_step", {"written": [-1]}, 400),
+        ("decoding_step", {"written": [10**6]}, 400),
+        ("decoding_step", {"written": [5] * 513}, 400),
+        ("continue_translation", {"written": [END, 5]}, 400),
         ("numbers", {"layer": -1}, 400),
     ):
         with pytest.raises(HTTPError) as refused:

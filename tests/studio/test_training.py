@@ -212,7 +212,7 @@ def test_two_runs_on_top_of_each_other_on_a_log_scale(page: Page, studio: Studio
     other.report.log(Log(15, 0, 98.5, 1e-3, 2.0, 1, 1.0, {}))
     other.end()
     open_view(page, studio, "training", wait="figure:visible svg", run="fr-en")
-    page.get_by_label("Compared with").select_option("slower")
+    page.get_by_label("Compare with").select_option("slower")
     page.wait_for_selector(".last thead th + th")
     said = walked(page, "Loss")
     assert read_back(said, "training, slower") == {5: 99.5, 15: 98.5} and len(read_back(said, "training")) == 20
@@ -222,7 +222,7 @@ def test_two_runs_on_top_of_each_other_on_a_log_scale(page: Page, studio: Studio
     page.go_back()
     page.go_back()
     page.wait_for_selector(".last thead", state="detached")
-    assert page.get_by_label("Compared with").input_value() == ""
+    assert page.get_by_label("Compare with").input_value() == ""
 
 
 def test_nobody_is_asked_while_nobody_looks(page: Page, studio: Studio, run: Written) -> None:
@@ -317,10 +317,10 @@ def test_a_real_training_is_watched_from_its_first_to_its_last_step(page: Page, 
 
 
 def test_the_pages_own_drawings_have_the_colours_of_all_others() -> None:
-    from regard.inspection.draw import style as paper
+    from regard.inspection.draw import style
     from regard.studio.app import PAGE
 
-    drawn = (PAGE / "plotted.js").read_text(encoding="utf-8")
-    for name, colours in (("LIGHT", paper.LIGHT), ("DARK", paper.DARK)):
+    drawn = (PAGE / "svg.js").read_text(encoding="utf-8")
+    for name, colours in (("LIGHT", style.LIGHT), ("DARK", style.DARK)):
         found = dict(re.findall(r'(\w+): "(#\w+)"', re.search(rf"const {name} = (.*);", drawn)[1]))  # type: ignore[index]
         assert found == {shade: colour for shade, colour in colours.items() if shade in found} and len(found) == 6

@@ -99,10 +99,10 @@ def test_R20_the_numbers_of_words_are_the_models(page, studio):
         written.nth(t).hover()
         shown = numbers(read)
         np.testing.assert_allclose(shown, expected[t], atol=1e-5)
-        rest = 1 - sum(shown)  # what went to the end mark
+        rest = 1 - sum(shown)  # the weight of the end token
         said = page.locator(".said").inner_text()
         assert f"{100 * max(shown):.0f} %" in said or f"{100 * max(shown):.1f} %" in said
-        assert ("the end mark" in said) == (rest >= 0.005)
+        assert ("end of sentence" in said) == (rest >= 0.005)
         assert page.locator(".links path").count() == sum(weight >= 0.02 for weight in shown)
     for s in range(read.count()):
         read.nth(s).hover()
@@ -135,7 +135,7 @@ def test_R20_another_hypothesis_shows_its_own_alignment(page, studio):
     opened(page, studio)
     found = page.locator(".found li button")
     texts = [one.locator(".text").inner_text() for one in found.all()]
-    answer = asked(studio, "look", model="tiny-transformer", text=SENTENCE, n_best=4)
+    answer = asked(studio, "translate", model="tiny-transformer", text=SENTENCE, n_best=4)
     assert texts == [one["text"] for one in answer["candidates"]]
     assert numbers(found, "score") == [one["score"] for one in answer["candidates"]]
     found.nth(1).focus()
@@ -157,19 +157,19 @@ def test_typing_on_takes_back_what_was_asked(page, studio):
     given_up: list[str] = []
     page.on("requestfailed", lambda request: given_up.append(request.post_data or ""))
     hanging = []
-    page.route("**/ask/look", lambda route: hanging.append(route))
+    page.route("**/ask/translate", lambda route: hanging.append(route))
     box, panel = page.locator("#typed"), page.locator(".panel")
     box.fill("oui, bien")
     page.wait_for_selector(".panel.outdated[aria-busy=true]")
     while not hanging:
         page.wait_for_timeout(20)
     assert panel.get_attribute("data-text") == SENTENCE  # the old one stays, faded
-    page.unroute("**/ask/look")
+    page.unroute("**/ask/translate")
     box.press_sequentially(" sûr !")
     page.wait_for_selector('.panel[data-text="oui, bien sûr !"]:not(.outdated)')
     assert any('"oui, bien"' in asked for asked in given_up)
     assert panel.get_attribute("aria-busy") == "false"
-    expected = asked(studio, "look", model="tiny-transformer", text="oui, bien sûr !", n_best=4)
+    expected = asked(studio, "translate", model="tiny-transformer", text="oui, bien sûr !", n_best=4)
     assert words(page, "target").locator("bdi").all_inner_texts() == expected["target"]["words"]
     page.go_back()  # all that was typed in one go is one step
     page.wait_for_selector(f'.panel[data-text="{SENTENCE}"]:not(.outdated)')
@@ -189,7 +189,7 @@ def test_models_side_by_side(page, studio):
     assert "no attention" in page.locator('.panel[data-model="tiny-none"]').inner_text()
     words(page, "source").nth(2).hover()
     for name in SHAPES:
-        answer = asked(studio, "look", model=name, text=SENTENCE, n_best=4)
+        answer = asked(studio, "translate", model=name, text=SENTENCE, n_best=4)
         assert words(page, "source", name).nth(2).get_attribute("class") == "word marked"
         if name == "tiny-none":
             assert words(page, "target", name).first.get_attribute("data-weight") is None
@@ -200,7 +200,7 @@ def test_models_side_by_side(page, studio):
     page.locator("#models select").select_option("tiny-bahdanau")  # now it stands first, and the lists are its own
     page.wait_for_selector('.panel:first-child[data-model="tiny-bahdanau"]:not(.outdated)[data-text]')
     page.wait_for_selector(".matrix svg")
-    answer = asked(studio, "look", model="tiny-bahdanau", text=SENTENCE, n_best=4)
+    answer = asked(studio, "translate", model="tiny-bahdanau", text=SENTENCE, n_best=4)
     assert numbers(page.locator(".found li button"), "score") == [one["score"] for one in answer["candidates"]]
 
 
@@ -263,12 +263,12 @@ def test_R22_keys_alone(page, studio):
     page.keyboard.press("Tab")
     assert words(page, "source").nth(0).evaluate("one => one === document.activeElement")
     page.keyboard.press("ArrowRight")
-    assert page.locator(".said").inner_text().startswith("“\u2068a\u2069” was looked at by")
+    assert page.locator(".said").inner_text().startswith("“\u2068a\u2069” was attended to by")
     page.keyboard.press("Tab")
     page.keyboard.press("End")
     page.keyboard.press("Enter")  # stays when the focus goes on
     said = page.locator(".said").inner_text()
-    assert "looked at" in said
+    assert "attended to" in said
     page.keyboard.press("Tab")
     page.wait_for_timeout(200)
     assert page.locator(".said").inner_text() == said
@@ -284,18 +284,18 @@ def test_how_it_is_searched_can_be_changed(page, studio):
     page.wait_for_url(re.compile("beam=2"))
     until(page, "document.querySelectorAll('.found li').length === 2")
     assert page.locator(".search summary").inner_text() == "Search: beam 2, length penalty 1"
-    page.get_by_role("button", name="As the model was made").click()
+    page.get_by_role("button", name="Model defaults").click()
     until(page, "document.querySelectorAll('.found li').length === 4")
 
 
 def test_R22_trouble_is_said_in_place_and_tried_again(page, studio):
     opened(page, studio)
-    page.route("**/ask/look", lambda route: route.abort())
+    page.route("**/ask/translate", lambda route: route.abort())
     page.locator("#typed").fill("oui, bien sûr !")
     page.wait_for_selector(".panel .trouble")
     assert "does not answer" in page.locator(".panel .trouble").inner_text()
     assert page.locator(".panel .pair").count() == 0 and not page.locator(".found").is_visible()
-    page.unroute("**/ask/look")
+    page.unroute("**/ask/translate")
     page.get_by_role("button", name="Try again").click()
     page.wait_for_selector('.panel[data-text="oui, bien sûr !"]:not(.outdated)')
 

@@ -168,7 +168,7 @@ def test_what_is_drawn_is_looked_at(page, seeing):
     from PIL import Image
 
     open_view(page, seeing, "vision", model=VIT)
-    page.click("text=Draw one")
+    page.click("text=Draw an image")
     box = page.locator(".pad canvas").bounding_box()
     x, y = box["x"] + box["width"] / 6, box["y"] + box["height"] * 5 / 6
     page.mouse.move(x, y - 10)
@@ -230,8 +230,8 @@ def test_R20_a_page_by_itself_shows_another_head_and_another_place_that_looks(pa
     assert [np.float32(told.split(": ")[1]) for told, _ in found] == weights.tolist()
     clear = (weights / weights[1:].max()).clip(0, 1)
     np.testing.assert_allclose([thick for _, thick in found], 0.88 * (1 - clear), atol=1e-3)
-    assert page.text_content("[data-at=who]") == "who looks: r1 c0"
-    # The frame is around who looks.
+    assert page.text_content("[data-at=who]") == "query: r1 c0"
+    # The frame is around the query.
     boxes = page.evaluate(
         "['looker 0', 'place 4'].map(at => { const b = document.querySelector(`[data-at='${at}']`).getBoundingClientRect(); return [b.x, b.y, b.width, b.height]; })"
     )
@@ -252,7 +252,7 @@ def test_R20_a_page_by_itself_shows_another_head_and_another_place_that_looks(pa
 )
 def test_what_cannot_be_looked_at_is_refused_in_a_line(seeing, request_, said):
     with pytest.raises(HTTPError) as refused:
-        asked(seeing, "seeing", model=VIT, **request_)
+        asked(seeing, "inspect_image", model=VIT, **request_)
     answer = json.load(refused.value)
     assert 400 <= refused.value.code < 500
     assert said in answer["error"] and "\n" not in answer["error"]

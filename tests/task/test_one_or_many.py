@@ -1,5 +1,7 @@
-"""Every task answers one input with one result and many with a list; whatever type an input is given as, the answer is
-the same, and what is of no such type is refused in one line."""
+"""Whatever type an input is given as, the answer is the same, and other types are refused in one line.
+
+That one input gives one result and many a list is a law of every task: tests/contracts/test_task.py.
+"""
 
 from __future__ import annotations
 
@@ -14,63 +16,29 @@ import soundfile
 import torch
 from PIL import Image
 
-import regard
-from regard import registry
-from regard.assemble import build_model, task_of
-from regard.config import apply_overrides, read_recipe, tiny_form
 from regard.data.input.sound import Sound
-from regard.data.splitting import read_parts
 from regard.errors import UserError
-from regard.runs import prepare, resolve
+from tests.contracts.tasks import Tasks
 from tests.task.seers import captioner, classifier, picture, png, transcriber
 
 FORMS = {
-    "classify": ("sentiment-lstm", []),
-    "tag": ("entities-bilstm", []),
-    "fill": ("bert-english", []),
-    "generate": ("char-rnn-shakespeare", []),
-    "forecast": ("forecast-ett-linear", []),
-    "caption": ("caption-attention", ["data.format.count=60"]),
-    "transcribe": ("speech-digits", ["data.format.count=60"]),
-    "track": ("track-clips", ["data.format.count=60"]),
+    "translate": "fr-en",
+    "classify": "sentiment-lstm",
+    "tag": "entities-bilstm",
+    "fill": "bert-english",
+    "generate": "char-rnn-shakespeare",
+    "forecast": "forecast-ett-linear",
 }
-TEXTS = {
-    "translate": "je suis là .",
-    "classify": "a boring scene",
-    "tag": "Harry Potter met Ada .",
-    "fill": "The film begins _ eight .",
-    "generate": "KING",
-}
-OPTIONS: dict[str, dict[str, Any]] = {
-    "translate": {"max_length": 4},
-    "generate": {"length": 4},
-    "caption": {"max_length": 4, "beam": 1},
-    "transcribe": {"max_length": 4, "beam": 1},
-}
+TEXT = ("translate", "classify", "tag", "fill", "generate")
+"""Models that read text."""
 
 
-class Made:
-    """Tasks with random weights and an input for each, made when they are first wanted."""
-
-    def __init__(self, place: Path) -> None:
-        self.place = place
-        self.known: dict[str, tuple[Any, Any]] = {}
+class Made(Tasks):
+    """A task and an input for it."""
 
     def __call__(self, name: str) -> tuple[Any, Any]:
-        if name not in self.known:
-            if name == "translate":
-                self.known[name] = regard.load("fr-en-plain", device="cpu"), TEXTS[name]
-            else:
-                self.known[name] = self._made(name)
-        return self.known[name]
-
-    def _made(self, name: str) -> tuple[Any, Any]:
-        torch.manual_seed(3)
-        form, changes = FORMS[name]
-        recipe = resolve(apply_overrides(tiny_form(read_recipe(form)), changes))
-        codec = prepare(recipe, self.place / name).codec
-        task = task_of(recipe)(recipe, codec, build_model(recipe.model, **codec.sizes()), torch.device("cpu"))
-        return task, TEXTS.get(name) or read_parts(recipe.data).test[0].input
+        task, _, valid = super().__call__(name, FORMS.get(name, ""))
+        return task, task.inputs(valid)[0]
 
 
 @pytest.fixture(scope="module")
@@ -78,43 +46,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return Made(tmp_path_factory.mktemp("made"))
 
 
-def same(one: Any, other: Any) -> bool:
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    if hasattr(one, "values") and hasattr(one, "low"):  # a forecast
-        return np.array_equal(one.values, other.values)
-    return one == other
-
-
-@pytest.mark.parametrize("name", registry.kinds("task"))
-def test_one_gives_one_and_many_give_a_list(name: str, made: Made):
-    task, given = made(name)
-    use = getattr(task, name)
-    options = OPTIONS.get(name, {})
-    one = use(given, **options)
-    assert not isinstance(one, list)
-    for many in ([given, given], (given, given), iter([given, given])):
-        found = use(many, **options)
-        assert isinstance(found, list) and len(found) == 2 and type(found[0]) is type(one)
-    assert same(use([given], **options), [one])
-    assert use([], **options) == [] and use((), **options) == []
-
-
-@pytest.mark.parametrize("name", registry.kinds("task"))
-@pytest.mark.parametrize(
-    "wrong", [None, 7, 1.5, object(), {"a": "text"}, io.StringIO("a text")], ids=lambda wrong: type(wrong).__name__
-)
-def test_what_is_no_input_is_refused_in_one_line(name: str, wrong: Any, made: Made):
-    task, given = made(name)
-    with pytest.raises(UserError, match=r"^this model takes a \w+.*; not .*") as refused:
-        getattr(task, name)(wrong)
-    assert "\n" not in str(refused.value)
-    if not (name == "forecast" and isinstance(wrong, (int, float))):  # of plain numbers a series may be made
-        with pytest.raises(UserError, match="^input 2: this model takes"):
-            getattr(task, name)([given, wrong])
-
-
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", TEXT)
 def test_a_table_of_texts_is_not_its_column_names(name: str, made: Made):
     task, _ = made(name)
     with pytest.raises(UserError, match="this model takes a text"):
@@ -323,13 +255,3 @@ def test_the_former_name_still_works_and_says_the_new_one(task: Any, name: str):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert found == getattr(task, name)([given])
-
-
-@pytest.mark.parametrize("name", registry.kinds("task"))
-def test_tab_completion_offers_what_a_user_needs(name: str, made: Made):
-    task, _ = made(name)
-    offered = dir(task)
-    assert name in offered and {"device", "judge", "model", "recipe"} <= set(offered)
-    assert all(getattr(task, one) is not None for one in offered)
-    assert not {"prepare", "settle", "codec", "epochs", "fit", "usual", "write", "written"} & set(offered)
-    assert not any(one.startswith("_") for one in offered) and len(offered) < 12

@@ -9,7 +9,7 @@ import numpy as np
 
 import regard
 from regard.data.input.sound import Sound
-from regard.inspection.trace.translation import Look
+from regard.inspection.trace.translation import TranslationTrace
 from regard.runs import Run
 from regard.task._generated import Generated
 from regard.task._writing import Written
@@ -49,7 +49,7 @@ def one_or_many() -> None:
     assert_type(translator.translate("oui"), Translation)
     assert_type(translator.translate(["oui", "non"], beam=4, n_best=2, alignment=True), list[Translation])
     assert_type(translator.translate(line for line in ("oui", "non")), list[Translation])
-    assert_type(translator.inspect("oui"), Look)
+    assert_type(translator.inspect("oui"), TranslationTrace)
     classifier = regard.load("runs/y", task="classify", device="cpu", precision="int8")
     assert_type(classifier.classify("a film"), Classification)
     assert_type(classifier.classify(Table()), Classification)

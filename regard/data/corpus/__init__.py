@@ -1,4 +1,4 @@
-"""Corpora: reading, filtering, holding out and packing parallel text, all in streams."""
+"""Parallel corpora: reading, filtering, holding out and packing, all as streams."""
 
 from regard.data.corpus.reading import read_lines, read_pairs
 

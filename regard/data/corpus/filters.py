@@ -1,4 +1,4 @@
-"""Which pairs are worth training on. Every pair that is dropped is counted under the name of its reason."""
+"""Filters for parallel text. Every dropped pair is counted under the name of its reason."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from regard.data.normalise import normalise
 
 
 def longest_text(max_length: int) -> int:
-    """Characters of a side that can have `max_length` tokens or fewer; more are neither kept nor tokenised."""
+    """Most characters of a text that could have `max_length` tokens; longer ones are dropped without tokenising."""
     return max(4096, 32 * max_length)
 
 
 class Filters:
     """Pairs go through `by_size` and `by_text`, are tokenised, and go through `by_length`.
 
-    `dropped` says how many fell, and why.
+    `dropped` counts them by reason.
     """
 
     def __init__(
@@ -38,12 +38,12 @@ class Filters:
         self._max_length = max_length
         self._max_ratio = max_ratio
         self._drop_identical = drop_identical
-        self._seen = Seen() if drop_duplicates else None
+        self._seen = BloomFilter() if drop_duplicates else None
         self._scripts: tuple[UsualScript, UsualScript] | None = None
         self._drop_wrong_script = drop_wrong_script
 
     def by_size(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """The pairs that are worth looking at: without those so long that no tokenizer could make them fit."""
+        """Drops pairs so long that no tokenizer could make them fit."""
         longest = longest_text(self._max_length)
         kept = [pair for pair in pairs if len(pair[0]) <= longest and len(pair[1]) <= longest]
         if len(kept) < len(pairs):
@@ -51,7 +51,7 @@ class Filters:
         return kept
 
     def by_text(self, pairs: Iterable[Pair]) -> list[Pair]:
-        """The pairs of a chunk that stay, normalised. The first chunk decides what a side's usual script is."""
+        """Normalises and filters a chunk. The first chunk decides the usual script of each side."""
         clean = [(normalise(source), normalise(target)) for source, target in pairs]
         kept = [pair for pair in clean if pair[0] and pair[1]]
         self._count("empty", clean, kept)
@@ -71,10 +71,10 @@ class Filters:
         return kept
 
     def by_length(self, source_lengths: np.ndarray, target_lengths: np.ndarray) -> np.ndarray:
-        """True where both sides have 1 to `max_length` tokens and neither dwarfs the other."""
+        """True where both sides have 1 to `max_length` tokens and their ratio is within `max_ratio`."""
         longer, shorter = np.maximum(source_lengths, target_lengths), np.minimum(source_lengths, target_lengths)
         long = longer > self._max_length
-        # A few tokens more or less mean little in a short pair, so a difference of up to 5 is always fine.
+        # In short pairs the ratio means little: a difference of up to 5 tokens always passes.
         ratio = ~long & ((shorter == 0) | ((longer > self._max_ratio * shorter) & (longer - shorter > 5)))
         self.dropped["too_long"] += int(long.sum())
         self.dropped["ratio"] += int(ratio.sum())
@@ -85,12 +85,12 @@ class Filters:
 
 
 def _identical(source: str, target: str) -> bool:
-    """The same words twice: not translated. Short ones (names, numbers) may well be the same in both languages."""
+    """Whether a pair was not translated. Short texts (names, numbers) may be the same in both languages."""
     return source.lower() == target.lower() and source.count(" ") >= 3
 
 
 class UsualScript:
-    """The scripts that hold at least a tenth of the letters of a sample, and whether a text is mostly in them."""
+    """The scripts of at least a tenth of a sample's letters; tells whether a text is mostly in them."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         letters: Counter[str] = Counter()
@@ -113,14 +113,15 @@ class UsualScript:
 
 @functools.cache
 def script(character: str) -> str:
-    """LATIN, CYRILLIC, ARABIC, CJK, HIRAGANA...: the first word of a letter's Unicode name; "" for all but letters."""
+    """LATIN, CYRILLIC, ARABIC, CJK, HIRAGANA...: the first word of a letter's Unicode name; "" for non-letters."""
     return unicodedata.name(character, "").partition(" ")[0] if character.isalpha() else ""
 
 
-class Seen:
-    """A Bloom filter: remembers texts in memory that never grows, at the price of a few false memories.
+class BloomFilter:
+    """A set of texts in constant memory with a few false positives.
 
-    64 MB and 5 bits a text: about 1 in 200,000 new texts is taken for an old one after 10 million, 1 in 1,000 after 30.
+    64 MB and 5 bits per text: about 1 in 200,000 new texts is taken for an old one after 10 million, 1 in 1,000 after
+    30 million.
     """
 
     def __init__(self, bits: int = 2**29, probes: int = 5) -> None:
@@ -129,7 +130,7 @@ class Seen:
         self._steps = np.arange(probes, dtype=np.uint64)
 
     def add(self, texts: Sequence[str]) -> np.ndarray:
-        """Adds a chunk; True where a text is new, that is neither in an earlier chunk nor earlier in this one."""
+        """Adds a chunk; True for texts that are neither in an earlier chunk nor earlier in this one."""
         digests = b"".join(hashlib.blake2b(text.encode(), digest_size=16).digest() for text in texts)
         hashes = np.frombuffer(digests, dtype="<u8").reshape(-1, 2)
         new = np.zeros(len(texts), dtype=bool)

@@ -1,7 +1,7 @@
-"""Pairs that are kept out of training to judge it: chosen by their text alone, so that every run chooses the same.
+"""Holds out validation and test pairs. They are chosen by the hash of their target, so every run chooses the same.
 
-A target side's hash decides. Pairs that share a target side stay together, and training (`HeldOut.has`) avoids every
-pair that shares either side with a held-out one, up to case and normalisation: nothing that is tested was ever seen.
+Pairs with the same target stay together, and training (`HeldOut.has`) avoids every pair that shares either side with a
+held-out one, up to case and normalisation: no tested text was ever trained on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from regard.data.normalise import normalise
 
 
 class HeldOut:
-    """The sides of held-out pairs, to be avoided in training."""
+    """The texts of held-out pairs, which training avoids."""
 
     def __init__(self, pairs: Iterable[Pair]) -> None:
         self.sources: set[int] = set()
@@ -37,13 +37,13 @@ class HeldOut:
 
 
 def choose(pairs: Iterable[Pair], counts: Sequence[int], longest: int = 4096) -> list[list[Pair]]:
-    """Sets of `counts` pairs (each at most a tenth of all pairs), no target side in two of them; reads `pairs` once.
+    """Disjoint sets of `counts` pairs, each at most a tenth of all pairs, without a target in two sets; one pass.
 
-    Groups of pairs with the same target side come by their hash, smallest first. A set is cut at its count; what is
-    left of its last group goes nowhere, as `HeldOut` bars it from training. A pair with a side of more characters than
-    `longest` is never held out, so that what is kept in memory is bounded.
+    Groups of pairs with the same target are taken by hash, smallest first. A set is cut at its count; the rest of its
+    last group is unused, as `HeldOut` bars it from training. Pairs with a text of more than `longest` characters are
+    never held out, which bounds memory.
     """
-    # Sets take groups in order; each may cut its last one, and what is cut off goes nowhere.
+    # Every set may waste part of its last group.
     enough = sum(counts) + len(counts) * max(counts)
     groups: dict[int, list[Pair]] = {}
     largest: list[int] = []  # a heap of negated hashes
@@ -61,10 +61,10 @@ def choose(pairs: Iterable[Pair], counts: Sequence[int], longest: int = 4096) ->
             heapq.heappush(largest, -hash_)
         group = groups[hash_]
         kept -= len(group)
-        place = bisect_left(group, pair)
-        if group[place : place + 1] != [pair]:
-            group.insert(place, pair)
-            del group[max(counts) :]  # no set can hold more, and "Yes." may come a million times
+        at = bisect_left(group, pair)
+        if group[at : at + 1] != [pair]:
+            group.insert(at, pair)
+            del group[max(counts) :]  # no set can hold more, and "Yes." may occur a million times
         kept += len(group)
         while groups and kept - len(groups[-largest[0]]) >= enough:
             kept -= len(groups.pop(-heapq.heappop(largest)))
@@ -80,5 +80,5 @@ def choose(pairs: Iterable[Pair], counts: Sequence[int], longest: int = 4096) ->
 
 
 def text_hash(text: str) -> int:
-    """64 bits that depend on nothing but the text, up to case and normalisation."""
+    """A 64-bit hash of the text that ignores case and normalisation."""
     return int.from_bytes(hashlib.blake2b(normalise(text).lower().encode(), digest_size=8).digest(), "big")

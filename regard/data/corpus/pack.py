@@ -1,9 +1,9 @@
-"""A corpus as token ids in flat files on disk, written in one stream and read through memory maps.
+"""A tokenised corpus in flat files on disk, written as a stream and read through memory maps.
 
-A pack is a folder: `source.ids` and `target.ids` (uint16 or uint32), `source.offsets` and `target.offsets` (int64:
-where each sentence starts, and the last one ends) and `pack.json`. Sentences have neither BEGIN nor END.
-A large corpus is packed in parts of so many lines, and `pack.json` is written anew after each: what it describes can be
-read while more is appended, and packing that was interrupted goes on after it, to the same bytes.
+A pack is a folder: `source.ids` and `target.ids` (uint16 or uint32), `source.offsets` and `target.offsets` (int64: the
+start of each sentence and the end of the last) and `pack.json`. Sentences have neither BEGIN nor END.
+A large corpus is packed in parts, and `pack.json` is rewritten after each: what it describes can be read while more is
+appended, and interrupted packing resumes after it and gives the same bytes.
 """
 
 from __future__ import annotations
@@ -32,48 +32,48 @@ Encode = Callable[[Sequence[str]], list[list[int]]]
 _VERSION = 1
 _CHUNK = 16384
 _CHUNK_TEXT = 1 << 23
-"""Pairs, and characters of them, that are in memory at a time."""
+"""Most pairs, and characters, in memory at a time."""
 _SIDES = ("source", "target")
 
 
 class Part(NamedTuple):
-    """Pairs of a pack that follow each other: those of so many lines of text, or all of them."""
+    """A range of consecutive pairs of a pack."""
 
     number: int
     first: int
     pairs: int
     longest: tuple[int, int]
-    """The tokens of the longest source and of the longest target."""
+    """Tokens of the longest source and of the longest target."""
 
 
 class Growth(Protocol):
-    """Somebody who appends to a pack while it is read."""
+    """A writer that appends to a pack while it is read."""
 
     def start(self) -> None: ...
 
     def wait(self) -> None:
-        """Returns after a moment; raises when no more will come."""
+        """Returns after a moment; raises when nothing more will be appended."""
         ...
 
     def stop(self) -> None: ...
 
 
 class Pack:
-    """Tokenised pairs on disk: as many as fit the disk, at the price of no memory."""
+    """Tokenised pairs on disk, read through memory maps."""
 
     def __init__(
         self, folder: Path, growth: Growth | None = None, grown: Callable[[Pack], None] = lambda pack: None
     ) -> None:
-        """One that is not whole needs a `growth`; `grown` hears when it has become whole."""
+        """An incomplete pack needs a `growth`; `grown` is called when it is complete."""
         self.folder = folder
         self._growth, self._grown = growth, grown
-        self._looking = threading.Lock()
+        self._refreshing = threading.Lock()
         self.about: dict[str, Any] = {}
-        """Counts, settings and fingerprint, as they were written."""
-        self._look()
+        """The content of `pack.json`: counts, settings, fingerprint."""
+        self._refresh()
 
-    def _look(self) -> None:
-        """Takes in what `pack.json` says now."""
+    def _refresh(self) -> None:
+        """Reads `pack.json` again."""
         about = json.loads((self.folder / "pack.json").read_text())
         if about == self.about:
             return
@@ -87,7 +87,7 @@ class Pack:
             with (self.folder / name).open("rb") as stream:
                 self._maps.append(mmap.mmap(stream.fileno(), size, access=mmap.ACCESS_READ))
             if hasattr(mmap, "MADV_RANDOM"):
-                self._maps[-1].madvise(mmap.MADV_RANDOM)  # neighbours in the file are not neighbours in a batch
+                self._maps[-1].madvise(mmap.MADV_RANDOM)  # batches read all over the file
             arrays.append(np.frombuffer(self._maps[-1], about["dtype"] if name.endswith(".ids") else "<i8"))
         return Sentences(*arrays)
 
@@ -100,7 +100,7 @@ class Pack:
 
     @property
     def dropped(self) -> dict[str, int]:
-        """How many pairs were left out, by reason."""
+        """Number of dropped pairs by reason."""
         return self.about["dropped"]
 
     def __str__(self) -> str:
@@ -118,7 +118,7 @@ class Pack:
         return self.source[index], self.target[index]
 
     def release(self) -> None:
-        """Gives the pages that were read back to the system, so that resident memory does not follow the corpus."""
+        """Returns pages to the system, so that resident memory does not grow with the corpus."""
         if hasattr(mmap, "MADV_DONTNEED"):
             for map_ in self._maps:
                 map_.madvise(mmap.MADV_DONTNEED)
@@ -126,7 +126,7 @@ class Pack:
     # ------------------------------------------------------------------------------------------------------- growing
 
     def parts(self) -> Iterator[Part]:
-        """From the first to the last; waits for those that are not there yet."""
+        """All parts in order; waits for those that are still being packed."""
         number = first = 0
         while True:
             while number >= len(_parts(self.about)) and not self.whole:
@@ -138,13 +138,13 @@ class Pack:
             number, first = number + 1, first + found["pairs"]
 
     def everything(self) -> Part:
-        """All pairs as one part; waits until they are all there."""
+        """All pairs as one part; waits until the pack is complete."""
         while not self.whole:
             self._wait()
         return Part(0, 0, len(self), self.longest())
 
     def grow(self) -> None:
-        """Lets a pack that is not whole go on growing, until `stop`."""
+        """Continues packing an incomplete pack, until `stop`."""
         if self._growth and not self.whole:
             self._growth.start()
 
@@ -156,9 +156,9 @@ class Pack:
         if self._growth is None:
             raise UserError(f"{self.folder}: the tokenised corpus is not whole; resume the run that made it")
         self._growth.wait()
-        with self._looking:
+        with self._refreshing:
             if not self.whole:
-                self._look()
+                self._refresh()
                 if self.whole:
                     self._grown(self)
 
@@ -166,7 +166,7 @@ class Pack:
 def open_pack(
     folder: Path, fingerprint: str, growth: Growth | None = None, grown: Callable[[Pack], None] = lambda pack: None
 ) -> Pack | None:
-    """The pack in a folder if it was made of just these inputs and is whole or may still grow, else None."""
+    """The pack in a folder if its fingerprint matches and it is complete or can still grow, else None."""
     about = _description(folder, fingerprint)
     if about is None or not about["pairs"] or not (about.get("whole", True) or growth):
         return None
@@ -174,11 +174,11 @@ def open_pack(
 
 
 def _description(folder: Path, fingerprint: str) -> dict[str, Any] | None:
-    """What a folder holds, if that was made of just these inputs and is all there."""
+    """The content of `pack.json` if its fingerprint matches and all files are there."""
     try:
         about = json.loads((folder / "pack.json").read_text())
         sizes = {name: size for side in _SIDES for name, size in _sizes(about, side).items()}
-        # What was being appended when packing was interrupted is left over.
+        # Interrupted packing leaves extra bytes.
         there = {name: (folder / name).stat().st_size for name in sizes}
         fits = all(there[name] == size or (there[name] > size and not about["whole"]) for name, size in sizes.items())
         same = about["version"] == _VERSION and about["fingerprint"] == fingerprint
@@ -188,13 +188,13 @@ def _description(folder: Path, fingerprint: str) -> dict[str, Any] | None:
 
 
 def _sizes(about: Mapping[str, Any], side: str) -> dict[str, int]:
-    """The bytes of a side's two files."""
+    """Sizes of the two files of a side in bytes."""
     width = np.dtype(about["dtype"]).itemsize
     return {f"{side}.ids": width * about["tokens"][side], f"{side}.offsets": 8 * (about["pairs"] + 1)}
 
 
 def _parts(about: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return about.get("parts") or [about]  # packs of one part once did not say so
+    return about.get("parts") or [about]  # older packs of one part do not list it
 
 
 def _both(sides: Mapping[str, int]) -> tuple[int, int]:
@@ -202,7 +202,7 @@ def _both(sides: Mapping[str, int]) -> tuple[int, int]:
 
 
 def fingerprint(paths: Iterable[str | Path], settings: Mapping[str, Any], tokenizer_files: Mapping[str, bytes]) -> str:
-    """One hash of all that a pack depends on: the files' sizes and times, the settings, the tokenizer."""
+    """A hash of all that a pack depends on: sizes and times of the files, settings, tokenizer."""
     files = []
     for path in paths:
         status = split_column(path)[0].stat()
@@ -225,17 +225,17 @@ def pack_pairs(
     progress: Callable[[int], None] | None = None,
     part: int = 0,
 ) -> Pack:
-    """Filters, tokenises and writes a stream of pairs; `progress` hears how many lines were read so far.
+    """Filters, tokenises and writes a stream of pairs; `progress` is called with the number of lines read so far.
 
-    The encoders are a tokenizer's `encode_many`; `vocabulary` is the larger number of ids and sets the width on disk.
-    With `part`, the pack can be read, and gone on with, after every so many lines.
+    The encoders are a tokenizer's `encode_many`; `vocabulary`, the larger number of ids, sets the integer size.
+    With `part`, the pack can be read and resumed after every `part` lines.
     """
     filters = filters or Filters()
     about = _description(folder, fingerprint) if part else None
     if about is not None and about["whole"]:
         return Pack(folder)
     about = about or _nothing(fingerprint, "<u2" if vocabulary <= 1 << 16 else "<u4")
-    for reason in ("too_long", "ratio"):  # all others are counted anew
+    for reason in ("too_long", "ratio"):  # the other filters run again
         filters.dropped[reason] = about["dropped"].get(reason, 0)
     packed = about["read"]
     read = withheld = 0
@@ -251,7 +251,7 @@ def pack_pairs(
                 lines = filters.by_size(lines)
                 kept = [pair for pair in lines if not held_out.has(*pair)] if held_out is not None else lines
                 withheld += len(lines) - len(kept)
-                kept = filters.by_text(kept)  # also of what an earlier run packed: filters remember what they saw
+                kept = filters.by_text(kept)  # filters have state, so they see resumed lines too
                 if read > packed and kept:
                     sources, targets = source_encode([s for s, _ in kept]), target_encode([t for _, t in kept])
                     fits = filters.by_length(_lengths(sources), _lengths(targets)).tolist()
@@ -275,7 +275,7 @@ def pack_pairs(
 
 
 def _nothing(fingerprint: str, dtype: str) -> dict[str, Any]:
-    """The description of a pack with nothing in it."""
+    """The description of an empty pack."""
     return {
         "version": _VERSION,
         "fingerprint": fingerprint,
@@ -291,17 +291,17 @@ def _nothing(fingerprint: str, dtype: str) -> dict[str, Any]:
 
 
 class _Writer:
-    """Appends to the files of a pack, and to its description what is in them."""
+    """Appends to the files of a pack and updates its description."""
 
     def __init__(self, folder: Path, about: dict[str, Any]) -> None:
         self._folder, self._about = folder, about
         if not about["parts"]:
-            (folder / "pack.json").unlink(missing_ok=True)  # it describes what is overwritten now
+            (folder / "pack.json").unlink(missing_ok=True)  # it describes files that are overwritten now
         self._files = {}
         for side in _SIDES:
             for name, size in _sizes(about, side).items():
                 self._files[name] = (folder / name).open("ab")
-                self._files[name].truncate(size)  # an empty file of offsets becomes one zero
+                self._files[name].truncate(size)  # an empty offsets file becomes one zero
         self._begin_part()
 
     def __enter__(self) -> _Writer:
@@ -330,7 +330,7 @@ class _Writer:
         self._part["pairs"] += len(sides[0])
 
     def record(self, read: int, dropped: Mapping[str, int], whole: bool = False) -> None:
-        """From now on all that was written can be read."""
+        """Publishes everything written so far."""
         for file in self._files.values():
             file.flush()
             os.fsync(file.fileno())
@@ -344,7 +344,7 @@ class _Writer:
 
 
 def _chunks(pairs: Iterable[Pair], part: int) -> Iterator[list[Pair]]:
-    """Lists of pairs; one ends where a part ends, and when it holds much text."""
+    """Chunks of pairs, limited in number and text; a part ends a chunk."""
     lines: list[Pair] = []
     text = 0
     for read, pair in enumerate(pairs, 1):

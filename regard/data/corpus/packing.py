@@ -1,7 +1,7 @@
-"""Packing a corpus: here, or in a process of its own, so that training can begin with the first part of a large one.
+"""Packs a corpus: in this process, or in a child process so that training starts with the first part of a large one.
 
-Such a process takes its order as a line of JSON on standard input and ends when that is closed: it never outlives who
-started it, however that ends. A lock tells who packs; all others only read.
+The child reads its order as a line of JSON from standard input and exits when that is closed, so it never outlives its
+parent. A lock ensures one writer; all others only read.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from regard.child_process import child_environment, python_command
 from regard.config import Data
@@ -31,28 +32,32 @@ from regard.data.tokenizer._base import Tokenizer
 from regard.errors import UserError
 from regard.locking import hold, hold_in_turn
 
-PATIENCE = 0.05
-"""Seconds between two looks at what another process packs."""
+POLL_SECONDS = 0.05
+"""Seconds between two checks of what another process has packed."""
 FILTERS = ("max_length", "max_ratio", "drop_duplicates", "drop_identical", "drop_wrong_script")
+
+
+def filter_settings(data: Data) -> dict[str, Any]:
+    return {name: value for name, value in asdict(data).items() if name in FILTERS}
 
 
 @dataclass(frozen=True)
 class Order:
-    """All that packing needs to know."""
+    """All that packing needs."""
 
     folder: Path
     data: Data
     tokenizer: Tokenizer
     held_out: HeldOut
     part: int
-    """Lines after which the pack can be read; 0 where it is read when it is whole."""
+    """Lines per part; 0 for a pack that is read when complete."""
     fingerprint: str
 
     @classmethod
     def of(cls, folder: Path, data: Data, tokenizer: Tokenizer, held_out: HeldOut, part: int) -> Order:
         inputs = [*data.source, *data.target, *data.valid_source, *data.valid_target]
         withheld = [data.hold_out, data.hold_out_valid, data.hold_out_test, data.plain_source, data.format]
-        settings = {name: getattr(data, name) for name in FILTERS} | {"withheld": withheld}
+        settings = filter_settings(data) | {"withheld": withheld}
         settings |= {"part": part} if part else {}
         return cls(folder, data, tokenizer, held_out, part, fingerprint(inputs, settings, tokenizer.files()))
 
@@ -69,7 +74,7 @@ class Order:
 
 
 def training_pairs(data: Data, mixed: bool = False) -> Iterator[Pair]:
-    """Lines of two files (see `read_pairs`), or what a format that makes its own pairs gives."""
+    """Lines of two files (see `read_pairs`), or the pairs of a format that makes its own."""
     return made_pairs(data, "train") if data.format else read_pairs(data.source, data.target, mixed)
 
 
@@ -90,7 +95,7 @@ def pack(order: Order, progress: Callable[[int], None] | None = None) -> Pack:
         encode,
         order.folder,
         vocabulary=len(order.tokenizer),
-        filters=Filters(**{name: getattr(order.data, name) for name in FILTERS}),
+        filters=Filters(**filter_settings(order.data)),
         held_out=order.held_out,
         fingerprint=order.fingerprint,
         progress=progress,
@@ -99,7 +104,7 @@ def pack(order: Order, progress: Callable[[int], None] | None = None) -> Pack:
 
 
 class Packer:
-    """The growth of a pack: a process that packs, unless another process's is at it already."""
+    """The growth of a pack: starts a child that packs, unless another process already does."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
@@ -109,22 +114,22 @@ class Packer:
 
     def start(self) -> None:
         self._stopped.clear()
-        self._see_to_it()
+        self._ensure_running()
 
     def wait(self) -> None:
-        if self._stopped.wait(PATIENCE):
+        if self._stopped.wait(POLL_SECONDS):
             raise CancelledError
-        self._see_to_it()
+        self._ensure_running()
 
     def stop(self) -> None:
         self._stopped.set()
         with self._starting:
             if self._process is not None:
-                self._process.kill()  # whatever it was doing: the next one goes on after the last whole part
+                self._process.kill()  # safe at any time: the next one resumes after the last complete part
                 self._process.communicate()
                 self._process = None
 
-    def _see_to_it(self) -> None:
+    def _ensure_running(self) -> None:
         with self._starting:
             if self._process is None:
                 lock = hold(_lock(self._order))
@@ -148,10 +153,10 @@ def _start(order: Order) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         env=child_environment(),
         text=True,
-        start_new_session=True,  # Ctrl-C is for who started it, who will stop it
+        start_new_session=True,  # Ctrl-C goes to the parent, which stops it
     )
     assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError):  # it has ended, and its code says so
+    with contextlib.suppress(BrokenPipeError):  # it has exited; its exit code is reported later
         process.stdin.write(order.to_json() + "\n")
         process.stdin.flush()
     return process

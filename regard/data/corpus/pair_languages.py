@@ -1,4 +1,4 @@
-"""The two languages of a parallel corpus: by the names of its files, else by language identification of their text."""
+"""Detects the two languages of a parallel corpus: from its file names, else by language identification."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from regard.languages import code_of, internal, is_code, is_known, name, split_p
 
 IGNORED_SUFFIXES = (".gz", ".xz", ".zst", ".txt", ".tsv")
 LINES, CHARACTERS = 500, 4000
-"""Beginning of a corpus that is identified."""
+"""Lines and characters used for identification."""
 CONFIDENT = 0.5
-"""Probability from which on an identified language is believed."""
+"""Least probability of an identified language."""
 
 
 def with_languages(recipe: Recipe, stated: Recipe, note: Callable[[str], None]) -> Recipe:
     """The recipe with both languages: as `stated`, else those of the model it starts from, else those of its files."""
-    for key in ("source_language", "target_language"):
-        code = getattr(recipe, key)
+    languages = {"source_language": recipe.source_language, "target_language": recipe.target_language}
+    for key, code in languages.items():
         if code and not is_code(code):
             raise UserError(f"{key}: '{code}' is no language code; write {code_of(code) or 'one such as fr'}")
     if (stated.source_language and stated.target_language) or recipe.data.format:

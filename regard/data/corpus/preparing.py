@@ -1,7 +1,7 @@
-"""From parallel text to what training reads: pairs are held out, a tokenizer is learnt, the corpus becomes numbers.
+"""Prepares parallel text for training: holds out pairs, trains the tokenizer, packs the corpus.
 
-A large corpus is not read to its end first: pairs are held out and the tokenizer is learnt from its beginning, and
-training begins while it is still being packed.
+Of a large corpus, pairs are held out and the tokenizer is trained from the beginning only, and training starts while
+the rest is still being packed.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from regard.storage import write_file
 Note = Callable[[str], None]
 
 LARGE = 16
-"""A corpus of more parts than this is large,"""
+"""Parts above which a corpus is large."""
 BEGINNING = 2
-"""and so many of them are its beginning."""
+"""Parts of a large corpus that pairs are held out of and the tokenizer is trained on."""
 SETS = ("valid", "test")
-"""Of held-out pairs, each as two files in RUN/held_out."""
+"""Held-out sets, each two files in RUN/held_out."""
 
 
 def prepare(
     recipe: Recipe, place: Path, known: Mapping[str, bytes], note: Note = lambda text: None
 ) -> tuple[Tokenizer, Pack, list[Pair]]:
-    """The tokenizer (the `known` one, where there is one), the corpus as numbers and the pairs to validate on.
+    """The tokenizer (`known`, if given), the packed corpus and the validation pairs.
 
-    The pack is made again only where what it was made of has changed.
+    An existing pack is reused unless its inputs have changed.
     """
     data = recipe.data
     if data.part < 1:
@@ -54,7 +54,7 @@ def prepare(
 
 
 def _growing(order: Order, note: Note) -> Pack:
-    """The pack of a large corpus, as soon as there are pairs in it."""
+    """The pack of a large corpus, as soon as it has pairs."""
     packer = Packer(order)
     while (found := open_pack(order.folder, order.fingerprint, packer, lambda whole: note(str(whole)))) is None:
         packer.wait()
@@ -62,20 +62,20 @@ def _growing(order: Order, note: Note) -> Pack:
 
 
 def named_pairs(data: Data, part: str = "valid") -> list[Pair]:
-    """The pairs to validate on that the recipe names; a format that makes its own has others to test on."""
+    """The validation pairs that the recipe names; a format that makes its own also has test pairs."""
     if data.format:
         return list(made_pairs(data, part))
     return list(read_pairs(data.valid_source, data.valid_target, kept=True)) if data.valid_source else []
 
 
 def held_out(data: Data, place: Path, note: Note, most: int | None = None) -> tuple[list[Pair], HeldOut]:
-    """The validation pairs, and all pairs (those for testing too) that training must avoid; of the first `most`.
+    """The validation pairs, and all pairs (test ones too) that training must avoid, from the first `most`.
 
-    Sets that the run's folder holds already are never chosen anew: other pairs might have been trained on.
+    Sets that are already in the run's folder are kept: newly chosen pairs might have been trained on.
     """
     folder = place / "held_out"
     named = named_pairs(data)
-    wanted = data.hold_out_valid if data.hold_out_valid >= 0 else 0 if named else 1000
+    count = data.hold_out_valid if data.hold_out_valid >= 0 else 0 if named else 1000
     for path in data.hold_out:
         if path not in data.source:
             raise UserError(f"data.hold_out: {path} is not among data.source{suggestion(path, data.source)}")
@@ -85,21 +85,21 @@ def held_out(data: Data, place: Path, note: Note, most: int | None = None) -> tu
         if source in data.hold_out or not data.hold_out
     ]
     valid, test = (_stored(folder, name) for name in SETS)
-    if (wanted or data.hold_out_test) and not (valid or test):
+    if (count or data.hold_out_test) and not (valid or test):
         sources, targets = map(list, zip(*files)) if files else ([], [])
         pairs = training_pairs(data) if data.format else read_pairs(sources, targets, mixed=most is not None)
-        valid, test = choose(islice(pairs, most), [wanted, data.hold_out_test], longest_text(data.max_length))
+        valid, test = choose(islice(pairs, most), [count, data.hold_out_test], longest_text(data.max_length))
         for name, some in zip(SETS, (valid, test)):
             for side, file in enumerate(_files(folder, name)):
                 if some:
                     write_file(file, "".join(f"{pair[side]}\n" for pair in some).encode())
-    if wanted or data.hold_out_test:
+    if count or data.hold_out_test:
         note(f"held out: {len(valid):,} pairs to validate and {len(test):,} to test, in {folder}")
     return [*valid, *named], HeldOut([*valid, *test, *named])
 
 
 def forget_held_out(place: Path) -> None:
-    """Removes the sets of a run that never began to train; a new one in its folder chooses its own."""
+    """Removes the sets of a run that never started training, so that the next one chooses its own."""
     for file in (file for name in SETS for file in _files(place / "held_out", name)):
         file.unlink(missing_ok=True)
 
@@ -128,14 +128,14 @@ def _tokenizer(recipe: Recipe, held: HeldOut, known: Mapping[str, bytes], note: 
     return tokenizers.train(recipe.tokenizer, lines(), recipe.seed)
 
 
-def _every(count: int, tell: Callable[[int], None]) -> Callable[[int], None]:
-    """Tells a count of lines each time it passed another `count`."""
-    told = 0
+def _every(count: int, report: Callable[[int], None]) -> Callable[[int], None]:
+    """Calls `report` each time the number of lines passes another multiple of `count`."""
+    reported = 0
 
-    def hear(lines: int) -> None:
-        nonlocal told
-        if lines // count > told:
-            told = lines // count
-            tell(lines)
+    def progress(lines: int) -> None:
+        nonlocal reported
+        if lines // count > reported:
+            reported = lines // count
+            report(lines)
 
-    return hear
+    return progress

@@ -1,4 +1,4 @@
-"""Lines and pairs of lines from text files, plain or compressed, one at a time. Knows nothing of what is in them."""
+"""Streams lines and pairs of lines from plain or compressed text files."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from regard.errors import UserError, suggestion
 Pair = tuple[str, str]
 
 LONGEST_LINE = 1 << 20
-"""Bytes. A book has about so many; a line of gigabytes is a damaged file or a decompression bomb."""
+"""In bytes, about a book. A line of gigabytes is a damaged file or a decompression bomb."""
 MOST_IN_MEMORY = 2_000_000_000
-"""Bytes of text that are kept of a file,"""
+"""Bytes of text of a file that is kept in memory."""
 LINE_OVERHEAD = 100
-"""and what a line takes there besides."""
+"""Further bytes that a line takes in memory."""
 
-_BLOCK = 1024  # pairs of a file that stay together where files are mixed
+_BLOCK = 1024  # consecutive pairs of one file when files are mixed
 _COLUMN = re.compile(r"(.+)#([1-9][0-9]*)")
 
 
 def split_column(path: str | Path) -> tuple[Path, int | None]:
-    """`pairs.tsv#2` is the second column of pairs.tsv; a file whose name really ends so is taken as it is."""
+    """`pairs.tsv#2` is the second column of pairs.tsv, unless a file of that name exists."""
     found = _COLUMN.fullmatch(str(path))
     if found is None or Path(path).exists():
         return Path(path), None
@@ -32,9 +32,9 @@ def split_column(path: str | Path) -> tuple[Path, int | None]:
 
 
 def read_lines(path: str | Path, kept: bool = False) -> Iterator[str]:
-    """The lines of a file, or of one column of a .tsv (the first unless `#N` says which), without their ends.
+    """The lines of a file, or one column of a .tsv (the first unless `#N` is given), without line ends.
 
-    Where they are all `kept` in memory, more than it should hold are refused.
+    With `kept`, for lines that all stay in memory, files beyond the memory limit are refused.
     """
     file, column = split_column(path)
     check_file(file)
@@ -44,10 +44,10 @@ def read_lines(path: str | Path, kept: bool = False) -> Iterator[str]:
 def read_pairs(
     source_paths: Sequence[str | Path], target_paths: Sequence[str | Path], mixed: bool = False, kept: bool = False
 ) -> Iterator[Pair]:
-    """The pairs of one or more files a side. A .tsv alone holds both: column 1 is the source, column 2 the target.
+    """The pairs of one or more files per side. A .tsv without a target file holds both, in columns 1 and 2.
 
-    One file after another or, `mixed`, from all of them by turns, so that they end at about the same time. `kept` is as
-    for lines.
+    Files are read one after another or, with `mixed`, alternately so that they end at about the same time. `kept` is as
+    in `read_lines`.
     """
     if not target_paths and all(_is_table(split_column(path)[0]) for path in source_paths):
         target_paths = source_paths
@@ -67,13 +67,13 @@ def read_pairs(
 
 
 def has_more_lines(paths: Sequence[str | Path], than: int) -> bool:
-    """Reads no more of the files than it needs to know."""
+    """Whether the files have more lines than `than`; stops reading as soon as it is known."""
     lines = chain.from_iterable(raw_lines(split_column(path)[0]) for path in paths)
     return next(islice(lines, than, None), None) is not None
 
 
 def check_file(file: Path) -> None:
-    """Refuses a file that is not there, with the name nearest to it in its folder."""
+    """Refuses a missing file and suggests the most similar name in its folder."""
     if file.is_file():
         return
     if file.is_dir():
@@ -92,7 +92,7 @@ def _is_table(file: Path) -> bool:
 
 
 Column = tuple[Path, int | None]
-"""A file, or a column of it."""
+"""A file, and the number of a column or None."""
 
 
 def _pairs(sources: list[Column], targets: list[Column], mixed: bool, kept: bool) -> Iterator[Pair]:
@@ -121,7 +121,7 @@ def _pairs_of(source: Column, target: Column, kept: bool) -> Iterator[Pair]:
 
 
 def _by_turns(streams: Sequence[Iterator[Pair]], sizes: Sequence[int]) -> Iterator[Pair]:
-    """A block of the stream that is least far through, again and again; how far is reckoned by the files' sizes."""
+    """Repeatedly yields a block of the stream with the least progress, relative to the sizes of the files."""
     taken = dict.fromkeys(range(len(streams)), 0)
     while taken:
         chosen = min(taken, key=lambda i: taken[i] / max(1, sizes[i]))
@@ -139,7 +139,7 @@ def _lines(file: Path, column: int | None, kept: bool) -> Iterator[str]:
 
 
 def text_lines(file: Path, most: int | None = None, overhead: int = 0) -> Iterator[str]:
-    """The same as `raw_lines`, as text: without a byte order mark or a `\\r` at an end."""
+    """Like `raw_lines`, but decoded, without a byte order mark or a trailing `\\r`."""
     number = 0
     try:
         for number, raw in enumerate(raw_lines(file, LONGEST_LINE, most, overhead), 1):
@@ -162,10 +162,10 @@ def _cell(line: str, column: int, file: Path, number: int) -> str:
 
 
 def raw_lines(file: Path, longest: int = LONGEST_LINE, most: int | None = None, overhead: int = 0) -> Iterator[bytes]:
-    """The lines of a file, plain or compressed, as bytes without their `\\n`; one of more bytes than `longest` is
-    refused before it is in memory.
+    """The lines of a plain or compressed file as bytes without `\\n`. One of more than `longest` bytes is refused
+    before it is in memory.
 
-    `most` bounds the bytes of all lines together, where they are kept; each counts `overhead` more than its length.
+    `most` limits the bytes of all lines together; each counts `overhead` more than its length.
     """
     number = total = 0
     try:

@@ -1,7 +1,7 @@
-"""The public data sets that are known by name: one TOML file each says what every file of it must be.
+"""Public data sets by name: a TOML file each with title, licence, and the size, checksum and address of every file.
 
-A file that ends in .gz may come packed otherwise, or not packed at all: then its content is what is compared.
-Nothing here reads or fetches the data themselves.
+A .gz file may arrive compressed differently or not at all; its content is compared then. Nothing here reads or fetches
+the data themselves.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 from regard.errors import UserError, suggestion
 
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-"""A name that stays in its folder."""
+"""A file name that cannot leave its folder."""
 SHA256 = re.compile(r"[0-9a-f]{64}")
 LARGEST = 1 << 32
-"""No file of a data set has more bytes than this."""
+"""Most bytes of a file."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class File:
     size: int
     sha256: str
     content_size: int = 0
-    """Bytes of what is packed in it, where the name ends in .gz."""
+    """Uncompressed size in bytes, if the name ends in .gz."""
     content_sha256: str = ""
     url: str = ""
-    """Where a file with this content can be fetched; empty where there is none."""
+    """Where a file with this content can be fetched; may be empty."""
 
     def __post_init__(self) -> None:
         if not PLAIN.fullmatch(self.name):
@@ -51,7 +51,7 @@ class File:
 
     @property
     def limit(self) -> int:
-        """The most bytes it can come in. Deflate makes what it cannot pack longer by less than a thousandth."""
+        """Most bytes that it can arrive as. Deflate expands incompressible data by less than a thousandth."""
         return max(self.size, self.content_size + self.content_size // 1000 + 1024 if self.content_size else 0)
 
 
@@ -64,7 +64,7 @@ class DataSet:
     origin: str
     files: tuple[File, ...]
     changed: str = ""
-    """What was done to the origin's files to make these."""
+    """How these files were made from the original ones."""
 
     def __post_init__(self) -> None:
         if not PLAIN.fullmatch(self.name):
@@ -76,7 +76,7 @@ class DataSet:
 
 
 def data_sets(folder: Path = Path(__file__).parent) -> dict[str, DataSet]:
-    """Every known data set by its name, which is also that of its folder."""
+    """Every public data set by its name, which is also that of its folder."""
     return {path.stem: _read(path) for path in sorted(folder.glob("*.toml"))}
 
 
@@ -97,7 +97,7 @@ def _read(path: Path) -> DataSet:
 
 
 def check_address(url: str, seen_from: str = "") -> None:
-    """Refuses what is not https. Plain http is for this machine itself, and never follows after https."""
+    """Refuses addresses other than https. Plain http is allowed for this machine, but not as a redirect from https."""
     try:
         parts = urlsplit(url)
         safe = parts.scheme == "https" and bool(parts.hostname)

@@ -1,4 +1,4 @@
-"""Opens addresses of data sets: follows only redirects that are allowed, and tells the sockets that it uses."""
+"""A URL opener that follows only allowed redirects and exposes its sockets, so that a watchdog can close them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Connected = Callable[[socket.socket], None]
 
 
 class Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows only where `check_address` lets it."""
+    """Follows only redirects that `check_address` allows."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
@@ -29,7 +29,7 @@ class _Plain(urllib.request.HTTPHandler):
         self._connected = connected
 
     def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(_telling(http.client.HTTPConnection, self._connected), req)
+        return self.do_open(_exposing(http.client.HTTPConnection, self._connected), req)
 
 
 class _Secure(urllib.request.HTTPSHandler):
@@ -38,18 +38,18 @@ class _Secure(urllib.request.HTTPSHandler):
         self._connected = connected
 
     def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(_telling(http.client.HTTPSConnection, self._connected), req)
+        return self.do_open(_exposing(http.client.HTTPSConnection, self._connected), req)
 
 
-def _telling(kind: type[http.client.HTTPConnection], connected: Connected) -> Any:
-    """A connection that tells its socket, which the library keeps to itself."""
+def _exposing(kind: type[http.client.HTTPConnection], connected: Connected) -> Any:
+    """A connection class that passes its socket to `connected`; the library keeps it private."""
 
-    class Telling(kind):  # type: ignore[misc, valid-type]
+    class Exposing(kind):  # type: ignore[misc, valid-type]
         def connect(self) -> None:
             super().connect()
             connected(self.sock)
 
-    return Telling
+    return Exposing
 
 
 def opener(url: str, connected: Connected) -> urllib.request.OpenerDirector:

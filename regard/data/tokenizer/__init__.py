@@ -1,4 +1,4 @@
-"""Tokenizers: a kind in a recipe is a file here. These functions find the kind, and what it may be told."""
+"""Tokenizers: a kind in a recipe is a file here. These functions train, load and check them by kind."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def maker(kind: str) -> type[Tokenizer]:
     return cast(type[Tokenizer], registry.factory("data/tokenizer", kind, "tokenizer.kind"))
 
 
-def settled(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A recipe's `[tokenizer]` with every key of its kind; one that the kind does not take is refused."""
+def resolved(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A recipe's `[tokenizer]` with the defaults of its kind filled in; unknown keys are refused."""
     options = dict(given)
     kind = options.pop("kind", "subword")
     known = {n: p for n, p in registry.keywords(maker(kind).train).items() if n not in ("lines", "seed")}
@@ -32,13 +32,13 @@ def settled(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def train(options: Mapping[str, Any], lines: Iterable[str], seed: int) -> Tokenizer:
-    """Learns a tokenizer of the kind and with the keys a recipe's `[tokenizer]` names."""
-    keys = {name: value for name, value in settled(options).items() if name != "path"}
+    """Trains a tokenizer from a recipe's `[tokenizer]` table."""
+    keys = {name: value for name, value in resolved(options).items() if name != "path"}
     return maker(keys.pop("kind")).train(lines, seed=seed, **keys)
 
 
 def from_files(files: Mapping[str, bytes]) -> Tokenizer:
-    """The tokenizer of a model folder, whose files say of which kind it is."""
+    """The tokenizer of a model folder; its files state the kind."""
     if "tokenizer.json" not in files:
         return maker("subword").from_files(files)
     try:

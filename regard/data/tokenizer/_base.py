@@ -1,4 +1,4 @@
-"""What every tokenizer is. It does not know which side of a pair it reads, and never adds BEGIN or END by itself."""
+"""The interface of tokenizers. They never add BEGIN or END themselves."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ import numpy as np
 from regard.data.ragged import Sentences
 
 SPECIALS = ["<pad>", "<unk>", "<s>", "</s>"]
-"""How the ids 0 to 3 (PAD, UNKNOWN, BEGIN, END) are shown."""
+"""How ids 0 to 3 (PAD, UNKNOWN, BEGIN, END) are displayed."""
 SPACE = "\u2581"
-"""How a space at the start of a piece is shown; `normalise` keeps it out of texts."""
+"""How a space at the start of a piece is displayed; `normalise` keeps it out of texts."""
 
 
 class Tokenizer(ABC):
-    """Text to ids and back: `decode(encode(text)) == normalise(text)` unless a kind says what it loses."""
+    """Text to ids and back: `decode(encode(text)) == normalise(text)` unless a kind states what it loses."""
 
     kind: ClassVar[str]
     between: ClassVar[str] = " "
-    """What stands between two words of a text; nothing, where every letter is one."""
+    """Separator between words; empty where every letter is a word."""
 
     @classmethod
     @abstractmethod
     def train(cls, lines: Iterable[str], *, seed: int) -> Tokenizer:
-        """Learns a vocabulary from lines that are read once; each kind adds its own keywords."""
+        """Learns a vocabulary in one pass over the lines. Each kind adds its own keywords."""
 
     @classmethod
     @abstractmethod
     def from_files(cls, files: Mapping[str, bytes], **options: Any) -> Tokenizer:
-        """The tokenizer that `files()` described."""
+        """The tokenizer that `files()` saved."""
 
     @abstractmethod
     def files(self) -> dict[str, bytes]:
-        """What to write into a model folder, by file name."""
+        """What is saved in a model folder, by file name."""
 
     @abstractmethod
     def __len__(self) -> int: ...
 
     def sizes(self) -> dict[str, int]:
-        """What the parts of a model are told."""
+        """Sizes that the parts of a model need."""
         return {"vocabulary": len(self)}
 
     @abstractmethod
@@ -53,7 +53,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def resample(self, sentences: Sentences, seeds: np.ndarray, alpha: float) -> Sentences:
-        """Other ways to cut the same texts, where the kind knows several; drawn with a 64-bit seed a sentence."""
+        """Subword sampling: random segmentations of the same texts, with one 64-bit seed per sentence."""
 
     @abstractmethod
     def decode(self, ids: Sequence[int]) -> str:
@@ -61,20 +61,20 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """What a person should see of each token."""
+        """How each token is displayed."""
 
     @abstractmethod
     def surfaces(self, ids: Sequence[int]) -> list[str]:
-        """The text each token adds, spaces included; joined they are `decode(ids)` but for a first space."""
+        """The text that each token adds, spaces included; joined they are `decode(ids)` except for a leading space."""
 
     def sample(self, text: str, random: np.random.Generator, alpha: float) -> list[int]:
-        """`resample` for one text: a way to cut it into tokens, drawn at random."""
+        """`resample` for one text: a random segmentation."""
         ids = self.encode(text)
         seed = random.integers(0, 2**63, size=1, dtype=np.uint64)
         return self.resample(Sentences(np.array(ids, dtype=np.int64), np.array([0, len(ids)])), seed, alpha)[0]
 
     def word_index(self, ids: Sequence[int]) -> list[int]:
-        """For each token, which of `decode(ids).split()` it belongs to; one without visible text goes with the next."""
+        """Each token's word, as an index into `decode(ids).split()`; one without visible text belongs to the next."""
         result: list[int] = []
         word, inside = -1, False
         for surface in self.surfaces(ids):
@@ -94,7 +94,7 @@ class Tokenizer(ABC):
 
 
 def spell(parts: Iterable[str | int]) -> list[str]:
-    """The text each part adds, where an int is a byte of UTF-8: a character appears with the byte that completes it."""
+    """The text that each part adds. An int is a byte of UTF-8; a character appears with its last byte."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     texts = [decoder.decode(bytes([p])) if isinstance(p, int) else decoder.decode(b"", True) + p for p in parts]
     cut = decoder.decode(b"", True)

@@ -1,4 +1,4 @@
-"""Characters, with bytes for those that the vocabulary does not hold, so that any text comes back exactly."""
+"""Characters, with bytes for those outside the vocabulary, so that any text decodes exactly."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOWN = {" ": SPACE, "\n": "\u21b5", "\t": "\u21e5"}
 
 
 class Character(Tokenizer):
-    """One token a character; after the four specials come the 256 bytes, then the characters by frequency."""
+    """One token per character: the four specials, the 256 bytes, then characters by frequency."""
 
     kind: ClassVar[str] = "character"
 
@@ -36,9 +36,9 @@ class Character(Tokenizer):
     def train(
         cls, lines: Iterable[str], *, seed: int, size: int = 4000, min_count: int = 1, exact: bool = False
     ) -> Character:
-        """The most frequent characters, `size` ids at most with specials and bytes; `seed` changes nothing.
+        """The most frequent characters, at most `size` ids with specials and bytes; `seed` has no effect.
 
-        With `exact` line ends, tabs and every space are characters like others: for verse, dialogue, code.
+        With `exact`, line ends, tabs and every space are kept: for verse, dialogue, code.
         """
         counts: Counter[str] = Counter()
         for line in lines:

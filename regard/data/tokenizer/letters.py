@@ -1,7 +1,6 @@
 """Letters of a fixed alphabet, one token each: DNA, proteins, anything written without words.
 
-What is lost: white space, and the difference between small and capital letters. A letter outside the alphabet is a
-mistake in the data and refused, never guessed at.
+Loses white space and case. Letters outside the alphabet are refused as mistakes in the data.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _MOST = 1000
 
 
 class Letters(Tokenizer):
-    """After the four specials the letters of the alphabet, in its order."""
+    """The four specials, then the letters of the alphabet in its order."""
 
     kind: ClassVar[str] = "letters"
     between: ClassVar[str] = ""
@@ -36,7 +35,7 @@ class Letters(Tokenizer):
 
     @classmethod
     def train(cls, lines: Iterable[str], *, seed: int, alphabet: str = "") -> Letters:
-        """The alphabet given, or every letter of the lines in alphabetical order; `seed` changes nothing."""
+        """Uses `alphabet`, or every letter of the lines in alphabetical order; `seed` has no effect."""
         seen = dict.fromkeys(map(_capital, alphabet))
         if not alphabet:
             for line in lines:

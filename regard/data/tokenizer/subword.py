@@ -1,6 +1,6 @@
-"""Subwords: a unigram language model by sentencepiece (Kudo 2018), with bytes for characters it never saw.
+"""Subwords: a sentencepiece unigram model (Kudo 2018) with byte fallback for unseen characters.
 
-Sentencepiece gets text that is already normalised and changes nothing itself, so any text comes back exactly.
+Text is normalised before sentencepiece, which changes nothing itself, so any text decodes exactly.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from regard.types import BEGIN, END, PAD, UNKNOWN
 __all__ = ["Subword"]
 
 _FILE = "tokenizer.model"
-_THREADS = 16  # constant, not the machine's cores: the learnt scores depend on it in their last digits
+_THREADS = 16  # constant, because the last digits of the learnt scores depend on it
 _CANDIDATES = 16
-_MOST_TEXT = 1 << 26  # 200,000 lines have half as many characters
+_MOST_TEXT = 1 << 26  # characters; 200,000 lines usually have half as many
 
 
 class Subword(Tokenizer):
-    """Unigram subwords with byte fallback; nothing is unknown."""
+    """Unigram subwords with byte fallback, so that nothing is unknown."""
 
     kind: ClassVar[str] = "subword"
 
@@ -45,7 +45,7 @@ class Subword(Tokenizer):
             raise UserError(f"{_FILE} has pad, unknown, begin and end at {ids}, not at 0 to 3; train it with regard")
         self._bytes = model
         self.sampling = sampling
-        """The alpha to sample with in training; 0 is off."""
+        """Alpha of subword sampling in training; 0 is off."""
         self._pieces = [processor.id_to_piece(i) for i in range(len(processor))]
         self._parts: list[str | int] = [
             int(piece[3:5], 16) if processor.is_byte(i) else piece.replace(SPACE, " ")
@@ -65,9 +65,9 @@ class Subword(Tokenizer):
         coverage: float = 0.9998,
         sample_lines: int = 200_000,
     ) -> Subword:
-        """Learns `size` pieces (fewer when the text does not hold as many) from at most `sample_lines` lines.
+        """Learns `size` pieces, or fewer if the text has no more, from at most `sample_lines` lines.
 
-        `coverage` is the share of all characters that get a piece of their own; the rest are spelled in bytes.
+        `coverage` is the share of characters that get a piece of their own; the rest are spelled in bytes.
         """
         text = [line for line in _choose(map(normalise, lines), sample_lines, seed) if line]
         if not text:
@@ -116,10 +116,10 @@ class Subword(Tokenizer):
         return self._model.encode([normalise(text) for text in texts])
 
     def resample(self, sentences: Sentences, seeds: np.ndarray, alpha: float) -> Sentences:
-        """Each piece may be cut further: a way to cut it is drawn in proportion to P(way) ** alpha.
+        """Draws a segmentation of each piece with probability proportional to P(segmentation) ** alpha.
 
-        Kudo draws from all ways to cut a whole sentence. Here the best cut's borders stay, so that the ways are known
-        for each piece of the vocabulary beforehand, and a million pieces are drawn in one go.
+        Kudo samples from all segmentations of a sentence. Here the boundaries of the best one stay, so that the
+        segmentations of each piece are computed once, and a million pieces are drawn in one operation.
         """
         if alpha <= 0:
             return sentences
@@ -127,16 +127,16 @@ class Subword(Tokenizer):
             self._known_ways[alpha] = self._ways(alpha)
         ways, upto = self._known_ways[alpha]
         lengths = np.diff(sentences.offsets)
-        place = np.arange(len(sentences.ids)) - np.repeat(sentences.offsets[:-1], lengths)
-        draw = mixed(np.repeat(mixed(seeds), lengths) + place.astype(np.uint64)) >> np.uint64(32)
-        # Every piece has its ways in one line, where probabilities are summed up to id..id+1.
+        position = np.arange(len(sentences.ids)) - np.repeat(sentences.offsets[:-1], lengths)
+        draw = mixed(np.repeat(mixed(seeds), lengths) + position.astype(np.uint64)) >> np.uint64(32)
+        # The cumulative probabilities of piece `id` run from id to id + 1, so that one search finds all draws.
         chosen = np.searchsorted(upto, sentences.ids + draw * 2.0**-32, side="right")
         ids, parts = ways.gather(chosen)
         ends = np.concatenate([[0], parts.cumsum()])
         return Sentences(ids.astype(sentences.ids.dtype), ends[sentences.offsets])
 
     def _ways(self, alpha: float) -> tuple[Sentences, np.ndarray]:
-        """The ways to cut each piece, and their probabilities summed up to id..id+1, for all ids in one line."""
+        """The segmentations of each piece, and their cumulative probabilities, from id to id + 1 for piece `id`."""
         special = [i < len(SPECIALS) or self._model.is_byte(i) for i in range(len(self))]
         ids = {piece: i for i, piece in enumerate(self._pieces) if not special[i]}
         log_probabilities = {piece: self._model.get_score(i) for piece, i in ids.items()}
@@ -161,7 +161,7 @@ class Subword(Tokenizer):
 
 
 def _cuts(text: str, log_probabilities: Mapping[str, float]) -> list[tuple[float, list[str]]]:
-    """The likeliest ways to cut a text into pieces of the vocabulary, best first, with their log-probabilities."""
+    """The most probable segmentations of a text, best first, with their log-probabilities."""
     best: list[list[tuple[float, list[str]]]] = [[(0.0, [])]]
     for end in range(1, len(text) + 1):
         found = [
@@ -175,7 +175,7 @@ def _cuts(text: str, log_probabilities: Mapping[str, float]) -> list[tuple[float
 
 
 def _choose(lines: Iterable[str], count: int, seed: int) -> list[str]:
-    """A fair sample of a stream whose length nobody knows (reservoir sampling), of at most `_MOST_TEXT` characters."""
+    """A uniform sample of a stream (reservoir sampling), of at most `_MOST_TEXT` characters."""
     random = python_random.Random(seed)
     chosen: list[str] = []
     text = 0

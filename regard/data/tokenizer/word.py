@@ -1,7 +1,7 @@
-"""Words: runs of letters and digits, and single marks of punctuation, by frequency.
+"""Words and punctuation marks, by frequency.
 
-What is lost: words outside the vocabulary become UNKNOWN and vanish from the decoded text; capitals, if `lowercase`.
-All else comes back exactly, because a token remembers whether a space stood before it.
+Words outside the vocabulary become UNKNOWN and are lost in decoding, and so is case with `lowercase`. All else decodes
+exactly, because each token includes the space before it.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class Word(Tokenizer):
     def train(
         cls, lines: Iterable[str], *, seed: int, size: int = 30000, min_count: int = 1, lowercase: bool = False
     ) -> Word:
-        """The `size` - 4 most frequent tokens that occur at least `min_count` times; `seed` changes nothing."""
+        """The `size` - 4 most frequent tokens that occur at least `min_count` times; `seed` has no effect."""
         counts: Counter[str] = Counter()
         for line in lines:
             counts.update(_split(line, lowercase))
         if not counts:
             raise UserError("tokenizer: no text to learn words from; the corpus is empty")
-        # Equal counts are ordered by text, so that the order of the lines does not matter.
+        # Ties are ordered by text, so that the order of the lines does not matter.
         frequent = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: max(size - len(SPECIALS), 0)]
         return cls([word for word, count in frequent if count >= min_count], lowercase)
 

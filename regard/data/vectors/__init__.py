@@ -1,1 +1,1 @@
-"""Vectors of words, learnt from how often words stand near one another, or read from a file. Knows no models."""
+"""Word vectors: co-occurrence counts, GloVe, files and nearest neighbours. Knows no models."""

@@ -1,6 +1,6 @@
-"""How often words stand near one another: the co-occurrence matrix of a text, and the vocabulary it speaks of.
+"""Counts co-occurrences: the co-occurrence matrix of a text and its vocabulary.
 
-The text is read once and kept as numbers (four bytes a word); windows never reach from one line into the next.
+The text is read once and kept as ids (four bytes per word); windows do not cross lines.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from regard.errors import UserError
 Split = Callable[[str], list[str]]
 
 PART = 1 << 20
-"""Words whose neighbours are counted at a time."""
+"""Words counted at a time."""
 LARGEST = 2_000_000
-"""Words of a vocabulary."""
+"""Largest vocabulary."""
 WIDEST = 1000
-"""Words of a window to each side."""
+"""Widest window, in words to each side."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """Lines as numbers. A rare word is -1: it has no row, but keeps its place in the windows of others."""
+    """Lines as ids. Rare words are -1: they have no row but keep their position in windows."""
 
     words: list[str]
-    """The vocabulary, the most frequent first; equal ones in alphabetical order."""
+    """The vocabulary by frequency, ties in alphabetical order."""
     counts: np.ndarray
-    """(V,): how often each occurs."""
+    """(V,): frequency of each word."""
     ids: np.ndarray
-    """All lines one after another."""
+    """All lines concatenated."""
     lines: np.ndarray
-    """For each of `ids` the number of its line."""
+    """The line number of each id."""
 
 
 @dataclass(frozen=True)
 class CoOccurrence:
-    """The entries of the matrix that are not zero: X[rows[n], columns[n]] = values[n]."""
+    """The non-zero entries of the matrix: X[rows[n], columns[n]] = values[n]."""
 
     words: list[str]
     rows: np.ndarray
@@ -52,14 +52,14 @@ class CoOccurrence:
         return len(self.values)
 
     def matrix(self) -> np.ndarray:
-        """All of it, zeros too: for a handful of words."""
+        """The dense matrix, for small vocabularies."""
         whole = np.zeros((len(self.words), len(self.words)))
         whole[self.rows, self.columns] = self.values
         return whole
 
 
 def words_and_marks(text: str) -> list[str]:
-    """The words of a line, punctuation marks apart."""
+    """The words and punctuation marks of a line."""
     text = normalise(text)
     return [text[begin:end] for begin, end in word_spans(text)]
 
@@ -69,7 +69,7 @@ def lower_words(text: str) -> list[str]:
 
 
 def numbered(lines: Iterable[str], split: Split = lower_words, size: int = 50_000, min_count: int = 1) -> Text:
-    """Reads a text once; its vocabulary are the `size` most frequent words that occur `min_count` times or more."""
+    """Reads a text once. The vocabulary is the `size` most frequent words that occur at least `min_count` times."""
     if not 1 <= size <= LARGEST:
         raise UserError(f"a vocabulary has 1 to {LARGEST:,} words, not {size:,}")
     seen: dict[str, int] = {}
@@ -94,9 +94,9 @@ def numbered(lines: Iterable[str], split: Split = lower_words, size: int = 50_00
 def co_occurrence(
     text: Text, window: int = 10, by_distance: bool = True, progress: Callable[[int, int, str], None] | None = None
 ) -> CoOccurrence:
-    """Both words of every pair at most `window` words apart in a line see each other once: the matrix is symmetric.
+    """Counts pairs of words at most `window` words apart in a line; the matrix is symmetric.
 
-    `by_distance`: a pair that is k words apart counts 1/k (Pennington et al. 2014, 4.2), else 1.
+    With `by_distance` a pair k words apart counts 1/k (Pennington et al. 2014, 4.2), otherwise 1.
     """
     if not 1 <= window <= WIDEST:
         raise UserError(f"a window has 1 to {WIDEST:,} words to each side, not {window:,}")
@@ -116,12 +116,12 @@ def co_occurrence(
         text.words,
         np.concatenate([rows, columns[apart]]),
         np.concatenate([columns, rows[apart]]),
-        np.concatenate([np.where(apart, values, 2 * values), values[apart]]),  # a word beside itself is seen twice
+        np.concatenate([np.where(apart, values, 2 * values), values[apart]]),  # a word next to itself counts twice
     )
 
 
 def _pairs(text: Text, begin: int, end: int, window: int, by_distance: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The pairs whose first word lies between two places of the text, summed."""
+    """The summed pairs whose first word is between two positions of the text."""
     found = []
     for distance in range(1, window + 1):
         stop = min(end, len(text.ids) - distance)
@@ -136,7 +136,7 @@ def _pairs(text: Text, begin: int, end: int, window: int, by_distance: bool) -> 
 
 
 def _summed(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    """Equal keys become one, with the sum of their values."""
+    """Sums the values of equal keys."""
     if not parts:
         return np.zeros(0, np.int64), np.zeros(0)
     keys, values = (np.concatenate(side) for side in zip(*parts))

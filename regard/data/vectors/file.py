@@ -1,7 +1,7 @@
-"""Vectors as text, a word a line: `word 0.1 -0.2 ...`. It is the format of the vectors that GloVe's authors publish.
+"""Word vectors as text, one word per line: `word 0.1 -0.2 ...`, the format of the published GloVe vectors.
 
-A first line of two whole numbers (how many, how wide) is word2vec's and is passed over. Words may hold spaces, as some
-published ones do: the numbers are what stands at the end. A file may end in .gz, .xz or .zst.
+A first line of two integers (count and width, as word2vec writes) is skipped. Words may contain spaces, as some
+published ones do: the numbers are at the end of the line. Files may be compressed (.gz, .xz, .zst).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from regard.storage import write_file
 LONGEST_LINE = 1 << 17
 WIDEST = 4096
 MOST_NUMBERS = 1 << 31
-"""Of all vectors that are kept: 8 GB of memory."""
+"""Numbers in all vectors read: 8 GB of memory."""
 MOST_LINES = 20_000_000
 
 
 def write_vectors(path: Path, vectors: Vectors) -> None:
-    """Replaces a file as a whole; six digits are more than training knows."""
+    """Writes a file atomically, with six digits per number."""
     lines = (
         f"{word} {' '.join(f'{value:.6g}' for value in row)}\n"
         for word, row in zip(vectors.words, vectors.values.tolist(), strict=True)
@@ -34,7 +34,7 @@ def write_vectors(path: Path, vectors: Vectors) -> None:
 
 
 def read_vectors(path: Path, wanted: Collection[str] | None = None) -> Vectors:
-    """The vectors of a file, or of those of its words that are `wanted`; of a word that comes twice, the first."""
+    """The vectors of a file, or only of its words in `wanted`; the first one of a repeated word."""
     words: dict[str, int] = {}
     rows: list[np.ndarray] = []
     width = 0
@@ -49,12 +49,12 @@ def read_vectors(path: Path, wanted: Collection[str] | None = None) -> Vectors:
 
 
 def width_of(path: Path) -> int:
-    """How wide the vectors of a file are, from its beginning alone."""
+    """The width of the vectors of a file, from its first line."""
     return next(_entries(path))[0]
 
 
 def _entries(path: Path) -> Iterator[tuple[int, int, str, list[str]]]:
-    """The width of all vectors; the number of a line, its word and its numbers, as they are written."""
+    """For each line: the width of all vectors, the line number, the word and its numbers as text."""
     check_file(path)
     width = 0
     for number, raw in enumerate(raw_lines(path, LONGEST_LINE), 1):
@@ -80,7 +80,7 @@ def _entries(path: Path) -> Iterator[tuple[int, int, str, list[str]]]:
 
 
 def _first_width(path: Path, number: int, cells: list[str]) -> int:
-    """As many numbers as stand at the end of the first line, less its word."""
+    """The count of numbers at the end of the first line."""
     count = 0
     while count < len(cells) - 1 and _finite(cells[-1 - count]):
         count += 1

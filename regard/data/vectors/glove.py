@@ -1,9 +1,9 @@
-"""GloVe (Pennington, Socher and Manning 2014): vectors whose products are the logarithms of how often words meet.
+"""GloVe (Pennington, Socher and Manning 2014): vectors whose dot products approximate log co-occurrence counts.
 
     J = sum over i, j with X_ij > 0 of f(X_ij) (w_i . c_j + b_i + d_j - log X_ij)^2,    f(x) = min(1, (x / x_max)^0.75)
 
-Minimised by AdaGrad over entries in random order. The paper steps after every entry; here the gradients of a batch of
-entries are added up and make one step. Each word then moves less often, for which the rate is higher than the paper's.
+Minimised by AdaGrad over entries in random order. The paper updates after every entry; here the gradients of a batch of
+entries are summed for one update. To make up for fewer updates per word, the rate is higher than the paper's.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ WIDEST = 4096
 
 
 def weight(x: Tensor, x_max: float, power: float = 0.75) -> Tensor:
-    """f(x): rare pairs tell little, and beyond x_max more tells no more (equation 9)."""
+    """f(x): down-weights rare pairs, constant from x_max on (equation 9)."""
     return (x / x_max).pow(power).clamp(max=1)
 
 
 class GloVe:
-    """The two vectors and two biases of every word, each row with its bias last, and AdaGrad's sums of squares."""
+    """Word and context vectors, each row with its bias last, and AdaGrad's sums of squares."""
 
     def __init__(self, size: int, width: int, rate: float, x_max: float, seed: int, device: torch.device):
         random = torch.Generator().manual_seed(seed)
@@ -39,8 +39,7 @@ class GloVe:
         self.rate, self.x_max = rate, x_max
 
     def step(self, rows: Int[Tensor, " N"], columns: Int[Tensor, " N"], counts: Float[Tensor, " N"]) -> Tensor:
-        """Moves the vectors of these entries' words; the sum of their part of J before it (halved, as in the code the
-        paper came with)."""
+        """One update for a batch of entries. Returns their part of J before it, halved as in the authors' code."""
         w, c = self.words.index_select(0, rows), self.contexts.index_select(0, columns)
         predicted = torch.einsum("nd,nd->n", w[:, :-1], c[:, :-1]) + w[:, -1] + c[:, -1]
         off = predicted - counts.log()
@@ -51,27 +50,27 @@ class GloVe:
         self._descend(self.contexts, self.context_squares, *of_contexts)
         return 0.5 * (pull * off).sum()
 
-    def _descend(self, table: Tensor, squares: Tensor, places: Tensor, gradient: Tensor) -> None:
-        """AdaGrad (Duchi et al. 2011): a number that has been pulled much moves less. The sums begin at 1."""
-        squares.index_add_(0, places, gradient.square())
-        table.index_add_(0, places, gradient / squares.index_select(0, places).sqrt(), alpha=-self.rate)
+    def _descend(self, table: Tensor, squares: Tensor, rows: Tensor, gradient: Tensor) -> None:
+        """AdaGrad (Duchi et al. 2011); the sums of squares start at 1."""
+        squares.index_add_(0, rows, gradient.square())
+        table.index_add_(0, rows, gradient / squares.index_select(0, rows).sqrt(), alpha=-self.rate)
 
     def vectors(self) -> Float[Tensor, "V D"]:
-        """w + c: the two differ only by chance, and their sum is a little better (4.2)."""
+        """w + c: the two differ only by their initial values, and the sum is slightly better (4.2)."""
         return (self.words + self.contexts)[:, :-1]
 
 
 def _gradient(pull: Tensor, own: Tensor, other: Tensor, table: Tensor) -> tuple[Tensor, Tensor]:
-    """Which rows these entries move, and the sum of pull * [the other's vector, 1] over each row's entries."""
+    """The rows that these entries update, and for each the sum of pull * [the other's vector, 1]."""
     order = own.argsort()
-    places, lengths = own[order].unique_consecutive(return_counts=True)
+    rows, lengths = own[order].unique_consecutive(return_counts=True)
     begins = lengths.cumsum(0) - lengths
     pulls = pull[order]
     gradient = F.embedding_bag(other[order], table, begins, mode="sum", per_sample_weights=pulls)
     gradient[:, -1] = F.embedding_bag(
         torch.zeros_like(order), torch.ones(1, 1).to(pull), begins, mode="sum", per_sample_weights=pulls
     )[:, 0]
-    return places, gradient
+    return rows, gradient
 
 
 def learn(
@@ -86,10 +85,10 @@ def learn(
     progress: Callable[[int, int, str], None] | None = None,
     losses: list[float] | None = None,
 ) -> Vectors:
-    """Vectors from counts; the same seed gives the same ones. `losses` takes the mean of J over each epoch's entries.
+    """Trains vectors on counts, reproducibly by `seed`. The mean of J of each epoch is appended to `losses`.
 
-    `x_max` is 100 in the paper, for billions of words; fewer meet less often. A `batch` of 0 is chosen so that an epoch
-    has some hundreds of steps.
+    `x_max` is 100 in the paper, for billions of words; smaller corpora have smaller counts. A `batch` of 0 is chosen so
+    that an epoch has a few hundred updates.
     """
     if not 1 <= width <= WIDEST:
         raise UserError(f"vectors are 1 to {WIDEST:,} wide, not {width:,}")

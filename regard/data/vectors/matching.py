@@ -1,4 +1,4 @@
-"""Which vectors of a file belong to which tokens of a tokenizer."""
+"""Matches the word vectors of a file with the tokens of a tokenizer."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from regard.types import END
 
 @dataclass(frozen=True)
 class Matched:
-    """Tokens that have a vector: their ids, and a row for each."""
+    """The ids of tokens with a vector, and their vectors."""
 
     ids: np.ndarray
     values: np.ndarray
     words: int
-    """How many tokens are whole words or marks, and so could have one."""
+    """Number of tokens that are whole words or marks, and so could have a vector."""
 
 
 def word_of(tokenizer: Tokenizer, id: int) -> str:
-    """The word that a token is; nothing for specials, and for pieces of words, which no word's vector is meant for."""
+    """The word of a token; "" for specials and for pieces of words."""
     (piece,), (surface,) = tokenizer.pieces([id]), tokenizer.surfaces([id])
     word = surface.strip()
     begins = tokenizer.kind == "word" or piece.startswith(SPACE) or not any(map(str.isalnum, word))
@@ -31,10 +31,10 @@ def word_of(tokenizer: Tokenizer, id: int) -> str:
 
 
 def match(path: Path, tokenizer: Tokenizer) -> Matched:
-    """A word gets the vector of the same word, else that of the word in small letters: many files have no others."""
+    """A word gets its own vector, or that of its lowercase form, as many files have only those."""
     words = {id: word for id in range(len(tokenizer)) if (word := word_of(tokenizer, id))}
     found = read_vectors(path, wanted={form for word in words.values() for form in (word, word.lower())})
     forms = {id: word if word in found else word.lower() for id, word in words.items()}
     ids = [id for id, form in forms.items() if form in found]
-    rows = [found.places[forms[id]] for id in ids]
+    rows = [found.indices[forms[id]] for id in ids]
     return Matched(np.array(ids, dtype=np.int64), found.values[rows], len(words))

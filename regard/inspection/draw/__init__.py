@@ -1,1 +1,4 @@
-"""Drawings of a trace: SVG, matplotlib figures and self-contained HTML pages. Nothing here knows a model."""
+"""Drawing a trace: SVG, matplotlib figures and self-contained HTML pages. No access to models.
+
+views/ composes the pictures of each view; the other files draw one kind of picture each.
+"""

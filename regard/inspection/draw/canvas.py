@@ -1,21 +1,17 @@
-"""A picture as a list of marks: rectangles, lines, words, photographs. Drawn once, shown two ways.
-
-`svg()` writes them by hand, `figure()` gives them to matplotlib for PNG and PDF. Knows nothing of what is drawn.
-"""
+"""A canvas: a list of marks (rectangles, lines, text, images) that becomes an SVG or a matplotlib figure."""
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.inspection.draw import style as paper
+from regard.inspection.draw import style
 from regard.inspection.draw.style import FONT, LIGHT
+from regard.inspection.trace.scene import png_url
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,7 +20,7 @@ Box = tuple[float, float, float, float]
 """Left, top, width, height."""
 ANCHORS = {"start": "left", "middle": "center", "end": "right"}
 DOTS = 100
-"""Dots an inch at which a figure is as large as the SVG."""
+"""The resolution (dpi) at which a figure has the size of the SVG."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +34,9 @@ class _Boxes:
         more = f' fill-opacity="{self.opacity:.3f}"{_at(self.at)}'
         if len(self.boxes) == 1:
             x, y, wide, high = self.boxes[0]
-            return _told(f'rect x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:.1f}"{more}', self.tooltip)
+            return _element(f'rect x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:.1f}"{more}', self.tooltip)
         drawn = "".join(f"M{x:.2f} {y:.2f}h{wide:.2f}v{high:.2f}h-{wide:.2f}z" for x, y, wide, high in self.boxes)
-        return _told(f'path d="{drawn}"{more}', self.tooltip)
+        return _element(f'path d="{drawn}"{more}', self.tooltip)
 
 
 @dataclass(frozen=True)
@@ -55,18 +51,18 @@ class _Line:
         x, y, to_x, to_y = self.ends
         drawn = f'line x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}" stroke="currentColor"'
         more = f' stroke-width="{self.wide:.1f}" stroke-opacity="{self.opacity:.3f}"{_at(self.at)}'
-        return _told(drawn + more, self.tooltip)
+        return _element(drawn + more, self.tooltip)
 
 
 @dataclass(frozen=True)
-class _Words:
-    words: str
+class _Text:
+    text: str
     x: float
     y: float
     anchor: str
     size: float
     bold: bool
-    leans: bool
+    rotated: bool
     tooltip: str
     at: str
 
@@ -74,13 +70,13 @@ class _Words:
         more = f' text-anchor="{self.anchor}"' if self.anchor != "start" else ""
         more += f' font-size="{self.size:g}"' if self.size != FONT else ""
         more += ' font-weight="600"' if self.bold else ""
-        more += f' transform="rotate(-45 {self.x:.1f} {self.y:.1f})"' if self.leans else ""
-        return paper.text(self.words, self.x, self.y, more + _at(self.at), self.tooltip)
+        more += f' transform="rotate(-45 {self.x:.1f} {self.y:.1f})"' if self.rotated else ""
+        return style.text(self.text, self.x, self.y, more + _at(self.at), self.tooltip)
 
 
 @dataclass(frozen=True)
 class _Image:
-    """Pixels, each of which stays a square. A sheet's file holds them once, however often they are shown."""
+    """An image without interpolation. The SVG holds its pixels once, however often it is used."""
 
     pixels: np.ndarray
     box: Box
@@ -91,21 +87,21 @@ class _Image:
         return f'<use href="#{self.key}" transform="translate({x:.1f} {y:.1f}) scale({wide:.2f} {high:.2f})"/>'
 
     def defined(self) -> str:
-        """One by one; where it is used it is stretched."""
+        """The definition, one by one unit; each use scales it."""
         return (
             f'<image id="{self.key}" width="1" height="1" preserveAspectRatio="none" image-rendering="pixelated" '
-            f'href="{png(self.pixels)}"/>'
+            f'href="{png_url(self.pixels)}"/>'
         )
 
 
-Mark = _Boxes | _Line | _Words | _Image
+Mark = _Boxes | _Line | _Text | _Image
 
 
 @dataclass
-class Sheet:
-    """Marks, each in one of the paper's colours; a colour's marks lie on those of the colours before it (`LAYERS`).
+class Canvas:
+    """Marks, each in a colour of the palette (style.py); colours are layers, drawn in the order of `LAYERS`.
 
-    `at` names a mark, for a page's script to find it. Of a picture that has tooltips each is exact.
+    `at` names a mark (`data-at`), so that a page's script can find it. Tooltips hold exact values.
     """
 
     kind: str
@@ -132,50 +128,50 @@ class Sheet:
     ) -> None:
         self._mark(colour, _Line(ends, opacity, wide, tooltip, at))
 
-    def words(
+    def text(
         self,
-        words: str,
+        text: str,
         x: float,
         y: float,
         colour: str = "text",
         anchor: str = "start",
         size: float = FONT,
         bold: bool = False,
-        leans: bool = False,
+        rotated: bool = False,
         tooltip: str = "",
         at: str = "",
     ) -> None:
-        long = paper.length(words) * size / FONT * (paper.SLANT if leans else 1.15 if bold else 1.0)
-        self._reach(x + {"start": 1.0, "middle": 0.5, "end": 0.0}[anchor] * long, y + 0.3 * size)
-        self._mark(colour, _Words(words, x, y, anchor, size, bold, leans, tooltip, at))
+        length = style.length(text) * size / FONT * (style.SLANT if rotated else 1.15 if bold else 1.0)
+        self._reach(x + {"start": 1.0, "middle": 0.5, "end": 0.0}[anchor] * length, y + 0.3 * size)
+        self._mark(colour, _Text(text, x, y, anchor, size, bold, rotated, tooltip, at))
 
     def image(self, pixels: np.ndarray, box: Box) -> None:
-        """Pixels of bytes (H, W, 1 or 3), as large as the box. They lie among the tiles, below all else."""
+        """Pixels (H, W, 1 or 3) of bytes, scaled to the box. Images are among the tiles, below all other layers."""
         self._reach(box[0] + box[2], box[1] + box[3])
         key = "image-" + hashlib.sha256(repr(pixels.shape).encode() + pixels.tobytes()).hexdigest()[:16]
         self._mark("tile", _Image(pixels, box, key))
 
     def svg(self) -> str:
-        """Self-contained: no script, nothing from elsewhere."""
+        """Self-contained: no script, no external resources."""
         groups = {name: [mark.svg() for mark in self.marks[name]] for name in self.LAYERS if name in self.marks}
         images = {mark.key: mark.defined() for mark in self.marks.get("tile", []) if isinstance(mark, _Image)}
         if images:
             groups["tile"].insert(0, f"<defs>{''.join(images.values())}</defs>")
-        width, height = (round(reach + paper.MARGIN) for reach in (self.width, self.height))
-        return paper.picture(self.kind, width, height, groups, self.title, self.about)
+        width, height = (round(reach + style.MARGIN) for reach in (self.width, self.height))
+        return style.picture(self.kind, width, height, groups, self.title, self.about)
 
     def figure(self) -> Figure:
-        """The same marks as a matplotlib figure: `figure.savefig("heads.png", dpi=200)`."""
+        """The same picture as a matplotlib figure: `figure.savefig("heads.png", dpi=200)`."""
         from matplotlib.figure import Figure
 
-        width, height = self.width + paper.MARGIN, self.height + paper.MARGIN
+        width, height = self.width + style.MARGIN, self.height + style.MARGIN
         figure = Figure(figsize=(width / DOTS, height / DOTS), facecolor=LIGHT["paper"])
         axes = figure.add_axes((0, 0, 1, 1))
         axes.set_xlim(0, width)
         axes.set_ylim(height, 0)
         axes.axis("off")
         for level, name in enumerate(self.LAYERS):
-            _drawn(axes, LIGHT[name], self.marks.get(name, []), level)
+            _plot(axes, LIGHT[name], self.marks.get(name, []), level)
         return figure
 
     def _mark(self, colour: str, mark: Mark) -> None:
@@ -185,16 +181,7 @@ class Sheet:
         self.width, self.height = max(self.width, x), max(self.height, y)
 
 
-def png(pixels: np.ndarray) -> str:
-    """A file of them as an address that holds it whole (data:)."""
-    from PIL import Image
-
-    file = io.BytesIO()
-    Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels).save(file, "PNG", optimize=True)
-    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
-
-
-def _drawn(axes: Any, colour: str, marks: Sequence[Mark], level: int) -> None:
+def _plot(axes: Any, colour: str, marks: Sequence[Mark], level: int) -> None:
     from matplotlib.collections import LineCollection, PolyCollection
     from matplotlib.colors import to_rgba
 
@@ -210,20 +197,20 @@ def _drawn(axes: Any, colour: str, marks: Sequence[Mark], level: int) -> None:
             strokes.append(to_rgba(colour, mark.opacity))
         elif isinstance(mark, _Image):
             x, y, wide, high = mark.box
-            shown = mark.pixels.repeat(3, axis=2) if mark.pixels.shape[2] == 1 else mark.pixels
+            pixels = mark.pixels.repeat(3, axis=2) if mark.pixels.shape[2] == 1 else mark.pixels
             extent = (x, x + wide, y + high, y)
-            axes.imshow(shown, extent=extent, aspect="auto", interpolation="nearest", zorder=level + 0.2)
+            axes.imshow(pixels, extent=extent, aspect="auto", interpolation="nearest", zorder=level + 0.2)
         else:
             axes.text(
                 mark.x,
                 mark.y,
-                paper.printable(mark.words),
+                style.printable(mark.text),
                 color=colour,
                 ha=ANCHORS[mark.anchor],
                 va="baseline",
                 fontsize=mark.size * points,
                 fontweight="bold" if mark.bold else "normal",
-                rotation=45 if mark.leans else 0,
+                rotation=45 if mark.rotated else 0,
                 rotation_mode="anchor",
                 parse_math=False,
                 zorder=level + 0.5,
@@ -234,9 +221,9 @@ def _drawn(axes: Any, colour: str, marks: Sequence[Mark], level: int) -> None:
         axes.add_collection(LineCollection(segments, linewidths=wides, colors=strokes, zorder=level), autolim=False)
 
 
-def _told(element: str, tooltip: str) -> str:
-    return f"<{element}><title>{paper.safe(tooltip)}</title></{element.split()[0]}>" if tooltip else f"<{element}/>"
+def _element(tag: str, tooltip: str) -> str:
+    return f"<{tag}><title>{style.safe(tooltip)}</title></{tag.split()[0]}>" if tooltip else f"<{tag}/>"
 
 
 def _at(name: str) -> str:
-    return f' data-at="{paper.safe(name)}"' if name else ""
+    return f' data-at="{style.safe(name)}"' if name else ""

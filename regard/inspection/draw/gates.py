@@ -1,7 +1,7 @@
-"""Pictures of a recurrent layer at work: what its gates did at each word. An SVG, and a matplotlib figure for PNG.
+"""The gates of a recurrent layer as heatmaps over tokens and units: an SVG, and a matplotlib figure for PNG and PDF.
 
-One panel a gate, words on top, a row for each unit, the same unit at the same height in every panel. What is above
-zero is drawn in ink and what is below in rust, the farther from zero the darker. Knows nothing of models.
+One panel per gate, tokens on top, one row per unit, the same units in the same order in every panel. Positive values
+are violet (ink), negative ones rust, darker with their magnitude.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.inspection.draw import style as paper
+from regard.inspection.draw import style
 from regard.inspection.draw.style import FONT, LIGHT, LONGEST, MARGIN
-from regard.layers.capture import Seen
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,56 +23,47 @@ if TYPE_CHECKING:
 Gates = Mapping[str, Float[Tensor, "T W"]]
 
 UNITS = 24
-"""Units that are drawn where a layer has more."""
+"""The most units that are drawn."""
 TOOLTIPS = 3000
-"""Cells up to which each tells its exact value: with more the file would grow out of proportion."""
+"""Cells up to which each has a tooltip with its exact value; more would make the file too large."""
 COLUMN, ROW, GAP, SMALL = 38, 6, 2, 11
-
-
-def layer_gates(seen: Seen, layer: str, sentence: int = 0, words: int | None = None) -> dict[str, Tensor]:
-    """What `capture` saw of one layer (`encoder.recurrence.cells.0`) in one sentence, by the names of its gates.
-
-    Several calls, one for each word that was written, are joined; `words` leaves out the padding behind the last word.
-    """
-    own = {name.removeprefix(f"{layer}."): calls for name, calls in seen.items() if name.startswith(f"{layer}.")}
-    return {name: torch.cat(calls, -2)[sentence, :words] for name, calls in own.items() if "." not in name}
 
 
 def gates_svg(gates: Gates, tokens: Sequence[str], title: str = "", units: int = UNITS) -> str:
     """A self-contained SVG. Tooltips hold the exact means and, up to `TOOLTIPS` cells, every exact value."""
     panels, chosen, caption = _arranged(gates, tokens, units)
-    title = paper.shortened(title, 4 * LONGEST)
-    above = [paper.label(token) for token in tokens]
+    title = style.shortened(title, 4 * LONGEST)
+    above = [style.label(token) for token in tokens]
     high = len(chosen) * ROW
-    told = len(panels) * len(chosen) * len(tokens) <= TOOLTIPS
-    left = MARGIN + max(paper.length(panel.title) for panel in panels) + 10
-    top = MARGIN + (2 * FONT if title else 0) + 12 + paper.room_on_top(above, COLUMN)
+    exact = len(panels) * len(chosen) * len(tokens) <= TOOLTIPS
+    left = MARGIN + max(style.length(panel.title) for panel in panels) + 10
+    top = MARGIN + (2 * FONT if title else 0) + 12 + style.column_label_height(above, COLUMN)
 
     groups: dict[str, list[str]] = {name: [] for name in ("tile", "ink", "rust", "text", "faint")}
 
     def cell(x: float, y: float, share: float, tooltip: str = "", wide: int = COLUMN - GAP, tall: int = ROW) -> None:
-        told = f"><title>{paper.safe(tooltip)}</title></rect>" if tooltip else "/>"
+        end = f"><title>{style.safe(tooltip)}</title></rect>" if tooltip else "/>"
         groups["rust" if share < 0 else "ink"].append(
-            f'<rect x="{x:.0f}" y="{y:.0f}" width="{wide}" height="{tall}" fill-opacity="{abs(share):.2f}"{told}'
+            f'<rect x="{x:.0f}" y="{y:.0f}" width="{wide}" height="{tall}" fill-opacity="{abs(share):.2f}"{end}'
         )
 
     def tile(x: float, y: float, wide: int, tall: int) -> None:
         groups["tile"].append(f'<rect x="{x:.0f}" y="{y:.0f}" width="{wide}" height="{tall}"/>')
 
-    def remark(words: str, x: float, y: float, more: str = "", tooltip: str = "") -> None:
-        groups["faint"].append(paper.text(words, x, y, f' font-size="{SMALL}"{more}', tooltip))
+    def remark(text: str, x: float, y: float, more: str = "", tooltip: str = "") -> None:
+        groups["faint"].append(style.text(text, x, y, f' font-size="{SMALL}"{more}', tooltip))
 
     if title:
-        groups["text"].append(paper.text(title, MARGIN, MARGIN + FONT, ' font-weight="600"'))
-    groups["text"] += paper.on_top(above, left, top - 8, COLUMN)
+        groups["text"].append(style.text(title, MARGIN, MARGIN + FONT, ' font-weight="600"'))
+    groups["text"] += style.column_labels(above, left, top - 8, COLUMN)
     y = top
     for panel in panels:
-        groups["text"].append(paper.text(panel.title, left - 10, y + high / 2 + 5, ' text-anchor="end"'))
+        groups["text"].append(style.text(panel.title, left - 10, y + high / 2 + 5, ' text-anchor="end"'))
         for i, token in enumerate(tokens):
-            x, word = left + i * COLUMN + GAP / 2, paper.isolated(token)
+            x, word = left + i * COLUMN + GAP / 2, style.isolated(token)
             tile(x, y, COLUMN - GAP, high)
             for j, unit in enumerate(chosen):
-                tooltip = f"{panel.name}, unit {unit}, {word}: {panel.values[i, unit]!s}" if told else ""
+                tooltip = f"{panel.name}, unit {unit}, {word}: {panel.values[i, unit]!s}" if exact else ""
                 cell(x, y + j * ROW, panel.shares[i, unit], tooltip)
             middle, tooltip = x + (COLUMN - GAP) / 2, f"{panel.name}, mean, {word}: {panel.means[i]!s}"
             remark(_rounded(panel.means[i]), middle, y + high + 13, ' text-anchor="middle"', tooltip)
@@ -91,12 +80,12 @@ def gates_svg(gates: Gates, tokens: Sequence[str], title: str = "", units: int =
     for i, line in enumerate(caption):
         remark(line, left, y + 32 + 15 * i)
 
-    said = max(map(paper.length, caption)) * SMALL / FONT
-    furthest = max(left + len(tokens) * COLUMN, x + 14, left + said, MARGIN + 1.15 * paper.length(title))
-    width = max(furthest, paper.reach(above, left, COLUMN)) + MARGIN
+    longest = max(map(style.length, caption)) * SMALL / FONT
+    furthest = max(left + len(tokens) * COLUMN, x + 14, left + longest, MARGIN + 1.15 * style.length(title))
+    width = max(furthest, style.column_label_end(above, left, COLUMN)) + MARGIN
     height = y + 32 + 15 * (len(caption) - 1) + MARGIN
     drawn = {name: group for name, group in groups.items() if group}
-    return paper.picture("regard-gates", round(width), round(height), drawn, title, about="gates")
+    return style.picture("regard-gates", round(width), round(height), drawn, title, about="gates")
 
 
 def gates_figure(gates: Gates, tokens: Sequence[str], title: str = "", units: int = UNITS) -> Figure:
@@ -105,7 +94,7 @@ def gates_figure(gates: Gates, tokens: Sequence[str], title: str = "", units: in
     from matplotlib.figure import Figure
 
     panels, chosen, caption = _arranged(gates, tokens, units)
-    above = [paper.printable(paper.shortened(token)) for token in tokens]
+    above = [style.printable(style.shortened(token)) for token in tokens]
     high = 0.4 + 0.07 * len(chosen)
     size = (2.2 + 0.5 * max(len(tokens), 7), 1.3 + max(map(len, above), default=0) / 14 + high * len(panels))
     figure = Figure(figsize=size, layout="constrained")
@@ -120,12 +109,12 @@ def gates_figure(gates: Gates, tokens: Sequence[str], title: str = "", units: in
         axes.vlines(range(1, len(tokens)), 0, len(chosen), colors=LIGHT["paper"], linewidth=2)
         axes.invert_yaxis()
         axes.set_yticks([])
-        axes.set_ylabel(paper.printable(panel.title), rotation=0, ha="right", va="center", labelpad=8, **plain)
+        axes.set_ylabel(style.printable(panel.title), rotation=0, ha="right", va="center", labelpad=8, **plain)
         axes.set_xticks(np.arange(len(tokens)) + 0.5, [_rounded(mean) for mean in panel.means], **faint)
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
     words = all_axes[0].secondary_xaxis("top")
-    turn = {"rotation": 45, "ha": "left", "rotation_mode": "anchor"} if paper.leans(above, COLUMN) else {}
+    turn = {"rotation": 45, "ha": "left", "rotation_mode": "anchor"} if style.needs_rotation(above, COLUMN) else {}
     words.set_xticks(np.arange(len(tokens)) + 0.5, above, **turn, **plain)
     words.tick_params(length=0)
     words.spines[:].set_visible(False)
@@ -136,7 +125,7 @@ def gates_figure(gates: Gates, tokens: Sequence[str], title: str = "", units: in
     bar.ax.tick_params(length=0, labelsize=8, labelcolor=LIGHT["faint"])
     figure.supxlabel(" ".join(caption), x=0.02, ha="left", **faint)
     if title:
-        figure.suptitle(paper.printable(paper.shortened(title, 4 * LONGEST)), x=0.02, ha="left", fontsize=11, **plain)
+        figure.suptitle(style.printable(style.shortened(title, 4 * LONGEST)), x=0.02, ha="left", fontsize=11, **plain)
     return figure
 
 
@@ -150,18 +139,18 @@ class _Panel:
 
 
 def _arranged(gates: Gates, tokens: Sequence[str], units: int) -> tuple[list[_Panel], list[int], list[str]]:
-    """The panels, which units to draw from the top down, and what to say about that."""
+    """The panels, the units to draw from top to bottom, and the lines of the caption."""
     panels = [_panel(name, values, tokens) for name, values in gates.items()]
     widths = {panel.values.shape[1] for panel in panels}
     if len(widths) != 1:
         raise ValueError(f"gates of one layer have one width, but these have {sorted(widths) or 'none'}")
     (width,) = widths
-    means = f"below each word the mean over all {width} units"
+    means = f"below each token: the mean over all {width} units"
     if width <= units:
         return panels, list(range(width)), [means]
     varies = sum(panel.shares.std(0) for panel in panels)
     chosen = np.argsort(-varies, kind="stable")[:units].tolist()
-    return panels, chosen, [f"{units} of {width} units, those that vary most along the words on top;", means]
+    return panels, chosen, [f"{units} of {width} units, those that vary most, on top;", means]
 
 
 def _panel(name: str, gate: Float[Tensor, "T W"], tokens: Sequence[str]) -> _Panel:
@@ -169,16 +158,16 @@ def _panel(name: str, gate: Float[Tensor, "T W"], tokens: Sequence[str]) -> _Pan
     if values.ndim != 2 or len(values) != len(tokens):
         raise ValueError(f"gate '{name}' of {values.shape} does not fit {len(tokens)} words")
     finite = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
-    # Gates lie within 1 of zero; a cell state may lie anywhere, and then says what its darkest stands for.
+    # Gates are within [-1, 1]; a cell state need not be, and then its title gives the scale.
     darkest = max(1.0, float(np.abs(finite).max(initial=0.0)))
     title = name if darkest == 1 else f"{name} ±{darkest:.2g}"
     return _Panel(name, title, values, finite.astype(float) / darkest, values.mean(1, dtype=float))
 
 
 def _lowest(panels: Sequence[_Panel]) -> int:
-    """Where the scale begins. Above zero it looks the same either way, so that one serves all panels."""
+    """Where the colour scale begins: one scale serves all panels, since positive values look the same in both."""
     return -1 if any((panel.shares < 0).any() for panel in panels) else 0
 
 
 def _rounded(mean: float) -> str:
-    return f"{round(float(mean), 2) + 0.0:.2f}"  # a little less than nothing is 0.00, not -0.00
+    return f"{round(float(mean), 2) + 0.0:.2f}"  # 0.00, not -0.00

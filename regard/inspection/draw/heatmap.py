@@ -1,7 +1,4 @@
-"""Pictures of an attention matrix: an SVG written by hand, and a matplotlib figure for PNG and PDF.
-
-The source is on top, the target at the left, and the darker a cell, the greater its weight. Knows nothing of models.
-"""
+"""An attention matrix as a heatmap: an SVG, and a matplotlib figure for PNG and PDF. Source on top, target left."""
 
 from __future__ import annotations
 
@@ -18,14 +15,14 @@ from regard.inspection.draw.style import (
     LIGHT,
     LONGEST,
     MARGIN,
+    column_label_end,
+    column_label_height,
+    column_labels,
     isolated,
     label,
     length,
-    on_top,
     picture,
     printable,
-    reach,
-    room_on_top,
     safe,
     shortened,
     text,
@@ -42,19 +39,19 @@ CELL, GAP = 34, 3
 def matrix_svg(
     weights: Weights, columns: Sequence[str], rows: Sequence[str], title: str = "", scale: float | None = None
 ) -> str:
-    """A self-contained SVG whose tooltips hold the exact weights. `scale` is drawn darkest, by default the greatest."""
+    """A self-contained SVG whose tooltips hold the exact weights. `scale` is drawn darkest, by default the largest."""
     values, darkest = _checked(weights, columns, rows, scale)
     title = shortened(title, 4 * LONGEST)
     above, beside = [label(word) for word in columns], [label(word) for word in rows]
 
     left = MARGIN + max(map(length, beside), default=0) + 10
-    top = MARGIN + (2 * FONT if title else 0) + 12 + room_on_top(above, CELL)
+    top = MARGIN + (2 * FONT if title else 0) + 12 + column_label_height(above, CELL)
     right, bottom = left + len(above) * CELL, top + len(beside) * CELL
-    furthest = max(right, left + 9 * FONT, MARGIN + 1.15 * length(title), reach(above, left, CELL))
+    furthest = max(right, left + 9 * FONT, MARGIN + 1.15 * length(title), column_label_end(above, left, CELL))
     width, height = round(furthest + MARGIN), round(bottom + 14 + FONT + MARGIN)
 
     labels = [text(title, MARGIN, MARGIN + FONT, ' font-weight="600"')] if title else []
-    labels += on_top(above, left, top - 8, CELL)
+    labels += column_labels(above, left, top - 8, CELL)
     labels += [text(word, left - 10, top + (j + 0.64) * CELL, ' text-anchor="end"') for j, word in enumerate(beside)]
 
     tiles, inks = [], []
@@ -111,7 +108,7 @@ def matrix_figure(
 def _checked(
     weights: Weights, columns: Sequence[str], rows: Sequence[str], scale: float | None
 ) -> tuple[np.ndarray, float]:
-    """The weights as float32, whose shortest decimal form is exact, and the weight to draw darkest."""
+    """The weights as float32, whose shortest decimal form is exact, and the weight that is drawn darkest."""
     values = torch.as_tensor(weights).detach().float().cpu().numpy()
     if values.size == 0:
         values = values.reshape(len(rows), len(columns))

@@ -1,14 +1,14 @@
 "use strict";
-// What a page of pictures can do: say the value under the pointer, show another head in the lines of one, follow one
-// token's lines, and give its values and pictures away. It reads `seen`, the values, and draws nothing of its own.
+// The script of an exported page: shows the value under the pointer, switches to another head, isolates the lines of one
+// token, and saves values and pictures. It only changes the pictures that are there, by the values in `trace`.
 
-const seen = JSON.parse(document.getElementById("seen").textContent);
-const said = document.getElementById("said");
+const trace = JSON.parse(document.getElementById("seen").textContent);
+const value = document.getElementById("said");
 const all = (what, within = document) => [...within.querySelectorAll(what)];
 
 function show(figure) {
   const [layer, head] = all("select", figure).map((one) => Number(one.value));
-  const weights = seen.attention.filter((one) => one.kind === figure.dataset.kind)[layer].weights[head];
+  const weights = trace.attention.filter((one) => one.kind === figure.dataset.kind)[layer].weights[head];
   for (const line of all("line[data-at]", figure)) {
     const [query, key] = line.dataset.at.split(" ").map(Number);
     const weight = weights[query][key];
@@ -22,13 +22,14 @@ function show(figure) {
   figure.querySelector("svg").setAttribute("aria-label", heading.textContent);
 }
 
-// Over a picture a veil is as thick as a place was not looked at (inspection/draw/patches.py); the first token may be a class.
+// The overlay of an attention map: the smaller the weight of a place, the thicker (inspection/draw/patches.py). The first
+// token may be the class token.
 function veil(figure, weights) {
   const places = all('[data-at^="place"]', figure);
   const frame = figure.querySelector('[data-at^="looker"]');
   const first = Number(frame.dataset.at.split(" ")[1]);
   const query = Number(figure.dataset.query ?? first);
-  const greatest = Math.max(...weights[query].slice(seen.scene.before));
+  const greatest = Math.max(...weights[query].slice(trace.scene.before));
   places.forEach((place, key) => {
     const title = place.querySelector("title");
     const weight = weights[query][key];
@@ -42,7 +43,7 @@ function veil(figure, weights) {
   const shift = ["x", "y"].map((side) => at(to, side) - scale * at(from, side));
   frame.setAttribute("transform", `translate(${shift}) scale(${scale})`);
   const name = (place) => place.querySelector("title").textContent.split(": ")[0];
-  figure.querySelector("[data-at=who]").textContent = `who looks: ${name(to)}`;
+  figure.querySelector("[data-at=who]").textContent = `query: ${name(to)}`;
 }
 
 function pick(kind, head) {
@@ -54,7 +55,7 @@ function pick(kind, head) {
   figure.scrollIntoView();
 }
 
-function follow(label) {
+function isolate(label) {
   const [side, number] = label.dataset.at.split(" ");
   const place = side === "query" ? 0 : 1;
   const drawing = label.closest("svg");
@@ -77,7 +78,7 @@ for (const figure of all("figure[data-kind]")) {
   for (const label of all('[data-at^="key"], [data-at^="query"]', figure)) {
     label.setAttribute("tabindex", "0");
     const leave = () => label.closest("svg").classList.remove("looking");
-    for (const event of ["pointerenter", "focus"]) label.addEventListener(event, () => follow(label));
+    for (const event of ["pointerenter", "focus"]) label.addEventListener(event, () => isolate(label));
     for (const event of ["pointerleave", "blur"]) label.addEventListener(event, leave);
   }
 }
@@ -95,22 +96,22 @@ for (const small of all('[data-at^="of "]')) {
 }
 for (const place of all('figure[data-kind] [data-at^="place"]')) {
   place.setAttribute("tabindex", "0");
-  const look = () => {
+  const select = () => {
     const figure = place.closest("figure");
     figure.dataset.query = place.dataset.at.split(" ")[1];
     show(figure);
   };
-  place.addEventListener("click", look);
-  place.addEventListener("keydown", (event) => event.key === "Enter" && look());
+  place.addEventListener("click", select);
+  place.addEventListener("keydown", (event) => event.key === "Enter" && select());
 }
 
-// A link may name a head: page.html#cross-1-3 is layer 1, head 3.
+// A link can name a head: page.html#cross-1-3 is layer 1, head 3.
 const [kind, ...head] = location.hash.slice(1).split("-");
 if (kind) pick(kind, head);
 
 document.addEventListener("pointerover", (event) => {
   const title = [...event.target.children].find((one) => one.tagName === "title");
-  if (title) said.textContent = title.textContent;
+  if (title) value.textContent = title.textContent;
 });
 
 for (const button of all("button.save")) {

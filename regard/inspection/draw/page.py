@@ -1,7 +1,7 @@
-"""A view as one HTML file that needs nothing else: its pictures, its values, and a small script of our own.
+"""A view as one self-contained HTML file: its pictures, its values, and a small script.
 
-Values are embedded as JSON in which nothing can end the element it stands in, and the page runs no script but the one
-whose hash it names: whatever the words of a text are, they stay words. Knows nothing of models.
+Values are embedded as escaped JSON, which cannot close the script element, and the content security policy allows no
+script but the one whose hash it names: text from a model cannot run as code.
 """
 
 from __future__ import annotations
@@ -14,23 +14,24 @@ from html import escape
 from pathlib import Path
 
 from regard.inspection.draw.style import printable
-from regard.inspection.trace.base import Picture, Shown, View
+from regard.inspection.draw.view import Picture, View
+from regard.inspection.trace.base import Trace
 
 _UNSAFE = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 
 
-def page(seen: Shown, view: View) -> str:
-    """All pictures of a view. Marks that a picture names (`data-at`) are what the script finds and changes."""
-    style, script = _own("page.css"), _own("page.js")
+def page(trace: Trace, view: View) -> str:
+    """All pictures of a view. The script finds the marks of a picture by their names (`data-at`)."""
+    style, script = _asset("page.css"), _asset("page.js")
     pictures = "\n".join(_figure(one, number) for number, one in enumerate(view.pictures))
-    texts = "\n".join(f'<p class="text" dir="{side.direction}">{_safe(side.text)}</p>' for side in seen.texts())
+    texts = "\n".join(f'<p class="text" dir="{side.direction}">{_safe(side.text)}</p>' for side in trace.texts())
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{_policy(script)}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{_safe(f"{view.name}: {seen.texts()[0].text}")}</title>
+<title>{_safe(f"{view.name}: {trace.texts()[0].text}")}</title>
 <style>
 {style}</style>
 </head>
@@ -39,26 +40,26 @@ def page(seen: Shown, view: View) -> str:
 <header>
 <p class="about">{_safe(view.about)}</p>
 {texts}
-<p class="model">{_safe(seen.model)}</p>
+<p class="model">{_safe(trace.model)}</p>
 </header>
 {pictures}
 <output id="said" aria-live="polite"></output>
 <p class="take"><button type="button" id="values">Save the values (JSON)</button></p>
 </main>
-<script type="application/json" id="seen">{embedded(seen.json(view.parts))}</script>
+<script type="application/json" id="seen">{embeddable(trace.json(view.parts))}</script>
 <script>{script}</script>
 </body>
 </html>
 """
 
 
-def embedded(json: str) -> str:
-    """JSON that may stand in a script element: as JSON it says the same."""
+def embeddable(json: str) -> str:
+    """JSON escaped for a script element: it parses to the same values."""
     return json.translate(_UNSAFE)
 
 
 def framed(page: str) -> str:
-    """The page inside another, such as a notebook: in a frame that can neither see it nor be seen by it."""
+    """The page in a sandboxed frame, for a notebook: neither can access the other."""
     heights = [int(found) for found in re.findall(r'<svg [^>]*? height="(\d+)"', page)]
     high = min(1000, 260 + sum(heights[:1]))
     allowed = "allow-scripts allow-downloads"
@@ -94,7 +95,7 @@ def _policy(script: str) -> str:
 
 
 @functools.cache
-def _own(name: str) -> str:
+def _asset(name: str) -> str:
     return (Path(__file__).parent / name).read_text(encoding="utf-8")
 
 

@@ -1,7 +1,7 @@
-"""A picture and where a model looked at it: a veil lies over its places, and lifts where it looked.
+"""Attention maps over an image: a translucent overlay (veil) that is clear where the attention weight is large.
 
-The place that was looked at most is clear, and one that got no share is as good as hidden; so each picture has a scale
-of its own. Tooltips hold the exact weights. Places come row by row. Knows nothing of models.
+Each map has its own scale: the place with the largest weight is clear, one without weight is nearly hidden. Tooltips
+hold the exact weights. Places are numbered row by row.
 """
 
 from __future__ import annotations
@@ -11,217 +11,219 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard.inspection.draw import style as paper
-from regard.inspection.draw.canvas import Box, Sheet
+from regard.inspection.draw import style
+from regard.inspection.draw.canvas import Box, Canvas
 from regard.inspection.draw.style import FONT, LONGEST, MARGIN
 from regard.inspection.trace.scene import Scene
 
 VEIL = 0.88
-"""How thick it is where nothing was looked at."""
+"""The opacity of the veil at weight zero."""
 SIDE, LARGE, GAP = 84.0, 336.0, 10.0
-"""The longer side of a small picture, that of a large one, and what lies between small ones."""
+"""The longer side of a small map, that of a large one, and the gap between small ones."""
 TOP = 56.0
-"""Where a drawing begins, below its title."""
+"""The y where a drawing begins, below its title."""
 SMALL = 11.0
 BARS = 10
-"""Classes that are drawn."""
+"""The most classes that are drawn."""
 MOST = 6000
-"""Places of one drawing that are told one by one. Where there are more, those of about one shade are one mark."""
+"""Places of a drawing up to which each has a tooltip. With more, places of the same shade are one mark."""
 SHADES = 12
 
 
 @dataclass
-class Glance:
-    """One small picture: where somebody looked, a row of an attention over all tokens."""
+class AttentionMap:
+    """The attention of one query over all tokens, drawn as a small map."""
 
     weights: np.ndarray
     who: str = ""
-    """Who looked; in the tooltips."""
-    below: str = ""
-    told: str = ""
-    """The tooltip of what stands below."""
+    """The name of the query, for the tooltips."""
+    caption: str = ""
+    tooltip: str = ""
+    """The tooltip of the caption."""
     pick: str = ""
-    """The head of which a page may show more (`KIND LAYER HEAD`)."""
+    """The head that a page opens on a click (`KIND LAYER HEAD`)."""
     bold: bool = False
 
 
-def overview(
+def draw_overview(
     scene: Scene,
-    rows: Sequence[tuple[str, Sequence[Glance]]],
+    rows: Sequence[tuple[str, Sequence[AttentionMap]]],
     columns: Sequence[str],
     title: str,
     probabilities: Mapping[str, float],
     notes: Sequence[str] = (),
-) -> Sheet:
-    """The picture with its places, the classes, and a row of glances for each layer."""
-    sheet = _sheet("regard-patches", "where a model looked at a picture", title)
+) -> Canvas:
+    """The image with its grid, the classes, and a row of maps per layer."""
+    canvas = _titled_canvas("regard-patches", "attention over an image", title)
     top = TOP
     wide, high = scene.size(2 * SIDE)
-    _whole(sheet, scene, (MARGIN, top, wide, high))
-    _bars(sheet, probabilities, MARGIN + wide + 28, top)
-    y = max(sheet.height, top + high) + 20
+    _image_with_grid(canvas, scene, (MARGIN, top, wide, high))
+    _bars(canvas, probabilities, MARGIN + wide + 28, top)
+    y = max(canvas.height, top + high) + 20
     for note in notes:
-        sheet.words(paper.shortened(note, 100), MARGIN, y, "faint", size=SMALL)
+        canvas.text(style.shortened(note, 100), MARGIN, y, "faint", size=SMALL)
         y += 16
-    _multiples(sheet, scene, rows, columns, y)
-    return sheet
+    _multiples(canvas, scene, rows, columns, y)
+    return canvas
 
 
 def _multiples(
-    sheet: Sheet, scene: Scene, rows: Sequence[tuple[str, Sequence[Glance]]], columns: Sequence[str], y: float
+    canvas: Canvas, scene: Scene, rows: Sequence[tuple[str, Sequence[AttentionMap]]], columns: Sequence[str], y: float
 ) -> None:
     wide, high = scene.size(SIDE)
-    left = round(MARGIN + max((paper.length(name) * SMALL / FONT for name, _ in rows), default=0) + 10)
-    told = len(scene.places) * sum(len(glances) for _, glances in rows) <= MOST
+    left = round(MARGIN + max((style.length(name) * SMALL / FONT for name, _ in rows), default=0) + 10)
+    exact = len(scene.places) * sum(len(maps) for _, maps in rows) <= MOST
     if rows:
         y += FONT
         for i, name in enumerate(columns):
-            sheet.words(name, left + i * (wide + GAP), y, "faint", size=SMALL)
+            canvas.text(name, left + i * (wide + GAP), y, "faint", size=SMALL)
         y += 6
-    for name, glances in rows:
-        sheet.words(name, MARGIN, y + high / 2 + 4, "faint", size=SMALL)
-        for i, one in enumerate(glances):
+    for name, maps in rows:
+        canvas.text(name, MARGIN, y + high / 2 + 4, "faint", size=SMALL)
+        for i, one in enumerate(maps):
             x = left + i * (wide + GAP)
-            _glance(sheet, scene, one, (x, y, wide, high), told)
-            sheet.words(one.below, x, y + high + 12, "faint", size=SMALL, tooltip=one.told, at=_pick(one))
-        y += high + (22 if any(one.below for one in glances) else GAP)
+            _attention_map(canvas, scene, one, (x, y, wide, high), exact)
+            canvas.text(one.caption, x, y + high + 12, "faint", size=SMALL, tooltip=one.tooltip, at=_pick(one))
+        y += high + (22 if any(one.caption for one in maps) else GAP)
 
 
-def sentence(scene: Scene, glances: Sequence[Glance], title: str, across: int = 6, notes: Sequence[str] = ()) -> Sheet:
-    """The picture, then once more for every word, which stands below it."""
-    sheet = _sheet("regard-patches", "where a model looked at a picture for each word", title)
+def draw_caption(
+    scene: Scene, maps: Sequence[AttentionMap], title: str, across: int = 6, notes: Sequence[str] = ()
+) -> Canvas:
+    """The image, then one map per word."""
+    canvas = _titled_canvas("regard-patches", "attention over an image for each word", title)
     wide, high = scene.size(1.4 * SIDE if scene.rows > 1 else LARGE)
     across = across if scene.rows > 1 else 1
-    longest = max((paper.length(paper.label(one.below)) for one in glances), default=0.0)
+    longest = max((style.length(style.label(one.caption)) for one in maps), default=0.0)
     step = round(max(wide, longest) + 1.4 * GAP)
     top = TOP
-    _whole(sheet, scene, (MARGIN, top, wide, high))
-    sheet.words(paper.shortened(scene.name, 14), MARGIN, top + high + 16, "faint", size=SMALL, tooltip=scene.name)
-    told = len(scene.places) * len(glances) <= MOST
-    for number, one in enumerate(glances, 1):
+    _image_with_grid(canvas, scene, (MARGIN, top, wide, high))
+    canvas.text(style.shortened(scene.name, 14), MARGIN, top + high + 16, "faint", size=SMALL, tooltip=scene.name)
+    exact = len(scene.places) * len(maps) <= MOST
+    for number, one in enumerate(maps, 1):
         row, column = divmod(number, across)
         x, y = MARGIN + column * step, top + row * (high + 36)
-        _glance(sheet, scene, one, (x, y, wide, high), told)
-        sheet.words(paper.label(one.below), x, y + high + 17, bold=one.bold, tooltip=one.told, at=_pick(one))
-    y = sheet.height + 18
+        _attention_map(canvas, scene, one, (x, y, wide, high), exact)
+        canvas.text(style.label(one.caption), x, y + high + 17, bold=one.bold, tooltip=one.tooltip, at=_pick(one))
+    y = canvas.height + 18
     for note in notes:
-        sheet.words(paper.shortened(note, 100), MARGIN, y, "faint", size=SMALL)
+        canvas.text(style.shortened(note, 100), MARGIN, y, "faint", size=SMALL)
         y += 16
-    return sheet
+    return canvas
 
 
-def one_look(scene: Scene, weights: np.ndarray, query: int | None, title: str, who: str) -> Sheet:
-    """One row of an attention, large. Tokens are named `place N` and who looks has a frame, for a page to change."""
-    sheet = _sheet("regard-patches", "where one place looks", title)
+def draw_query(scene: Scene, weights: np.ndarray, query: int | None, title: str, who: str) -> Canvas:
+    """The map of one query, large. Tokens are named `place N` and the query has a frame, for a page's script."""
+    canvas = _titled_canvas("regard-patches", "attention of one place", title)
     top = TOP
     wide, high = scene.size(LARGE)
-    sheet.words(who, MARGIN, top, "faint", size=SMALL, at="who")
+    canvas.text(who, MARGIN, top, "faint", size=SMALL, at="who")
     top += 10
     left = MARGIN + (58 if scene.before else 0)
     boxes = _boxes(scene, (left, top, wide, high))
     if scene.before:
         beside = (MARGIN, top, 44.0, 44.0)
         boxes = [beside, *boxes]
-        sheet.boxes([beside], "ink")
-        sheet.words("class", MARGIN + 22, top + 60, "faint", "middle", SMALL)
-    sheet.image(scene.pixels, (left, top, wide, high))
+        canvas.boxes([beside], "ink")
+        canvas.text("class", MARGIN + 22, top + 60, "faint", "middle", SMALL)
+    canvas.image(scene.pixels, (left, top, wide, high))
     shares = shared(weights, scene.before)
     for number, (box, value, share) in enumerate(zip(boxes, weights, shares)):
-        told = f"{scene.tokens[number]}: {value!s}"
-        sheet.boxes([box], "veil", VEIL * (1 - float(share)), told, f"place {number}")
+        tooltip = f"{scene.tokens[number]}: {value!s}"
+        canvas.boxes([box], "veil", VEIL * (1 - float(share)), tooltip, f"place {number}")
     if query is not None:
-        sheet.boxes(_frame(boxes[query]), "ink", at=f"looker {query}")
-    return sheet
+        canvas.boxes(_frame(boxes[query]), "ink", at=f"looker {query}")
+    return canvas
 
 
-def every_look(scene: Scene, weights: np.ndarray, title: str, pictured: bool = True) -> Sheet:
-    """Of every place where it looks, (places, places): each small picture stands where its place is.
+def draw_every_query(scene: Scene, weights: np.ndarray, title: str, over_image: bool = True) -> Canvas:
+    """The map of every place, (places, places), each at the position of its place.
 
-    Without `pictured` only the values are drawn, in ink above zero and in rust below.
+    Without `over_image` only the values are drawn: positive ones in ink, negative ones in rust.
     """
-    sheet = _sheet("regard-patches", "where every place looks", title)
+    canvas = _titled_canvas("regard-patches", "attention of every place", title)
     top = TOP
     wide, high = scene.size(min(SIDE, max(30.0, 560.0 / max(scene.rows, scene.columns))))
     maps = weights.reshape(-1, scene.rows, scene.columns)
-    told = weights.size <= MOST
+    exact = weights.size <= MOST
     for number, values in enumerate(maps):
         row, column = divmod(number, scene.columns)
         box = (MARGIN + column * (wide + 4), top + row * (high + 4), wide, high)
-        if pictured:
+        if over_image:
             around = Scene("", scene.pixels, scene.rows, scene.columns, scene.places)
-            _glance(sheet, around, Glance(values.ravel(), scene.places[number]), box, told)
+            _attention_map(canvas, around, AttentionMap(values.ravel(), scene.places[number]), box, exact)
         else:
-            _values(sheet, scene, values.ravel(), box, scene.places[number], told)
-        sheet.boxes(_frame(_boxes(scene, box)[number], 1.0), "ink")
-    return sheet
+            _values(canvas, scene, values.ravel(), box, scene.places[number], exact)
+        canvas.boxes(_frame(_boxes(scene, box)[number], 1.0), "ink")
+    return canvas
 
 
 def shared(weights: np.ndarray, before: int = 0) -> np.ndarray:
-    """How clear each place is, 0 to 1: its part of the greatest weight of a place."""
+    """How clear each place is, 0 to 1: its weight relative to the largest."""
     finite = np.nan_to_num(weights, nan=0.0, posinf=0.0, neginf=0.0)
     greatest = float(finite[before:].max(initial=0.0))
     return (finite / greatest).clip(0, 1) if greatest > 0 else np.zeros_like(finite)
 
 
-def _sheet(kind: str, about: str, title: str) -> Sheet:
-    sheet = Sheet(kind, about, paper.shortened(title, 4 * LONGEST))
-    sheet.words(sheet.title, MARGIN, MARGIN + FONT, bold=True)
-    return sheet
+def _titled_canvas(kind: str, about: str, title: str) -> Canvas:
+    canvas = Canvas(kind, about, style.shortened(title, 4 * LONGEST))
+    canvas.text(canvas.title, MARGIN, MARGIN + FONT, bold=True)
+    return canvas
 
 
-def _whole(sheet: Sheet, scene: Scene, box: Box) -> None:
-    """The picture by itself, and a faint line between its places."""
-    sheet.image(scene.pixels, box)
+def _image_with_grid(canvas: Canvas, scene: Scene, box: Box) -> None:
+    """The image with thin lines between its places."""
+    canvas.image(scene.pixels, box)
     x, y, wide, high = box
-    seen = 0.6 if len(scene.places) <= 100 else 0.25
+    opacity = 0.6 if len(scene.places) <= 100 else 0.25
     for column in range(1, scene.columns):
         across = x + column * wide / scene.columns
-        sheet.line((across, y, across, y + high), "veil", seen, 0.7)
+        canvas.line((across, y, across, y + high), "veil", opacity, 0.7)
     for row in range(1, scene.rows):
         down = y + row * high / scene.rows
-        sheet.line((x, down, x + wide, down), "veil", seen, 0.7)
+        canvas.line((x, down, x + wide, down), "veil", opacity, 0.7)
 
 
-def _bars(sheet: Sheet, probabilities: Mapping[str, float], left: float, top: float) -> None:
-    shown = list(probabilities.items())[:BARS]
-    if not shown:
+def _bars(canvas: Canvas, probabilities: Mapping[str, float], left: float, top: float) -> None:
+    classes = list(probabilities.items())[:BARS]
+    if not classes:
         return
-    names = max(paper.length(paper.label(name)) for name, _ in shown) * 0.93
-    for number, (name, probability) in enumerate(shown):
+    names = max(style.length(style.label(name)) for name, _ in classes) * 0.93
+    for number, (name, probability) in enumerate(classes):
         y = top + number * 17
-        told = f"{name}: {np.float32(probability)!s}"
-        sheet.words(paper.label(name), left + names, y + 11, anchor="end", size=13, bold=not number, tooltip=told)
-        sheet.boxes([(left + names + 8, y + 2, 120, 10)], "tile", tooltip=told)
-        sheet.boxes([(left + names + 8, y + 2, 120 * probability, 10)], "ink", tooltip=told)
-        sheet.words(f"{probability:.3f}", left + names + 136, y + 11, "faint", size=SMALL)
+        tooltip = f"{name}: {np.float32(probability)!s}"
+        canvas.text(style.label(name), left + names, y + 11, anchor="end", size=13, bold=not number, tooltip=tooltip)
+        canvas.boxes([(left + names + 8, y + 2, 120, 10)], "tile", tooltip=tooltip)
+        canvas.boxes([(left + names + 8, y + 2, 120 * probability, 10)], "ink", tooltip=tooltip)
+        canvas.text(f"{probability:.3f}", left + names + 136, y + 11, "faint", size=SMALL)
 
 
-def _glance(sheet: Sheet, scene: Scene, one: Glance, box: Box, told: bool) -> None:
-    sheet.image(scene.pixels, box)
+def _attention_map(canvas: Canvas, scene: Scene, one: AttentionMap, box: Box, exact: bool) -> None:
+    canvas.image(scene.pixels, box)
     boxes = _boxes(scene, box)
     weights = one.weights[scene.before :]
     shares = shared(weights)
-    if told:
+    if exact:
         for place, value, share, name in zip(boxes, weights, shares, scene.places):
             at = f"of {one.pick}" if one.pick else ""
-            said = f"{one.who} → {name}: {value!s}"
-            sheet.boxes([place], "veil", VEIL * (1 - float(share)), said, at)
+            tooltip = f"{one.who} → {name}: {value!s}"
+            canvas.boxes([place], "veil", VEIL * (1 - float(share)), tooltip, at)
         return
     shades: dict[int, list[Box]] = {}
     for place, share in zip(boxes, shares):
         shades.setdefault(round((1 - float(share)) * SHADES), []).append(place)
     for shade, places in sorted(shades.items()):
         if shade:
-            sheet.boxes(places, "veil", VEIL * shade / SHADES)
+            canvas.boxes(places, "veil", VEIL * shade / SHADES)
 
 
-def _values(sheet: Sheet, scene: Scene, values: np.ndarray, box: Box, who: str, told: bool) -> None:
+def _values(canvas: Canvas, scene: Scene, values: np.ndarray, box: Box, who: str, exact: bool) -> None:
     """Values between -1 and 1, in ink and rust."""
-    sheet.boxes([box], "tile")
+    canvas.boxes([box], "tile")
     finite = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
     for place, value, share, name in zip(_boxes(scene, box), values, finite, scene.places):
-        tooltip = f"{who} and {name}: {value!s}" if told else ""
-        sheet.boxes([place], "rust" if share < 0 else "ink", min(1.0, abs(float(share))), tooltip)
+        tooltip = f"{who} and {name}: {value!s}" if exact else ""
+        canvas.boxes([place], "rust" if share < 0 else "ink", min(1.0, abs(float(share))), tooltip)
 
 
 def _boxes(scene: Scene, box: Box) -> list[Box]:
@@ -240,5 +242,5 @@ def _frame(box: Box, thick: float = 2.0) -> list[Box]:
     ]
 
 
-def _pick(one: Glance) -> str:
+def _pick(one: AttentionMap) -> str:
     return f"pick {one.pick}" if one.pick else ""

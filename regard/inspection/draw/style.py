@@ -1,4 +1,4 @@
-"""What all pictures share: their paper and colours, and words made safe to draw. Knows nothing of what is drawn."""
+"""The style of all pictures: palette, background, label layout, and text escaped for SVG."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from xml.sax.saxutils import escape
 
 FONT, MARGIN = 14, 22.0
 SLANT = 0.71
-"""What a label that leans by 45 degrees needs of its length, across and up."""
+"""The width and height of a label rotated by 45 degrees, relative to its length."""
 LONGEST = 24
-"""Characters of a label that are drawn; the whole of it is in the tooltips."""
+"""The most characters of a label; tooltips hold the whole."""
 
-# The picture brings its own paper, so that it reads on any page; the paper is dark where the reader's pages are.
-# The light colours are attributes and the dark ones a style, so that programs without style sheets draw the light one.
+# A picture has its own background (paper), so that it is readable on any page, dark in dark mode. The light colours
+# are attributes and the dark ones a style sheet, so that programs without style sheets draw the light version.
 LIGHT = {
     "paper": "#ffffff",
     "text": "#29263b",
     "faint": "#6c6880",
     "tile": "#f3f1fa",
     "ink": "#43209e",
-    "rust": "#c8553d",  # below zero, where ink is above
-    "veil": "#8a84a8",  # over what was not looked at; as far from black as from white
+    "rust": "#c8553d",  # negative values; positive ones are ink
+    "veil": "#8a84a8",  # over what has no attention; as far from black as from white
 }
 DARK = {
     "paper": "#17151f",
@@ -35,13 +35,13 @@ DARK = {
 }
 RIM = "#8a84a8"
 HUES = 12
-"""So many colours there are for words: as many as stay apart for the eye."""
+"""The number of colours for words: as many as can be told apart."""
 
 
 def picture(
     kind: str, width: int, height: int, groups: Mapping[str, Sequence[str]], title: str, about: str = ""
 ) -> str:
-    """A self-contained SVG: elements in groups, each named after its colour, on the paper. `kind` is its class."""
+    """A self-contained SVG: groups of elements, each named after its colour, on the background. `kind` is its class."""
     style = "".join(
         f".{kind} .{name}{{fill:{DARK[name]};color:{DARK[name]}}}" for name in DARK if name == "paper" or name in groups
     )
@@ -62,40 +62,42 @@ def picture(
     )
 
 
-def text(words: str, x: float, y: float, more: str = "", tooltip: str = "") -> str:
-    """A line of text; `more` are attributes, as they stand in the file."""
-    told = f"<title>{safe(tooltip)}</title>" if tooltip else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}"{more}>{told}{safe(words)}</text>'
+def text(content: str, x: float, y: float, more: str = "", tooltip: str = "") -> str:
+    """A line of text; `more` are further attributes, already escaped."""
+    title = f"<title>{safe(tooltip)}</title>" if tooltip else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}"{more}>{title}{safe(content)}</text>'
 
 
-def on_top(words: Sequence[str], left: float, y: float, step: float) -> list[str]:
-    """The labels of columns, over their middle; they lean where one of them is wider than its column."""
-    turned = leans(words, step)
+def column_labels(words: Sequence[str], left: float, y: float, step: float) -> list[str]:
+    """Column labels, centred; all are rotated where one is wider than its column."""
+    rotated = needs_rotation(words, step)
     found = []
     for i, word in enumerate(words):
         x = left + (i + 0.5) * step
-        turn = f' transform="rotate(-45 {x:.1f} {y:.1f})"' if turned else ' text-anchor="middle"'
+        turn = f' transform="rotate(-45 {x:.1f} {y:.1f})"' if rotated else ' text-anchor="middle"'
         found.append(text(word, x, y, turn))
     return found
 
 
-def leans(words: Sequence[str], step: float) -> bool:
+def needs_rotation(words: Sequence[str], step: float) -> bool:
     return any(length(word) > step - 3 for word in words)
 
 
-def room_on_top(words: Sequence[str], step: float) -> float:
-    """How high the labels of columns stand."""
-    return SLANT * max(map(length, words)) if leans(words, step) else FONT
+def column_label_height(words: Sequence[str], step: float) -> float:
+    """The height of the column labels."""
+    return SLANT * max(map(length, words)) if needs_rotation(words, step) else FONT
 
 
-def reach(words: Sequence[str], left: float, step: float) -> float:
-    """How far to the right the labels of columns reach."""
-    ends = [left + (i + 0.6) * step + SLANT * length(word) for i, word in enumerate(words) if leans(words, step)]
+def column_label_end(words: Sequence[str], left: float, step: float) -> float:
+    """The x where rotated column labels end."""
+    ends = [
+        left + (i + 0.6) * step + SLANT * length(word) for i, word in enumerate(words) if needs_rotation(words, step)
+    ]
     return max(ends, default=0.0)
 
 
 def printable(words: str) -> str:
-    """What XML has no place for (most control characters, lone surrogates) becomes the replacement character."""
+    """Replaces characters that XML cannot hold (most control characters, lone surrogates) by U+FFFD."""
     return re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", words)
 
 
@@ -112,21 +114,23 @@ def shortened(words: str, longest: int = LONGEST) -> str:
 
 
 def isolated(words: str) -> str:
-    """Right-to-left words between the two marks that keep them from reordering their neighbours."""
+    """Right-to-left text inside Unicode isolates, so that it does not reorder its neighbours."""
     backwards = any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in words)
     return f"\u2068{words}\u2069" if backwards else words
 
 
 def length(words: str) -> float:
-    """About how wide a text is drawn: the font is the reader's, so this errs to the wide side."""
+    """The approximate width of a text, rather too wide: the font is not known."""
     wide = sum(unicodedata.east_asian_width(character) in "WF" for character in words)
     marks = sum(unicodedata.category(character) in ("Mn", "Cf") for character in words)
     return FONT * (0.6 * (len(words) - wide - marks) + 1.2 * wide)
 
 
 def hue(word: str) -> int:
-    """Which of the HUES colours a word has: the same word has the same one everywhere, however it is capitalised and
-    whatever stands around it. The studio's page counts the same way (studio/page/words.js)."""
+    """The index of a word's colour (of HUES), independent of capitalisation and surrounding punctuation.
+
+    studio/page/words.js computes the same.
+    """
     inside = [place for place, letter in enumerate(word) if unicodedata.category(letter)[0] in "LMN"]
     found = 0x811C9DC5  # FNV-1a
     bare = word[inside[0] : inside[-1] + 1] if inside else word

@@ -1,1 +1,1 @@
-"""Recording: run a model on one input, capture what its layers compute, and return it as a trace."""
+"""Recording: run a model on one input, capture what its layers compute, and return a trace. One file per task."""

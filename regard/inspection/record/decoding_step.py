@@ -1,4 +1,4 @@
-"""One step of writing, seen by itself: what may come after the tokens so far, and where the model looks for it."""
+"""Record one decoding step of a translation: the most likely next tokens, and the cross-attention of the step."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from regard.data.batching import pad
 from regard.data.tokenizer._base import Tokenizer
 from regard.errors import UserError
-from regard.inspection.draw.steps import Next
-from regard.inspection.record import layers as told
+from regard.inspection.record import layers
 from regard.inspection.trace.base import CROSS
+from regard.inspection.trace.translation import Alternative
 from regard.layers.capture import capture
 from regard.task._writing import longest_text
 from regard.types import BEGIN, END, PAD, UNKNOWN
@@ -25,55 +25,57 @@ if TYPE_CHECKING:
 
 LIKELIEST = 10
 FORBIDDEN = (PAD, UNKNOWN, BEGIN)
-"""What no search writes (decoding/rules.py, Forbid), so that nobody may choose it either."""
+"""Tokens that no search generates (decoding/rules.py, Forbid), so a forced prefix must not hold them either."""
 
 
 @dataclass
-class NextStep:
-    """What a model thought before it wrote a token."""
+class DecodingStep:
+    """The decoder's output at one step."""
 
-    nexts: list[Next]
-    """What is likeliest, likeliest first."""
+    alternatives: list[Alternative]
+    """The most likely tokens, most likely first."""
     weights: list[np.ndarray]
-    """Of each layer (heads, source tokens); empty where there is no attention."""
+    """The cross-attention of each layer, (heads, source tokens); empty without attention."""
     probabilities: list[float]
-    """How sure the model was of each token that is written, given those before it."""
+    """The probability of each token of the prefix, given those before it."""
 
 
 @torch.inference_mode()
-def next_step(translator: Translator, text: str, written: Sequence[int], step: int | None = None) -> NextStep:
-    """What came to the model at a step, from 0, of what is written; by default what comes to it next. One pass."""
+def decoding_step(translator: Translator, text: str, prefix: Sequence[int], step: int | None = None) -> DecodingStep:
+    """Step number `step` of the prefix, from 0; by default the step after it. One forward pass."""
     model, tokenizer = translator.model, translator.tokenizer
-    check_given(written, model, len(tokenizer))
-    fed = [BEGIN, *(written[:-1] if written and written[-1] == END else written)]
+    check_prefix(prefix, model, len(tokenizer))
+    fed = [BEGIN, *(prefix[:-1] if prefix and prefix[-1] == END else prefix)]
     row = len(fed) - 1 if step is None else step
     if not 0 <= row < len(fed):
-        raise UserError(f"step {row}: there are the steps 0 to {len(fed) - 1}")
+        raise UserError(f"step {row}: the steps are 0 to {len(fed) - 1}")
     ids, mask = (tensor.to(translator.device) for tensor in pad([[*translator.encode(text), END]]))
-    with capture(model) as seen:
+    with capture(model) as captured:
         logits = model(ids, mask, torch.tensor([fed], device=translator.device))
-    layers = [one for one in told.attention(dict(model.named_modules()), seen) if one.kind == CROSS]
-    chances = logits[0].float().softmax(-1)
-    sure = [float(chances[place, token]) for place, token in enumerate(written)]
-    return NextStep(likeliest(chances[row], tokenizer), [one.weights[:, row] for one in layers], sure)
+    cross = [one for one in layers.attention(dict(model.named_modules()), captured) if one.kind == CROSS]
+    probabilities = logits[0].float().softmax(-1)
+    of_prefix = [float(probabilities[index, token]) for index, token in enumerate(prefix)]
+    return DecodingStep(
+        alternatives_of(probabilities[row], tokenizer), [one.weights[:, row] for one in cross], of_prefix
+    )
 
 
-def likeliest(chances: Tensor, tokenizer: Tokenizer, count: int = LIKELIEST) -> list[Next]:
-    """The tokens with the greatest of these probabilities, of those that may be written."""
-    allowed = chances.clone()
+def alternatives_of(probabilities: Tensor, tokenizer: Tokenizer, count: int = LIKELIEST) -> list[Alternative]:
+    """The most likely tokens of those that can be generated."""
+    allowed = probabilities.clone()
     allowed[list(FORBIDDEN)] = -1.0
-    values, places = allowed.topk(min(count, len(allowed) - len(FORBIDDEN)))
-    ids = places.tolist()
-    return [Next(*one) for one in zip(ids, tokenizer.pieces(ids), values.tolist())]
+    values, indexes = allowed.topk(min(count, len(allowed) - len(FORBIDDEN)))
+    ids = indexes.tolist()
+    return [Alternative(*one) for one in zip(ids, tokenizer.pieces(ids), values.tolist())]
 
 
-def check_given(given: Sequence[int], model: nn.Module, vocabulary: int) -> None:
-    """Refuses tokens that nobody could have written: unknown ones, and what comes after the end."""
-    for place, token in enumerate(given):
+def check_prefix(prefix: Sequence[int], model: nn.Module, vocabulary: int) -> None:
+    """Refuses a forced prefix that the model cannot generate: unknown tokens, tokens after END, too many."""
+    for index, token in enumerate(prefix):
         if not 0 <= token < vocabulary or token in FORBIDDEN:
-            raise UserError(f"token {token}, at place {place}, is none that this model writes")
-        if token == END and place < len(given) - 1:
-            raise UserError(f"the text ends at place {place}; nothing can be written after it")
+            raise UserError(f"token {token} at position {index} is not one that this model generates")
+        if token == END and index < len(prefix) - 1:
+            raise UserError(f"the text ends at position {index}; nothing can follow")
     known = longest_text(model)
-    if known and len(given) > known:
-        raise UserError(f"this model writes at most {known} tokens, and {len(given)} were given")
+    if known and len(prefix) > known:
+        raise UserError(f"this model generates at most {known} tokens, not {len(prefix)}")

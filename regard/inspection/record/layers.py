@@ -1,14 +1,16 @@
-"""Captured tensors of one forward pass, turned into the plain data of trace/base.py."""
+"""Captured tensors of one forward pass (layers/capture.py) as the plain data of trace/base.py."""
 
 from __future__ import annotations
+
+from typing import TypedDict
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.inspection.trace.base import CROSS, READING, WRITING, Attention, Gates, Ponder, Positions
+from regard.inspection.trace.base import CROSS, SOURCE, TARGET, Attention, Gates, Ponder, Positions
 from regard.layers.attention._base import Attention as AttentionLayer
-from regard.layers.capture import Seen
+from regard.layers.capture import Captured
 from regard.layers.cell._base import Cell
 from regard.layers.halting import Halting
 from regard.layers.position._base import Position
@@ -16,7 +18,105 @@ from regard.layers.position.none import NoPosition
 from regard.layers.recurrence import Recurrence
 
 POSITIONS = 64
-"""Positions whose vectors are shown, or as many as the longer text has."""
+"""Positions whose vectors are recorded, or as many as the longer text has."""
+
+
+class Layers(TypedDict):
+    """The fields of a trace that come from captured tensors."""
+
+    attention: list[Attention]
+    gates: list[Gates]
+    ponder: list[Ponder]
+    positions: list[Positions]
+
+
+def layers_of(model: nn.Module, captured: Captured, lengths: dict[str, int], device: torch.device) -> Layers:
+    """All of them; `lengths` are the tokens of each side."""
+    modules = dict(model.named_modules())
+    return {
+        "attention": attention(modules, captured),
+        "gates": gates(modules, captured, lengths),
+        "ponder": ponder(modules, captured),
+        "positions": positions(modules, max(POSITIONS, *lengths.values()), device),
+    }
+
+
+def attention(modules: dict[str, nn.Module], captured: Captured) -> list[Attention]:
+    """The weights of every attention layer."""
+    found = []
+    for name, calls in captured.items():
+        path, _, what = name.rpartition(".")
+        module = modules[path]
+        if not isinstance(module, AttentionLayer) or what != "weights":
+            continue
+        kind = CROSS if path.endswith("cross_attention") else SOURCE if path.startswith("encoder.") else TARGET
+        # A layer that is applied repeatedly gives the heads of all applications side by side.
+        times = torch.cat(calls, 1)[0].split(module.heads)
+        found += [Attention(path, kind, _layer(path) + time, _array(weights)) for time, weights in enumerate(times)]
+    return found
+
+
+def gates(modules: dict[str, nn.Module], captured: Captured, lengths: dict[str, int]) -> list[Gates]:
+    """The gates and states of every recurrent layer."""
+    found: dict[str, Gates] = {}
+    for name, calls in captured.items():
+        path, _, what = name.rpartition(".")
+        if not isinstance(modules[path], Cell):
+            continue
+        if path not in found:
+            side = SOURCE if path.startswith("encoder.") else TARGET
+            found[path] = Gates(path, side, *recurrent_layer(modules, path), {})
+        found[path].values[what] = _array(torch.cat(calls, -2)[0, : lengths[found[path].side]])
+    return list(found.values())
+
+
+def ponder(modules: dict[str, nn.Module], captured: Captured) -> list[Ponder]:
+    """The ponder times of every layer with adaptive computation time."""
+    return [
+        Ponder(
+            path,
+            SOURCE if path.startswith("encoder.") else TARGET,
+            _array(captured[f"{path}.ponder"][0][0, :, 0]),
+            _array(captured[f"{path}.shares"][0][0]),
+        )
+        for path, module in modules.items()
+        if isinstance(module, Halting) and f"{path}.ponder" in captured
+    ]
+
+
+def positions(modules: dict[str, nn.Module], count: int, device: torch.device) -> list[Positions]:
+    """Every positional encoding; modules with equal vectors are listed together."""
+    found: list[Positions] = []
+    for path, module in modules.items():
+        if path.rpartition(".")[2] != "position" or not isinstance(module, Position) or isinstance(module, NoPosition):
+            continue
+        limit = count if module.limit is None else min(count, module.limit)
+        indexes = torch.arange(limit, device=device)
+        values = _array(module(indexes))
+        same = [one for one in found if np.array_equal(one.values, values)]
+        if same:
+            same[0].paths.append(path)
+        else:
+            found.append(Positions([path], type(module).__module__.rpartition(".")[2], values))
+    return found
+
+
+def layer_gates(captured: Captured, layer: str, sentence: int = 0, words: int | None = None) -> dict[str, Tensor]:
+    """The captured gates of one layer (`encoder.recurrence.cells.0`) for one sentence, by name: what gates_svg draws.
+
+    Several calls, one per generated token, are joined; `words` cuts off padding.
+    """
+    own = {name.removeprefix(f"{layer}."): calls for name, calls in captured.items() if name.startswith(f"{layer}.")}
+    return {name: torch.cat(calls, -2)[sentence, :words] for name, calls in own.items() if "." not in name}
+
+
+def recurrent_layer(modules: dict[str, nn.Module], path: str) -> tuple[int, bool]:
+    """The layer of the cell at `path`, and whether it reads backwards."""
+    home, _, number = path.rpartition(".cells.")
+    stack = modules[home]
+    assert isinstance(stack, Recurrence)
+    layer, direction = divmod(int(number), stack.directions)
+    return layer, stack.backwards or direction == 1
 
 
 def _array(values: Tensor) -> np.ndarray:
@@ -26,64 +126,3 @@ def _array(values: Tensor) -> np.ndarray:
 def _layer(path: str) -> int:
     """The number in `decoder.layers.3.attention`; 0 where there is none."""
     return next((int(part) for part in reversed(path.split(".")) if part.isdecimal()), 0)
-
-
-def attention(modules: dict[str, nn.Module], seen: Seen) -> list[Attention]:
-    found = []
-    for told, calls in seen.items():
-        path, _, what = told.rpartition(".")
-        module = modules[path]
-        if not isinstance(module, AttentionLayer) or what != "weights":
-            continue
-        kind = CROSS if path.endswith("cross_attention") else READING if path.startswith("encoder.") else WRITING
-        # A layer that is used several times tells the heads of all times side by side.
-        times = torch.cat(calls, 1)[0].split(module.heads)
-        found += [Attention(path, kind, _layer(path) + time, _array(weights)) for time, weights in enumerate(times)]
-    return found
-
-
-def gates(modules: dict[str, nn.Module], seen: Seen, lengths: dict[str, int]) -> list[Gates]:
-    found: dict[str, Gates] = {}
-    for told, calls in seen.items():
-        path, _, what = told.rpartition(".")
-        if not isinstance(modules[path], Cell):
-            continue
-        if path not in found:
-            home, _, place = path.rpartition(".cells.")
-            stack = modules[home]
-            assert isinstance(stack, Recurrence)
-            layer, direction = divmod(int(place), stack.directions)
-            side = READING if path.startswith("encoder.") else WRITING
-            found[path] = Gates(path, side, layer, stack.backwards or direction == 1, {})
-        found[path].values[what] = _array(torch.cat(calls, -2)[0, : lengths[found[path].side]])
-    return list(found.values())
-
-
-def ponder(modules: dict[str, nn.Module], seen: Seen) -> list[Ponder]:
-    return [
-        Ponder(
-            path,
-            READING if path.startswith("encoder.") else WRITING,
-            _array(seen[f"{path}.ponder"][0][0, :, 0]),
-            _array(seen[f"{path}.shares"][0][0]),
-        )
-        for path, module in modules.items()
-        if isinstance(module, Halting) and f"{path}.ponder" in seen
-    ]
-
-
-def positions(modules: dict[str, nn.Module], count: int, device: torch.device) -> list[Positions]:
-    """Vectors that several modules have alike are told once."""
-    found: list[Positions] = []
-    for path, module in modules.items():
-        if path.rpartition(".")[2] != "position" or not isinstance(module, Position) or isinstance(module, NoPosition):
-            continue
-        limit = count if module.limit is None else min(count, module.limit)
-        places = torch.arange(limit, device=device)
-        values = _array(module(places))
-        same = [one for one in found if np.array_equal(one.values, values)]
-        if same:
-            same[0].paths.append(path)
-        else:
-            found.append(Positions([path], type(module).__module__.rpartition(".")[2], values))
-    return found

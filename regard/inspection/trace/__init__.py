@@ -1,1 +1,1 @@
-"""Traces: what a model did with one input, as plain data (arrays, strings). Drawings and JSON are made of it alone."""
+"""Traces: what a model computed for one input, as plain data (arrays, strings). Drawings and JSON use nothing else."""

@@ -1,6 +1,6 @@
-"""One attention followed by its numbers: stage after stage as plain data, each with its formula and all its values.
+"""The arithmetic of one attention head for one query, step by step as plain data: formulas and all intermediate values.
 
-record/arithmetic computes the numbers, draw/arithmetic.py draws them.
+record/arithmetic computes it, draw/arithmetic.py draws it.
 """
 
 from __future__ import annotations
@@ -11,30 +11,30 @@ from dataclasses import dataclass, field
 import numpy as np
 
 MASKED = "masked"
-"""The note of a number that counts for nothing, since it may not be seen."""
+"""The note of a score that the mask excludes."""
 TERMS = 3
-"""Of a long sum so many terms are written out."""
+"""Terms of a long sum that are written out."""
 
 
 @dataclass
 class Row:
-    """A vector, or one number of a token."""
+    """A vector, or a single number of one token."""
 
     label: str
     values: np.ndarray
     symbol: str = ""
-    """What its numbers are called: `q` has the numbers q[0], q[1], ...; without it they have the row's label."""
+    """The name of its numbers: `q` has q[0], q[1], ...; without it they are named after the label."""
     note: str = ""
     how: list[str] = field(default_factory=list)
-    """How each value came about, with the numbers put in; empty where that is not told."""
+    """How each value was computed, with the numbers filled in; empty where this is not recorded."""
     key: int | None = None
-    """The token, of those looked at, that it belongs to."""
+    """The index of the key that it belongs to."""
 
-    def named(self, place: int) -> str:
-        """What one of its numbers is called."""
-        index = f"[{place}]" if len(self.values) > 1 else ""
+    def name_of(self, index: int) -> str:
+        """The name of one of its numbers: `q[3]`."""
+        number = f"[{index}]" if len(self.values) > 1 else ""
         of = f" of {self.label}" if self.symbol and self.symbol != self.label else ""
-        return f"{self.symbol or self.label}{index}{of}"
+        return f"{self.symbol or self.label}{number}{of}"
 
 
 @dataclass
@@ -46,42 +46,42 @@ class Stage:
     sentence: str
     rows: list[Row]
     note: str = ""
-    """What is to be said of all rows together: that they sum to one, what the mask hid."""
+    """A remark about all rows: their sum, how many of them are masked."""
 
 
 @dataclass
 class Calculation:
-    """How one token looked through one head: from what went in to what came out."""
+    """How one head attended for one query, from the input of the attention to its output."""
 
     path: str
-    """The module, as the model names it."""
+    """The module, by its name in the model."""
     kind: str
-    """Which attention: shown.CROSS, READING or WRITING."""
+    """CROSS, SOURCE or TARGET (trace/base.py)."""
     layer: int
     head: int
     heads: int
     position: int
     query: str
-    """The token that looked."""
+    """The query's token."""
     keys: list[str]
-    """The tokens that it could look at."""
+    """The tokens that it can attend to."""
     weights: np.ndarray
-    """How much it looked at each."""
+    """The attention weight of each key."""
     stages: list[Stage]
     difference: float
-    """The most by which the last numbers of the stages differ from what the model itself computed in their place."""
+    """The largest absolute difference between the last stage and what the model itself computed."""
 
 
-def written(value: float) -> str:
-    """A number as it stands in a formula, where it need not be exact."""
+def short_number(value: float) -> str:
+    """A number in a formula, rounded to four digits."""
     return f"{float(value):.4g}"
 
 
 def product_sum(left: Sequence[float], right: Sequence[float], total: float, more: str = "") -> str:
-    """`0.31 × -0.2 + 0.12 × 0.5 + … = 1.74`: the first terms of a sum of products, and what all of them come to."""
-    terms = [f"{written(a)} × {written(b)}" for a, b in zip(left[:TERMS], right[:TERMS])]
+    """`0.31 × -0.2 + 0.12 × 0.5 + … = 1.74`: the first terms of a sum of products, and the total of all terms."""
+    terms = [f"{short_number(a)} × {short_number(b)}" for a, b in zip(left[:TERMS], right[:TERMS])]
     if len(left) > TERMS:
         terms.append(f"… ({len(left)} terms)")
     if more:
         terms.append(more)
-    return f"{' + '.join(terms)} = {written(total)}"
+    return f"{' + '.join(terms)} = {short_number(total)}"

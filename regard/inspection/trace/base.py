@@ -1,8 +1,7 @@
-"""What was seen of a model at work, as plain data: names, words and numbers, and nothing of how they were found.
+"""The trace of a model on one input, as plain data (arrays, strings): the base class and the parts that traces share.
 
-Pictures are made of this alone, and `tree()` is what a JSON file holds: the same numbers, to the last bit. Arrays are
-float32, whose shortest decimal form is exact. `Shown` is what all kinds of looks have in common; look.py is that at a
-translation.
+Pictures are drawn from it alone, and `tree()` is what a JSON file holds: the same numbers, to the last bit. Arrays
+are float32, whose shortest decimal form is exact.
 """
 
 from __future__ import annotations
@@ -17,58 +16,59 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.errors import UserError, suggestion
+from regard.inspection.trace.arithmetic import Calculation
+from regard.inspection.trace.gradients import Gradients
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from regard.inspection.draw.gradients import Gradients
-    from regard.inspection.trace.arithmetic import Calculation
+    from regard.inspection.draw.view import DrawView, View
 
-CROSS, READING, WRITING = "cross", "source", "target"
-"""Which attention: of the target to the source, of the source to itself, of the target to itself."""
-KINDS = {CROSS: "target to source", READING: "source to itself", WRITING: "target to itself"}
+CROSS, SOURCE, TARGET = "cross", "source", "target"
+"""Kinds of attention: cross-attention, self-attention of the source, self-attention of the target."""
+KINDS = {CROSS: "target to source", SOURCE: "source to itself", TARGET: "target to itself"}
 
 
 @dataclass
 class Side:
-    """A text, and the tokens and words that it was cut into."""
+    """A text with its tokens and words: the source or the target."""
 
     text: str
     tokens: list[str]
-    """As the model has them, END last where there is one."""
+    """The model's tokens, END last where there is one."""
     words: list[str]
-    """As they stand in the text, between spaces."""
+    """The words between spaces."""
     word_of: list[int]
-    """The word of each token; END, which is last, has none and is not in this list."""
+    """The index of each token's word; END has none and is not in this list."""
 
     @property
     def direction(self) -> str:
-        """`rtl` where the first letter that has a direction is written from right to left; how a page's `auto` does."""
+        """`rtl` or `ltr`, by the first letter that has a direction, like HTML's dir="auto"."""
         kinds = (unicodedata.bidirectional(letter) for letter in self.text)
         return "rtl" if next((kind for kind in kinds if kind in ("L", "R", "AL")), "L") != "L" else "ltr"
 
 
 @dataclass
 class Attention:
-    """The heads of one attention layer. Row t is where query t looked, and a row sums to one."""
+    """The attention weights of one layer. Row t holds the weights of query t and sums to one."""
 
     path: str
-    """The module, as the model names it."""
+    """The module, by its name in the model."""
     kind: str
-    """CROSS, READING or WRITING."""
+    """CROSS, SOURCE or TARGET."""
     layer: int
-    """From 0; where one layer is used again and again, which time it was."""
+    """From 0; where one layer is applied repeatedly (Universal Transformer), the index of the application."""
     weights: np.ndarray
     """(heads, queries, keys)"""
 
 
 @dataclass
 class Gates:
-    """What a recurrent layer did at every token: its gates by name, then the state it came to."""
+    """The gates of a recurrent layer at every token, by name, and the states it computed."""
 
     path: str
     side: str
-    """READING or WRITING: whose tokens."""
+    """SOURCE or TARGET: whose tokens."""
     layer: int
     backwards: bool
     values: dict[str, np.ndarray]
@@ -77,7 +77,7 @@ class Gates:
 
 @dataclass
 class Ponder:
-    """How long a Universal Transformer thought about each token, and the weight of each of its steps."""
+    """Adaptive computation time: the ponder time of each token, and the halting weight of each step."""
 
     path: str
     side: str
@@ -88,58 +88,33 @@ class Ponder:
 
 @dataclass
 class Positions:
-    """The vectors that say which position it is."""
+    """A positional encoding."""
 
     paths: list[str]
-    """The modules that have these vectors."""
+    """The modules that share these vectors."""
     kind: str
     values: np.ndarray
     """(positions, width)"""
 
 
 @dataclass
-class Picture:
-    """One drawing, made when it is asked for."""
-
-    heading: str
-    svg: Callable[[], str]
-    figure: Callable[[], Figure]
-    kind: str = ""
-    """Whose heads it shows, where a page may show another of them in it."""
-    layer: int = 0
-    head: int = 0
-    layers: int = 0
-    heads: int = 0
-    """How many of them there are to choose from."""
-
-
-@dataclass
-class View:
-    """Pictures that belong together, the first of which stands for all where there is room for one."""
-
-    name: str
-    about: str
-    """What one sees, in a sentence."""
-    parts: tuple[str, ...]
-    """What of the data it is drawn from."""
-    pictures: list[Picture] = field(default_factory=list)
-
-
-@dataclass
 class Choice:
-    """What a user may choose of a view."""
+    """Which part of a view to show: the options of `Trace.view`."""
 
     layer: int | None = None
     head: int | None = None
     attention: str = CROSS
     tokens: bool = False
     position: int | None = None
-    """Which query of an attention, or which step of the writing, from 0."""
+    """The index of a query, or of a decoding step."""
 
 
 @dataclass(kw_only=True, repr=False)
-class Shown(ABC):
-    """One input, and what a model did with it."""
+class Trace(ABC):
+    """One input and what a model computed for it. Draws itself: `svg()`, `figure()`, `html()`; `json()` saves it.
+
+    A subclass is the trace of one task; its views are registered in draw/views.
+    """
 
     model: str
     attention: list[Attention] = field(default_factory=list)
@@ -147,90 +122,105 @@ class Shown(ABC):
     ponder: list[Ponder] = field(default_factory=list)
     positions: list[Positions] = field(default_factory=list)
     gradients: list[Gradients] = field(default_factory=list)
-    """Those that were asked for (`gradients_of`): each takes a pass of its own."""
+    """Those requested so far (`gradients_of`): each needs a backward pass."""
     calculations: list[Calculation] = field(default_factory=list)
-    """Of the head that was last asked for (`calculation_of`)."""
+    """The calculation requested last (`calculation_of`)."""
 
     def __post_init__(self) -> None:
-        self.follow: Callable[[int], Gradients] | None = None
-        """Finds the gradients of an output, where whoever made this look can."""
-        self.calculate: Callable[[Shown, Choice], Calculation] | None = None
-        """Follows the numbers of the head that was chosen, likewise."""
+        self.compute_gradients: Callable[[int], Gradients] | None = None
+        """Computes the gradients of an output by its index; set by the recorder that has the model."""
+        self.compute_calculation: Callable[[Trace, Choice], Calculation] | None = None
+        """Computes the arithmetic of the chosen head; set likewise."""
 
     def __repr__(self) -> str:
-        """One line: what went in and came out, and the view to begin with. The numbers are in the attributes."""
+        """One line: input, output and the default view. The numbers are in the attributes."""
         texts = " -> ".join(repr(_shortened(side.text)) for side in self.texts())
-        return f"<{type(self).__name__} {texts}, view {self.usual()!r}>"
+        return f"<{type(self).__name__} {texts}, view {self.default_view()!r}>"
 
     @abstractmethod
-    def views(self) -> Mapping[str, Callable[[Any, Choice], View]]:
-        """The views there are of it by name; the first that this model has something for is the usual one."""
-
-    @abstractmethod
-    def usual(self) -> str:
-        """The view that says most of this model."""
+    def default_view(self) -> str:
+        """The view to show first."""
 
     @abstractmethod
     def texts(self) -> Sequence[Side]:
-        """What stands above its pictures: what was read, what was written."""
+        """The headings of its pictures: the input, the output."""
 
     @abstractmethod
     def tokens(self, side: str) -> Sequence[str]:
-        """What a layer of this side (READING or WRITING) had before it at each step."""
+        """The input tokens of the layers of this side (SOURCE or TARGET)."""
 
     def queries(self, kind: str) -> Sequence[str]:
-        """The tokens at the rows of an attention: what was being written, or who looks among its own kind."""
-        return self.tokens(READING if kind == READING else WRITING)
+        """The tokens at the rows of an attention."""
+        return self.tokens(SOURCE if kind == SOURCE else TARGET)
 
     def keys(self, kind: str) -> Sequence[str]:
         """The tokens at its columns."""
-        return self.tokens(WRITING if kind == WRITING else READING)
+        return self.tokens(TARGET if kind == TARGET else SOURCE)
 
     def outputs(self) -> Sequence[str]:
-        """What the model said, one after the other: each can be asked what it came from (`gradients_of`)."""
+        """The model's outputs in order; `gradients_of` takes the index of one."""
         return ()
 
     def gradients_of(self, position: int | None = None) -> Gradients:
-        """How much one output, by default the last, changes with what the model had at each step."""
+        """The gradients of one output's log-probability, by default of the last output."""
         outputs = self.outputs()
-        place = len(outputs) - 1 if position is None else position
-        if outputs and not 0 <= place < len(outputs):
-            raise UserError(f"position {place}: there are the outputs 0 to {len(outputs) - 1}")
-        known = [one for one in self.gradients if one.position == place]
+        index = len(outputs) - 1 if position is None else position
+        if outputs and not 0 <= index < len(outputs):
+            raise UserError(f"position {index}: the outputs are 0 to {len(outputs) - 1}")
+        known = [one for one in self.gradients if one.position == index]
         if known:
             return known[0]
-        if self.follow is None or not outputs:
-            raise UserError("there are no gradients of this; they are there for models of text")
-        self.gradients.append(self.follow(place))
+        if self.compute_gradients is None or not outputs:
+            raise UserError("there are no gradients for this input; only models that read text have them")
+        self.gradients.append(self.compute_gradients(index))
         return self.gradients[-1]
 
     def calculation_of(self, choice: Choice) -> Calculation:
-        """The numbers of one head for one token, from what goes in to what comes out."""
-        if self.calculate is None or not self.attention:
-            raise UserError("this model has no attention whose numbers one could follow; try the view gates")
-        self.calculations = [self.calculate(self, choice)]
+        """The arithmetic of one head for one query, from the attention's input to its output."""
+        if self.compute_calculation is None or not self.attention:
+            raise UserError("this model has no attention whose arithmetic could be shown; try the view gates")
+        self.calculations = [self.compute_calculation(self, choice)]
         return self.calculations[0]
 
     def of_kind(self, kind: str) -> list[Attention]:
+        """The attention layers of one kind."""
         return [layer for layer in self.attention if layer.kind == kind]
 
-    def tree(self, parts: Collection[str] | None = None) -> dict[str, Any]:
-        """In dicts and lists; of the parts that a view may be drawn from, those asked for (None: all)."""
-        left_out = set() if parts is None else self.parts() - set(parts)
-        found = plain({one.name: getattr(self, one.name) for one in fields(self) if one.name not in left_out})
-        for name, value in found.items():
-            if isinstance(side := getattr(self, name), Side):
-                value["direction"] = side.direction
-        return found
-
     def parts(self) -> set[str]:
-        """What of the data is only there for some view, and may be left out of a file for others."""
+        """The fields that only some views need; a file for one view leaves the others out."""
         return {"attention", "gates", "ponder", "positions", "gradients", "calculations"}
 
+    def tree(self, parts: Collection[str] | None = None) -> dict[str, Any]:
+        """The trace as dicts and lists. Of `parts()`, only those requested are included (None: all)."""
+        left_out = set() if parts is None else self.parts() - set(parts)
+        values = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in left_out}
+        found = plain(values)
+        for name, value in values.items():
+            if isinstance(value, Side):
+                found[name]["direction"] = value.direction
+        return found
+
+    def json(self, parts: Collection[str] | None = None) -> str:
+        """Writes every number of the trace as JSON.
+
+        Args:
+            parts: The fields to include among those that only some views need (`parts()`); None: all.
+
+        Returns:
+            The JSON file as text.
+        """
+        return json.dumps(self.tree(parts), ensure_ascii=True, allow_nan=False)
+
+    def views(self) -> Mapping[str, DrawView]:
+        """The views of this trace by name (draw/views)."""
+        from regard.inspection.draw.views import views_of
+
+        return views_of(self)
+
     def view(self, name: str = "", **choice: Any) -> View:
-        """A view by its name, by default the usual one. `choice` has the fields of Choice."""
+        """A view by its name, by default `default_view()`. `choice` has the fields of Choice."""
         views = self.views()
-        name = name or self.usual()
+        name = name or self.default_view()
         if name not in views:
             raise UserError(f"no view '{name}'{suggestion(name, views)}")
         chosen = Choice(**choice)
@@ -238,20 +228,40 @@ class Shown(ABC):
             raise UserError(f"no attention '{chosen.attention}'{suggestion(chosen.attention, KINDS)}")
         return views[name](self, chosen)
 
-    def json(self, parts: Collection[str] | None = None) -> str:
-        """The tree as a file holds it."""
-        return json.dumps(self.tree(parts), ensure_ascii=True, allow_nan=False)
-
     def svg(self, view: str = "", **choice: Any) -> str:
-        """One view's first picture."""
+        """Draws the first picture of a view as SVG.
+
+        Args:
+            view: The name of the view; by default the trace's own.
+            choice: Which part of it: `layer`, `head`, `attention`, `tokens`, `position`: see `regard inspect --help`.
+
+        Returns:
+            The SVG file as text.
+        """
         return self.view(view, **choice).pictures[0].svg()
 
     def figure(self, view: str = "", **choice: Any) -> Figure:
-        """The same as a matplotlib figure."""
+        """Draws the first picture of a view with matplotlib.
+
+        Args:
+            view: The name of the view; by default the trace's own.
+            choice: Which part of it: `layer`, `head`, `attention`, `tokens`, `position`: see `regard inspect --help`.
+
+        Returns:
+            A matplotlib figure.
+        """
         return self.view(view, **choice).pictures[0].figure()
 
     def html(self, view: str = "", **choice: Any) -> str:
-        """A page by itself: all pictures of a view, and its values."""
+        """Draws all pictures of a view on one self-contained page.
+
+        Args:
+            view: The name of the view; by default the trace's own.
+            choice: Which part of it: `layer`, `head`, `attention`, `tokens`, `position`: see `regard inspect --help`.
+
+        Returns:
+            The HTML file as text.
+        """
         from regard.inspection.draw.page import page
 
         return page(self, self.view(view, **choice))
@@ -262,12 +272,19 @@ class Shown(ABC):
         return framed(self.html())
 
 
+def index_in(index: int, count: int, what: str) -> int:
+    """The index of a layer or head, checked."""
+    if not 0 <= index < count:
+        raise UserError(f"{what} {index}: this attention has the {what}s 0 to {count - 1}")
+    return index
+
+
 def _shortened(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:39]}…"
 
 
 def plain(value: Any) -> Any:
-    """Dataclasses and arrays as dicts and lists that JSON can hold: a number that is none becomes null."""
+    """Dataclasses and arrays as dicts and lists that JSON can hold: NaN and infinity become null."""
     if is_dataclass(value) and not isinstance(value, type):
         return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, np.ndarray):
@@ -280,7 +297,7 @@ def plain(value: Any) -> Any:
 
 
 def number(value: float | np.floating) -> float | None:
-    """A float32 by its shortest decimal form, which reads back as the same float32; any other number as it is."""
+    """A float32 by its shortest decimal form, which reads back as the same float32; any other number unchanged."""
     if not np.isfinite(value):
         return None
     single = np.float32(value)

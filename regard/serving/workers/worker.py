@@ -37,7 +37,7 @@ def _module(job: dict[str, Any]) -> ModuleType:
 
 
 class JobCancelled(Exception):
-    """The client of this job is gone."""
+    """The client of this job has disconnected."""
 
 
 class MessageTooLong(UserError):

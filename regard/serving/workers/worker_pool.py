@@ -35,7 +35,7 @@ CPU_BATCH, GPU_BATCH = (32, 4000), (256, 40_000)
 MAX_DEFAULT_WORKERS = 4
 """Workers on a CPU unless `--workers` asks for more: each holds all models."""
 MAX_CRASHES = 2
-"""A job that killed so many workers fails. Other jobs of a batch whose worker died are retried one by one."""
+"""Workers that a job may crash before it fails. Other jobs of the crashed batches are retried one by one."""
 LONG_TEXT = 400
 """Characters above which a worker first splits a text. Each part then queues on its own, so that a book does not block
 a worker, and the parts of a cancelled request are dropped in the queue."""
@@ -44,8 +44,8 @@ PING_INTERVAL, MAX_UNANSWERED = 2.0, 5
 CANCEL_DEADLINE = 15.0
 """Seconds that a worker has to stop a cancelled job before it is killed and replaced."""
 MAX_ATTEMPTS, FIRST_BACKOFF, MAX_BACKOFF = 5, 1.0, 30.0
-"""A lost worker is restarted with exponential backoff (seconds). When every worker has failed so many times in a row,
-the server exits, for a supervisor to restart it."""
+"""A lost worker is restarted with exponential backoff (seconds). When every worker has failed MAX_ATTEMPTS times
+in a row, the server exits, for a supervisor to restart it."""
 
 
 class WorkerPool:

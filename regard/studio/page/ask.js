@@ -1,6 +1,6 @@
-// What the page asks of the server, and what becomes of an answer that comes too late or not at all.
+// Requests to the server: questions to models, retries, and dropping answers that arrive too late.
 
-/** Something could not be shown. `again`: whether it may well work another time. */
+/** An error to show on the page. `again`: whether a retry may help. */
 export class Trouble extends Error {
   constructor(message, again = false) {
     super(message);
@@ -29,7 +29,7 @@ async function answered(path, options) {
   return found;
 }
 
-/** The answer to a question (a file of regard/studio/questions): `ask("pictures", {model, text, view}, signal)`. */
+/** The answer to a question (a file of regard/studio/questions): `ask("draw_view", {model, text, view}, signal)`. */
 export function ask(question, request, signal) {
   return answered(`ask/${encodeURIComponent(question)}`, {
     method: "POST",
@@ -39,29 +39,29 @@ export function ask(question, request, signal) {
   });
 }
 
-/** What the server tells without being asked a question: `get("models")`. */
+/** A GET request: `get("models")`. */
 export function get(path, signal) {
   return answered(path, { signal });
 }
 
 /**
- * A function of which only the latest call counts. `work(signal, ...given)` is called at once and its answer goes to
- * `show(answer, ...given)`, what it throws to `fail(trouble, ...given)`. A new call ends the one before it (the server
- * stops computing), so that an old answer never shows; `.stop()` ends the last.
+ * A function of which only the latest call counts. `work(signal, ...given)` is called at once; its answer goes to
+ * `show(answer, ...given)`, an error to `fail(error, ...given)`. A new call aborts the one before it (the server stops
+ * computing), so an outdated answer is never shown; `.stop()` aborts the last call.
  */
 export function latest(work, show, fail) {
   let running = new AbortController();
   const call = async (...given) => {
     running.abort();
     const mine = (running = new AbortController());
-    let answer, trouble;
+    let answer, failure;
     try {
       answer = await work(mine.signal, ...given);
     } catch (error) {
-      trouble = error;
+      failure = error;
     }
     if (mine.signal.aborted) return;
-    if (trouble) fail(trouble, ...given);
+    if (failure) fail(failure, ...given);
     else show(answer, ...given);
   };
   call.stop = () => running.abort();

@@ -1,7 +1,7 @@
-// Answers with how sure a model is of each, as bars that are buttons. Knows nothing of where the numbers come from.
-import { make } from "./parts.js";
+// A list of answers with their probabilities: horizontal bars that are buttons.
+import { make } from "./dom.js";
 
-/** A probability as a person reads it, however small. */
+/** A probability as a percentage, however small. */
 export function share(value) {
   const percent = 100 * value;
   if (value <= 0) return "0 %";
@@ -9,10 +9,10 @@ export function share(value) {
 }
 
 /**
- * A list of `{label, value, length, before, said, cut, onpick}`: `length` and `before`, from 0 to 1, are how far the bar
- * and the paler one behind it reach; `said` is what stands beside it, and `value`, the exact number, in its dataset.
- * `onhover(place or null)` is told which is under the pointer or has the focus. One of them can be reached with Tab, the
- * arrow keys go on from there.
+ * A list of `{label, value, length, before, said, cut, onpick}`: `length` and `before`, from 0 to 1, are the lengths of
+ * the bar and of the paler one behind it; `said` is the text beside it, and `value`, the exact number, is in its dataset.
+ * `onhover(index or null)` is called with the bar that is under the pointer or has the focus. Tab reaches one bar, the
+ * arrow keys move between them.
  */
 export function bars(rows, { name = "", onhover } = {}) {
   const buttons = rows.map((row, place) => {

@@ -1,14 +1,14 @@
-// Curves over the steps of a training, as the text of an SVG: what of it can be pointed at is told beside it.
-import { dot, line, number, path, picture, text, wide } from "./plotted.js";
+// Line charts over training steps, as an SVG string, with a function that finds the value under the pointer.
+import { dot, line, number, path, picture, text, wide } from "./svg.js";
 
 const HIGH = 200; // of the plot alone
 const ROW = 20; // of the legend
 const MOST_TIPS = 300; // tooltips of a curve that is saved
 
 /**
- * `series`: [{name, colour, dashed, dots, points: [[step, value], ...]}], steps rising; values that are no numbers are
- * gaps. `range`: the first and the last step. Gives {svg, columns, find(x, y) -> [column, row], spot(column, row) ->
- * {words, and what to mark}, or null where there is nothing}.
+ * `series`: [{name, colour, dashed, dots, points: [[step, value], ...]}] in the order of steps; values that are not
+ * numbers are gaps. `range`: the first and the last step. Returns {svg, columns, find(x, y) -> [column, row],
+ * spot(column, row) -> {words, line, dots} or null}.
  */
 export function curves({ heading, series, range, log = false, width, tips = false }) {
   const drawn = series.map((one) => ({
@@ -20,7 +20,7 @@ export function curves({ heading, series, range, log = false, width, tips = fals
   const steps = [...new Set(all.map(([step]) => step))].sort((a, b) => a - b);
   const [low, high, ticks] = log ? decades(all) : rounds(all);
   const place = (value) => (log ? Math.log10(value) : value);
-  const legend = drawn.length > 1 ? legendRows(drawn, width) : []; // one curve is what the heading says
+  const legend = drawn.length > 1 ? legendRows(drawn, width) : []; // a single curve is named by the heading
   const left = 10 + Math.max(...ticks.map((tick) => wide(number(tick))), 20);
   const right = width - 14;
   const top = 12 + legend.length * ROW;
@@ -79,7 +79,7 @@ export function curves({ heading, series, range, log = false, width, tips = fals
 
 const shows = (value, log) => typeof value === "number" && (!log || value > 0);
 
-/** The points of a path, and a gap where a value in between cannot be shown. */
+/** The path through the points, with gaps where a value is missing. */
 function pathOf(points, gaps, x, y) {
   let path = "";
   let gap = 0;
@@ -93,7 +93,7 @@ function pathOf(points, gaps, x, y) {
   return path;
 }
 
-/** At most so many points: of each piece the least and the greatest, so that no peak is lost. */
+/** At most `most` points: the minimum and maximum of each interval, so that no peak is lost. */
 export function thinned(points, most) {
   if (points.length <= most) return points;
   const piece = Math.ceil((2 * points.length) / most);
@@ -116,7 +116,7 @@ function rounds(points) {
   return [ticks[0], ticks.at(-1), ticks];
 }
 
-/** From just below the least to just above the greatest, however that falls between the powers of ten. */
+/** A log scale from just below the minimum to just above the maximum. */
 function decades(points) {
   let [low, high] = points.length ? ends(points) : [1, 10];
   const more = high > low ? (high / low) ** 0.04 : 1.5;
@@ -137,7 +137,7 @@ function ends(points) {
   return points.length ? [low, high] : [0, 1];
 }
 
-/** 1, 2, 2.5 or 5 and zeros: the least that is not less. */
+/** The smallest of 1, 2, 2.5, 5 times a power of ten that is at least `least`. */
 function roundStep(least) {
   const ten = 10 ** Math.floor(Math.log10(least));
   return [1, 2, 2.5, 5, 10].map((part) => part * ten).find((step) => step >= least * 0.999);
@@ -159,7 +159,7 @@ function nearest(steps, wanted) {
   return Math.abs(steps[low] - wanted) <= Math.abs(steps[high] - wanted) ? low : high;
 }
 
-/** Names side by side, in as many rows as they need. */
+/** The legend's names, in as many rows as they need. */
 function legendRows(series, width) {
   const rows = [];
   let at = Infinity;

@@ -1,7 +1,7 @@
-// The page's frame: which views there are, which model is looked at, and one view at a time.
+// The page's frame: tabs, the model menu, and the current view.
 import { ask, get, latest, Trouble } from "./ask.js";
 import { trouble, waiting } from "./messages.js";
-import { fill, make, select } from "./parts.js";
+import { fill, make, select } from "./dom.js";
 import { picture } from "./picture.js";
 import { change, link, listen, read } from "./state.js";
 import { views as names } from "./views/index.js";
@@ -9,9 +9,9 @@ import { views as names } from "./views/index.js";
 const place = (id) => document.getElementById(id);
 const views = new Map(); // by name, in the order of the tabs
 let known = { ready: false, models: [], failed: [], views: [], styles: [] };
-let open = null; // {name, update, leave} of the view that is shown
+let open = null; // {name, update, leave} of the current view
 
-/** What a view is given: `state` and `model` are always the present ones. */
+/** The API for views: `state` and `model` are always the current ones. */
 const studio = {
   ask,
   get,
@@ -31,7 +31,7 @@ const studio = {
   },
 };
 
-/** Tells those who hear the page what has changed in it. */
+/** Announces a change to screen readers. */
 function say(words) {
   place("said").textContent = words;
 }
@@ -46,7 +46,7 @@ function suited(name) {
   return view?.suits ? known.models.filter(view.suits) : [];
 }
 
-/** The model that is chosen, if the view can show it, else the first that it can. */
+/** The chosen model, if the view supports it, or else the first that it supports. */
 function modelFor(name) {
   const fitting = suited(name);
   return fitting.find((model) => model.name === read().model) ?? fitting[0];
@@ -89,7 +89,7 @@ function drawModels() {
     ? make(
         "details",
         { class: "failed" },
-        make("summary", {}, `${known.failed.length} cannot be shown`),
+        make("summary", {}, `${known.failed.length} not available`),
         known.failed.map((one) => make("p", {}, `${one.name}: ${one.why}`)),
       )
     : null;
@@ -97,7 +97,7 @@ function drawModels() {
   if (held) choice?.querySelector("select").focus();
 }
 
-/** `regard/layers/attend.py:attend` -> the page that shows this function. */
+/** `regard/layers/attend.py:attend` -> a link to this function's source. */
 function codeLink(code) {
   const [file, name] = code.split(":");
   return make("a", { href: `code/${file}${name ? `#${name}` : ""}`, title: file }, name ?? file.split("/").at(-1));
@@ -121,12 +121,12 @@ function draw() {
   fill(
     place("about"),
     view.about,
-    codes.length ? [" The code that computes this: ", codes.map((code, at) => [at ? ", " : "", codeLink(code)]), "."] : null,
+    codes.length ? [" Source code: ", codes.map((code, at) => [at ? ", " : "", codeLink(code)]), "."] : null,
   );
   const own = make("div");
   fill(place("view"), own);
   if (view.suits && !modelFor(name)) {
-    fill(own, make("p", {}, "None of the models here can be seen in this view."));
+    fill(own, make("p", {}, "None of the models here has this view."));
     return;
   }
   try {
@@ -144,13 +144,13 @@ async function load() {
     try {
       views.set(name, await import(`./views/${name}.js`));
     } catch (error) {
-      console.error(error); // the other views are still worth seeing
+      console.error(error); // the other views still work
     }
   }
   for (const [name, view] of [...views]) if (view.suits && !suited(name).length) views.delete(name);
 }
 
-/** Waits until the server has its models, saying what it waits for. */
+/** Waits until the server has loaded its models, and shows what it is loading. */
 async function begin() {
   const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
   while (!known.ready) {
@@ -171,33 +171,33 @@ async function begin() {
   document.documentElement.dataset.ready = "yes";
 }
 
-// Light, dark, or as the system is.
+// Light, dark, or the system's setting.
 const THEMES = ["auto", "light", "dark"];
 function theme(chosen) {
   if (chosen === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = chosen;
   place("theme").textContent = { auto: "◐ Auto", light: "○ Light", dark: "● Dark" }[chosen];
-  place("theme").title = "Colours: light, dark, or as the system is";
+  place("theme").title = "Colours: light, dark, or the system setting";
   place("theme").onclick = () => {
     const next = THEMES[(THEMES.indexOf(chosen) + 1) % THEMES.length];
     try {
       localStorage.setItem("theme", next);
     } catch {
-      // not remembered, then
+      // storage is not available
     }
     theme(next);
   };
 }
-let remembered = null;
+let stored = null;
 try {
-  remembered = localStorage.getItem("theme");
+  stored = localStorage.getItem("theme");
 } catch {
-  // a browser that keeps nothing
+  // storage is not available
 }
-theme(THEMES.includes(remembered) ? remembered : "auto");
+theme(THEMES.includes(stored) ? stored : "auto");
 
 place("skip").addEventListener("click", (event) => {
-  event.preventDefault(); // the address is the state
+  event.preventDefault(); // the address after # is the state
   place("content").focus();
 });
 

@@ -1,30 +1,29 @@
-// One model's answer to the sentence that is typed: its translation, what it took, and where it looked.
+// One model's translation of the text: the alignment, its score and the time it took.
 
 import { trouble, waiting } from "./messages.js";
-import { fill, make } from "./parts.js";
-import { pair } from "./pair.js";
+import { fill, make } from "./dom.js";
+import { alignment } from "./alignment.js";
 import { percent } from "./words.js";
 
-const MUTE =
-  "This model has no attention. All that it knows of the sentence when it begins to write is one vector: " +
-  "there is nothing to look at.";
-const NOTHING = "It wrote nothing: it ended at once.";
-const CUT = "It did not come to an end: the limit of length cut it off.";
+const NO_ATTENTION =
+  "This model has no attention: a single vector is all the decoder gets of the sentence, so there is no alignment to show.";
+const EMPTY = "The translation is empty: the model ended it at once.";
+const CUT = "The translation was cut off at the length limit.";
 
 /**
- * A panel asks by itself (`ask(request)`) and shows the latest answer alone: `onanswer(answer)` hears of it, with null
- * where there is none. `onhover` and `onpick` are told (panel, side, place).
+ * A panel sends its own requests (`ask(request)`) and shows only the latest answer; `onanswer(panel, answer)` is called
+ * with it, or with null after an error. `onhover` and `onpick` get (panel, side, index).
  */
 export function panel(studio, model, { onanswer, onhover, onpick }) {
   const facts = make("p", { class: "facts" });
   const body = make("div", { class: "body" }, waiting());
   const header = make("header", {}, make("h2", {}, model.name), make("p", { class: "kind" }, model.title ?? ""), facts);
   const element = make("article", { class: "panel", "data-model": model.name, "aria-busy": "false" }, header, body);
-  let asked = ""; // what is shown or under way
+  let asked = ""; // the request that is shown or under way
   let form = "";
 
   const load = studio.latest(
-    (signal, request) => studio.ask("look", request, signal),
+    (signal, request) => studio.ask("translate", request, signal),
     (answer) => {
       own.answer = answer;
       form = "";
@@ -65,7 +64,7 @@ export function panel(studio, model, { onanswer, onhover, onpick }) {
       asked = wanted;
       load(request);
     },
-    /** What is shown answers a text that is no longer there: it stays, faded, until the next answer comes. */
+    /** Fades the answer, which is of an older text, until the next one arrives. */
     outdate() {
       load.stop();
       asked = "";
@@ -78,16 +77,16 @@ export function panel(studio, model, { onanswer, onhover, onpick }) {
       if (!answer || form === String(tokens)) return;
       form = String(tokens);
       clear();
-      own.pair = pair(answer, {
+      own.pair = alignment(answer, {
         tokens,
-        names: { source: "What was read", target: "What was written" },
+        names: { source: "Source", target: "Translation" },
         onhover: (side, place) => onhover(own, side, place),
         onpick: (side, place) => onpick(own, side, place),
       });
       element.dataset.text = answer.source.text;
       const sure = percent(Math.exp(answer.log_probability));
       facts.textContent = `${seconds(answer.seconds)} · score ${signed(answer.score)} · probability ${sure}`;
-      const notes = [!answer.attention && MUTE, !answer.target.text && NOTHING, !answer.finished && CUT];
+      const notes = [!answer.attention && NO_ATTENTION, !answer.target.text && EMPTY, !answer.finished && CUT];
       fill(body, own.pair.element, notes.map((note) => note && make("p", { class: "note" }, note)));
       own.pair.rest();
       onanswer(own, answer);

@@ -1,13 +1,13 @@
-// One drawing of the server's: shown in the page's colours, its values said in words, and given away as a file.
-import { make } from "./parts.js";
+// A drawing from the server as a figure: in the page's colours, with its values in words, and buttons to save it.
+import { make } from "./dom.js";
 import { parsed, saveHtml, savePng, saveSvg } from "./save.js";
 
 const ARROWS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
 
 /**
- * A figure of `{heading, svg, about?}`. A mark is what has a tooltip: its value is said below the picture when the
- * pointer or the arrow keys come to it. `onpick(at, mark)` hears of a mark that is clicked or entered, `onmark(at,
- * mark)` of one that is come to (null when it is left); `at` is the name the drawing gave it, or "".
+ * A figure of `{heading, svg, about?}`. Marks are the elements with a tooltip: the value of the one under the pointer,
+ * or reached with the arrow keys, is shown below. `onpick(at, mark)` is called on click or Enter, `onmark(at, mark)` when
+ * a mark is reached (null when it is left); `at` is its name in the drawing (data-at), or "".
  */
 export function picture({ heading, svg, about = "", note = "" }, { onpick, onmark } = {}) {
   const drawing = document.importNode(parsed(svg), true);
@@ -16,12 +16,12 @@ export function picture({ heading, svg, about = "", note = "" }, { onpick, onmar
     class: "drawing",
     tabindex: "0",
     role: "group",
-    "aria-label": `${heading}. The arrow keys go from value to value.`,
+    "aria-label": `${heading}. Use the arrow keys to read the values.`,
   });
   box.append(drawing);
   let here = null;
 
-  const come = (mark) => {
+  const reach = (mark) => {
     if (mark === here) return;
     here?.classList.remove("here");
     here = mark;
@@ -31,17 +31,17 @@ export function picture({ heading, svg, about = "", note = "" }, { onpick, onmar
   };
   const pick = (mark) => mark && onpick?.(mark.dataset.at ?? "", mark);
 
-  box.addEventListener("pointerover", (event) => come(marked(event.target, drawing)));
-  box.addEventListener("pointerleave", () => come(null));
+  box.addEventListener("pointerover", (event) => reach(marked(event.target, drawing)));
+  box.addEventListener("pointerleave", () => reach(null));
   box.addEventListener("click", (event) => pick(marked(event.target, drawing)));
-  box.addEventListener("blur", () => come(null));
+  box.addEventListener("blur", () => reach(null));
   box.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && here) pick(here);
     if (!ARROWS[event.key] || event.altKey || event.ctrlKey || event.metaKey) return;
     const next = neighbour(drawing, here, ...ARROWS[event.key]);
     if (!next) return;
     event.preventDefault();
-    come(next);
+    reach(next);
     next.scrollIntoView({ block: "nearest", inline: "nearest" });
   });
 
@@ -70,7 +70,7 @@ export function picture({ heading, svg, about = "", note = "" }, { onpick, onmar
   );
 }
 
-/** The exact value of a mark in words. */
+/** The tooltip of a mark: its exact value. */
 export function tooltip(mark) {
   return [...mark.children].find((child) => child.localName === "title")?.textContent ?? "";
 }
@@ -80,7 +80,7 @@ function marked(element, drawing) {
   return null;
 }
 
-/** The nearest mark in a direction; from nowhere, the first. */
+/** The nearest mark in a direction; without a current one, the first. */
 function neighbour(drawing, here, right, down) {
   const marks = [...drawing.querySelectorAll("title")].map((title) => title.parentElement);
   if (!here) return marks[0];

@@ -1,16 +1,16 @@
-// What a model in training writes of the same few examples, from validation to validation.
-import { changes } from "./changes.js";
-import { fill, make, slider } from "./parts.js";
+// The model's outputs for the same few examples, at each validation.
+import { diffWords } from "./word_diff.js";
+import { fill, make, slider } from "./dom.js";
 import { colour } from "./words.js";
 
-const FRESH = "Marked: what was not there at the validation before. ";
-const SHARED = "Underlined: words that what was written and what was wanted have in common.";
+const FRESH = "Highlighted: words that are new since the previous validation. ";
+const SHARED = "Underlined: words that output and reference have in common.";
 
-/** `.draw(name, validations)` shows the last one, or the one that the slider was left at. */
+/** `.draw(name, validations)` shows the last one, or the one selected with the slider. */
 export function samples() {
   const element = make("section", { class: "written" });
   const shown = make("div", { class: "samples" });
-  let chosen = null; // the place of a validation; null is the last, whichever that is
+  let chosen = null; // the index of a validation; null follows the last
   let run = "";
   let drawn = "";
 
@@ -44,7 +44,7 @@ export function samples() {
         chosen = place === told.length - 1 ? null : place;
         draw(run, told);
       });
-      fill(element, make("h2", {}, "What it writes"), bar, shown);
+      fill(element, make("h2", {}, "Sample outputs"), bar, shown);
       bar.hidden = told.length < 2;
       input = bar.querySelector("input");
       if (held) input.focus();
@@ -61,16 +61,16 @@ function one(sample, before) {
   return make(
     "dl",
     {},
-    row("read", sample.source),
-    row("written", words(known, sample.output, sample.reference), "output"),
-    sample.reference ? row("wanted", words(null, sample.reference, sample.output)) : null,
+    row("source", sample.source),
+    row("output", words(known, sample.output, sample.reference), "output"),
+    sample.reference ? row("reference", words(null, sample.reference, sample.output)) : null,
   );
 }
 
-/** A text whose words have their colour where `other` has them, too; those not in `before` are marked. */
+/** A text; words that `other` has too are coloured, words that are not in `before` are highlighted. */
 function words(before, text, other) {
   const there = new Set(other.split(/\s+/));
-  return changes(before, text).map(({ text: word, fresh }) => {
+  return diffWords(before, text).map(({ text: word, fresh }) => {
     const shared = there.has(word) ? { class: "hued", "data-hue": colour(word) } : null;
     return fresh ? make("mark", shared ?? {}, word) : shared ? make("span", shared, word) : word;
   });

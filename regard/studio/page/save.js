@@ -1,8 +1,8 @@
-// A picture as a file: as SVG just as it was drawn, as PNG in the light colours, or as one HTML page.
-import { make } from "./parts.js";
+// Save a picture: as the original SVG, as PNG in the light colours, or as one HTML page.
+import { make } from "./dom.js";
 
-const FINE = 2; // dots of a PNG for each of the drawing's
-const MOST_DOTS = 8192; // across or down: more than that browsers do not draw
+const FINE = 2; // pixels of a PNG per pixel of the drawing
+const MOST_DOTS = 8192; // the largest canvas that browsers draw
 
 export function download(content, type, name) {
   const address = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type }));
@@ -10,9 +10,9 @@ export function download(content, type, name) {
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
-/** The root of an SVG's text, without the style that makes it dark by itself; throws where the text is none. */
+/** The root element of an SVG, without its own dark-mode style; throws where the text is not an SVG. */
 export function parsed(svg) {
-  const plain = svg.replace(/<style>[^<]*<\/style>/g, ""); // the page's policy allows no style but its own
+  const plain = svg.replace(/<style>[^<]*<\/style>/g, ""); // the page's content security policy allows no inline style
   const root = new DOMParser().parseFromString(plain, "image/svg+xml").documentElement;
   if (root.localName !== "svg") throw new Error("this is not a drawing");
   return root;
@@ -48,9 +48,9 @@ h1 { font-size: 1.25rem; }
 const SIGNS = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
 const safe = (words) => String(words).replace(/[&<>"']/g, (sign) => SIGNS[sign]);
 
-/** A page that needs nothing else and runs no script; its values are in the picture's tooltips. */
+/** A self-contained page without scripts; the values are in the picture's tooltips. */
 export function saveHtml({ heading, about = "", svg }, name) {
-  parsed(svg); // nothing but a drawing goes in
+  parsed(svg); // refuse anything that is not an SVG
   const page = `<!doctype html>
 <html lang="en">
 <head>

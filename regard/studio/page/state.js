@@ -1,9 +1,9 @@
-// What is being looked at (view, model, text, layer, ...) stands in the page's address behind #: it can be sent to
-// somebody, and the browser's back and forward go through it.
+// The page's state (view, model, text, layer, ...) is in its address after the #: it can be shared as a link, and the
+// browser's back and forward buttons move through it.
 
 const listeners = new Set();
 let current = parsed(location.hash);
-let unwritten = 0; // the timer of a change that the address does not tell yet
+let unwritten = 0; // the timer of a change that is not in the address yet
 
 function parsed(hash) {
   return Object.fromEntries(new URLSearchParams(hash.slice(1)));
@@ -23,14 +23,14 @@ export function link(values = {}) {
   return `#${new URLSearchParams(changed(values))}`;
 }
 
-/** All values, as text; what was never set is not there. */
+/** All values that are set, as text. */
 export function read() {
   return { ...current };
 }
 
 /**
- * Sets values (null takes one away) and tells all who listen. Each change is a step for the browser's back, unless
- * it is the same step as the last (`same`): a text that grows letter by letter, a slider on its way.
+ * Sets values (null removes one) and notifies the listeners. Each change is an entry of the browser's history, unless it
+ * continues the last one (`same`): typing, a slider that is being moved.
  */
 export function change(values, { same = false } = {}) {
   const next = changed(values);
@@ -38,13 +38,13 @@ export function change(values, { same = false } = {}) {
   if (same) {
     current = next;
     clearTimeout(unwritten);
-    unwritten = setTimeout(write, 200); // browsers do not like an address that changes many times a second
+    unwritten = setTimeout(write, 200); // browsers limit how often the address may change
   } else {
     write();
     current = next;
     history.pushState(null, "", link());
   }
-  tell();
+  notify();
 }
 
 function write() {
@@ -54,13 +54,13 @@ function write() {
   history.replaceState(null, "", link());
 }
 
-/** Calls `heard(values)` after every change, also by back and forward; gives a function that ends it. */
+/** Calls `heard(values)` after every change, including back and forward; returns a function that unsubscribes. */
 export function listen(heard) {
   listeners.add(heard);
   return () => listeners.delete(heard);
 }
 
-function tell() {
+function notify() {
   for (const heard of [...listeners]) heard(read());
 }
 
@@ -68,6 +68,6 @@ addEventListener("popstate", () => {
   clearTimeout(unwritten);
   unwritten = 0;
   current = parsed(location.hash);
-  tell();
+  notify();
 });
 addEventListener("pagehide", write);

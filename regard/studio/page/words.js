@@ -1,13 +1,12 @@
-// A text as words one can point at: each a button with the colour of its word, and ink by how much it was looked at.
-// Knows nothing of where the numbers come from.
+// A text whose words or tokens are buttons: each has the colour of its word, and a background by its attention weight.
 
-import { make } from "./parts.js";
+import { make } from "./dom.js";
 
 const HUES = 12;
 const BARE = /[\p{L}\p{M}\p{N}](?:.*[\p{L}\p{M}\p{N}])?/su;
 
-/** Which of the twelve colours a word has: the same word has the same one everywhere, however it is capitalised and
- *  whatever stands around it. Python counts the same way (inspection/draw/style.py, `hue`). */
+/** The index of a word's colour, independent of capitalisation and surrounding punctuation. Python computes the same
+ *  (inspection/draw/style.py, `hue`). */
 export function colour(word) {
   const bare = BARE.exec(word)?.[0] ?? word;
   let found = 0x811c9dc5; // FNV-1a
@@ -15,20 +14,20 @@ export function colour(word) {
   return found % HUES;
 }
 
-/** A token as a person reads it: the space before a word is a dot. */
+/** A token for display: the space before a word is a dot. */
 export const shown = (token) => (token.startsWith("▁") && token.length > 1 ? `·${token.slice(1)}` : token);
 
-/** A weight or probability as a person reads it; what is too small to say is said to be. */
+/** A weight or probability as a percentage. */
 export function percent(value) {
   if (value > 0 && value < 0.0005) return "<0.1 %";
   return `${(100 * value).toFixed(value < 0.0995 ? 1 : 0)} %`;
 }
 
 /**
- * A side of a translation ({words, tokens, word_of, direction}) as buttons in one row that wraps.
- * `tokens` shows the model's own tokens; `sure` is a probability for each, drawn as the length of the line below it;
- * `onhover(place or null)` is told what is under the pointer or has the focus, `onpick(place)` what was pressed.
- * One of the words can be reached with Tab; the arrow keys go on from there.
+ * A side of a translation ({words, tokens, word_of, direction}) as buttons in a wrapping row.
+ * `tokens` shows the model's tokens; `sure` is a probability for each, drawn as the length of the line below it;
+ * `onhover(index or null)` gets the one under the pointer or with the focus, `onpick(index)` the one pressed.
+ * Tab reaches one of them; the arrow keys move between them.
  */
 export function sentence(side, { name = "", tokens = false, sure, weights, onhover, onpick } = {}) {
   const units = tokens ? side.tokens : side.words;
@@ -43,7 +42,7 @@ export function sentence(side, { name = "", tokens = false, sure, weights, onhov
     }
     return button;
   });
-  // Each word is isolated from its neighbours, and what is isolated does not count for "auto".
+  // Words are bidi-isolated, and isolated text does not count for dir="auto".
   const dir = side.direction ?? "auto";
   const whole = make("p", { class: "words", dir, role: "group", "aria-label": name }, ...buttons);
   whole.classList.toggle("tokens", tokens);
@@ -58,7 +57,7 @@ export function sentence(side, { name = "", tokens = false, sure, weights, onhov
   return whole;
 }
 
-/** Puts ink on every word by its weight, with the number below it; null takes all of it away. */
+/** Colours every word by its weight, with the number below it; null removes the colours. */
 export function ink(whole, weights) {
   whole.classList.toggle("inked", weights !== null);
   for (const [place, button] of [...whole.children].entries()) {
@@ -70,7 +69,7 @@ export function ink(whole, weights) {
   }
 }
 
-/** Rings the words at these places: who looks, or who is looked at. */
+/** Highlights the words at these indexes. */
 export function mark(whole, places) {
   for (const [place, one] of [...whole.children].entries()) one.classList.toggle("marked", places.includes(place));
 }

@@ -1,8 +1,8 @@
-"""What the studio's page may ask of a model: one file a question, and a new file is a new question.
+"""The questions that the studio's page can ask a model: one file per question, found by its name.
 
-A file has `Request` (what may be asked, every field bounded) and `answer(model, request)`, which a worker calls with
-what `regard.load` gave. As in serving/workers/tasks, the HTTP process imports these files for their `Request`, so
-nothing here imports torch, or anything that does, before `answer` is called. `Request` stands first in `__all__`.
+A file has `Request` (the fields of the question, each bounded) and `answer(model, request)`, which a worker calls with
+what `regard.load` returned. As in serving/workers/tasks, the HTTP process imports these files for their `Request`, so
+torch, and whatever imports it, is imported only when `answer` is called. `Request` comes first in `__all__`.
 """
 
 from __future__ import annotations

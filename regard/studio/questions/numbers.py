@@ -1,4 +1,4 @@
-"""One attention head followed by its numbers, for one token: a picture of every stage, with its formula."""
+"""The arithmetic of one attention head for one query: a picture of every stage, with its formula."""
 
 from __future__ import annotations
 
@@ -6,45 +6,45 @@ from typing import Any
 
 from pydantic import Field
 
-from regard.studio.questions._kept import AskedOfText, look_of
+from regard.studio.questions._trace_cache import TextRequest, cached_trace
 
 __all__ = ["Request", "answer"]
 
 
-class Request(AskedOfText):
-    attention: str = Field("cross", max_length=10, description="Whose head: cross, source or target.")
+class Request(TextRequest):
+    attention: str = Field("cross", max_length=10, description="The kind of attention: cross, source or target.")
     layer: int = Field(0, ge=0, le=1000)
     head: int = Field(0, ge=0, le=1000)
-    position: int = Field(0, ge=0, le=10_000, description="Which token looks, from 0.")
+    position: int = Field(0, ge=0, le=10_000, description="The index of the query.")
 
 
 def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """What there is not, the last there is stands for: of another model or sentence there may be fewer."""
-    from regard.inspection.draw.arithmetic import agreement, called, worked_stage
+    """An index beyond the last one means the last: it may have been chosen for another model or text."""
+    from regard.inspection.draw.arithmetic import agreement, draw_stage, title_of_calculation
     from regard.inspection.trace.base import KINDS, Choice, plain
 
-    asked = Request.model_validate(request)
-    seen = look_of(model, {name: value for name, value in request.items() if name in AskedOfText.model_fields})
+    question = Request.model_validate(request)
+    trace = cached_trace(model, {name: value for name, value in request.items() if name in TextRequest.model_fields})
     kinds: dict[str, dict[str, Any]] = {
-        kind: {"layers": len(layers), "heads": len(layers[0].weights), "queries": list(seen.queries(kind))}
+        kind: {"layers": len(layers), "heads": len(layers[0].weights), "queries": list(trace.queries(kind))}
         for kind in KINDS
-        if (layers := seen.of_kind(kind))
+        if (layers := trace.of_kind(kind))
     }
-    kind = asked.attention if asked.attention in kinds else next(iter(kinds), asked.attention)
-    there = kinds.get(kind, {"layers": 1, "heads": 1, "queries": [""]})
+    kind = question.attention if question.attention in kinds else next(iter(kinds), question.attention)
+    counts = kinds.get(kind, {"layers": 1, "heads": 1, "queries": [""]})
     choice = Choice(
         attention=kind,
-        layer=min(asked.layer, there["layers"] - 1),
-        head=min(asked.head, there["heads"] - 1),
-        position=min(asked.position, len(there["queries"]) - 1),
+        layer=min(question.layer, counts["layers"] - 1),
+        head=min(question.head, counts["heads"] - 1),
+        position=min(question.position, len(counts["queries"]) - 1),
     )
-    found = seen.calculation_of(choice)
+    found = trace.calculation_of(choice)
     stages = [
         {
             "name": stage.name,
             "formula": stage.formula,
             "sentence": stage.sentence,
-            "svg": worked_stage(found, number).svg(),
+            "svg": draw_stage(found, number).svg(),
         }
         for number, stage in enumerate(found.stages)
     ]
@@ -55,10 +55,10 @@ def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
         "head": choice.head,
         "position": choice.position,
         "path": found.path,
-        "called": called(found),
+        "called": title_of_calculation(found),
         "agreement": agreement(found),
         "weights": plain(found.weights),
         "keys": found.keys,
         "stages": stages,
-        "texts": [{"text": side.text, "direction": side.direction} for side in seen.texts()],
+        "texts": [{"text": side.text, "direction": side.direction} for side in trace.texts()],
     }

@@ -26,7 +26,7 @@ from regard.serving.http.connections import FREE_CHUNKS, MIN_CHUNK_BYTES, connec
 
 CHUNKED = b"POST /translate HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
 UNFINISHED = CHUNKED.replace(b"Transfer-Encoding: chunked", b"Content-Length: 1000")
-"""A request whose body does not come."""
+"""A request whose body never arrives."""
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_tiny_chunks_for_a_request_that_was_refused_end_the_connection() -> None
         assert not [line for line in server.said if "Traceback" in line or "Error" in line]
 
 
-# ApiKeys and rates before bodies
+# API keys and rate limits before bodies
 
 
 def refused_unread(app: Any, status: int, **request: Any) -> None:
@@ -159,7 +159,7 @@ def test_a_key_in_a_field_still_works() -> None:
     assert call(app, "POST", "/fields", q="a").status == 400
 
 
-# Latency while it is abused
+# Latency under abuse
 
 
 async def stream_chunks(url: str, end: float, chunk: bytes = b"A") -> None:
@@ -224,7 +224,7 @@ ABUSE = {
 
 @pytest.mark.parametrize("kind", ["one-byte chunks", "many values", "mentions", "open tags"])
 def test_abuse_keeps_nobody_waiting_for_long(server: Running, kind: str) -> None:
-    """A generous form of the next test, for machines that do other things as well."""
+    """A lenient version of the next test, for busy machines."""
     seen = abused(server, 2.0, ABUSE[kind])
     assert len(seen.health) > 10 and len(seen.innocent) > 5
     assert seen.health[len(seen.health) // 2] < 0.25 and seen.innocent[len(seen.innocent) // 2] < 1
@@ -322,7 +322,7 @@ def inherited(number: signal.Signals, handler: signal.Handlers) -> Iterator[None
 
 
 def unread_server(**more: Any) -> tuple[subprocess.Popen[bytes], str]:
-    """A server whose stderr is a pipe that nobody reads from its first lines on."""
+    """A server whose stderr is a pipe that nobody reads after the first lines."""
     script = str(ROOT / "tests" / "serving" / "fake_server.py")
     root = str(ROOT)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.path.join(root, "tests")])}

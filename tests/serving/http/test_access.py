@@ -1,4 +1,4 @@
-"""Who is let in: host names, origins, what a server tells browsers, and what it does while it stops."""
+"""Access control: host names, origins, security headers, and requests during shutdown."""
 
 from __future__ import annotations
 

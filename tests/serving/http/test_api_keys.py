@@ -1,4 +1,4 @@
-"""API keys: every way to give one, and every way to be without."""
+"""API keys: every way to send one, and requests without."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_S12_what_is_open_computes_nothing() -> None:
         assert path in templates, f"{path} is open but is no route"
         assert call(app, "GET", path).status == 200, path
         assert call(app, "POST", path, q="a", source="fr", target="en").status == 405, path
-    assert not pool.asked
+    assert not pool.calls
 
 
 @pytest.mark.parametrize(

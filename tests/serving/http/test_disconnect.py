@@ -1,4 +1,4 @@
-"""Nothing is computed for somebody who no longer waits."""
+"""Requests of disconnected clients are cancelled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 def leaving(after: float) -> Any:
-    """A client that sends its request and hangs up after so many seconds."""
+    """A client that sends its request and disconnects after `seconds`."""
     messages = [BODY]
 
     async def receive() -> Message:

@@ -1,4 +1,4 @@
-"""Errors: what is said of them, in which shape, and all that is not said."""
+"""Error responses: their shape, their messages, and what they must not reveal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers for Prometheus: right ones, for those who may see them, and nobody's secrets."""
+"""Prometheus metrics: correct, protected by a token, and without secrets."""
 
 from __future__ import annotations
 

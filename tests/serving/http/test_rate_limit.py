@@ -1,4 +1,4 @@
-"""How often one may ask, and who counts as one."""
+"""The rate limit, and the client address it counts."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_S13_after_a_minute_one_may_ask_again() -> None:
 
 
 def test_S13_a_million_addresses_take_bounded_memory_and_little_time() -> None:
-    """In a process of its own, where types are not checked at every call."""
+    """In a separate process, without runtime type checks."""
     script = """
 import resource, time
 from regard.serving.http.rate_limit import RateLimiter

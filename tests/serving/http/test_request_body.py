@@ -1,4 +1,4 @@
-"""Bodies: never more than allowed, never compressed, never for long."""
+"""Request bodies: limits of size, encoding and time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_S6_a_body_may_have_so_many_bytes_and_not_one_more(kind: str, limit: int
 
 @pytest.mark.parametrize("headers", [{"Content-Length": str(10**15)}, {"Transfer-Encoding": "chunked"}])
 def test_S6_an_oversized_body_is_refused_before_it_is_read(headers: dict[str, str]) -> None:
-    """And the answer is sent at once; the rest is thrown away for a moment so that the sender gets to read it."""
+    """The response is sent at once; the rest of the body is discarded so that the sender can read the response."""
     app, taken, answered_after = small(), 0, []
 
     async def endless() -> Message:

@@ -1,4 +1,4 @@
-"""Fields as clients send them, and everything that is not quite what it should be."""
+"""Request fields in every encoding that clients use, and malformed ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def fields(method: str = "POST", **more: Any) -> Any:
 
 
 def refused(**more: Any) -> str:
-    """The message, of a refusal that came quickly."""
+    """The message of a refusal, which must be quick."""
     began = time.process_time()
     reply = call(APP, "POST", "/fields", **more)
     took = time.process_time() - began

@@ -1,4 +1,4 @@
-"""One line for each request, in which nobody can write another."""
+"""The access log: one line per request, which cannot be forged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which language a text is in."""
+"""Language detection."""
 
 import os
 import subprocess
@@ -105,7 +105,7 @@ def test_many_threads_get_the_same_answers():
 
 
 def test_S20_nothing_is_fetched_written_or_unpickled():
-    """Seen by an audit hook, in a process of its own."""
+    """Checked by an audit hook in a separate process."""
     code = """
         import sys
         def heard(event, arguments):

@@ -1,4 +1,4 @@
-"""HTML: everything but its sentences stays, and tags follow the words they were around."""
+"""HTML: only sentences change, and tags follow the words they enclose."""
 
 import re
 from html.parser import HTMLParser
@@ -86,7 +86,7 @@ def same(html, whole=True):
 
 
 def translated(html, translations, whole=True):
-    """With translations by sentence: a text, or a text and its links."""
+    """Reassembles with a translation per sentence: a text, or a text and its alignment."""
     sentences = extract_sentences(html, whole)
     assert [sentence.text for sentence in sentences] == list(translations)
     return reassemble(
@@ -110,7 +110,7 @@ def test_what_is_scanned_is_the_document(html):
 
 @given(documents, st.data())
 def test_every_tag_comes_through_once_and_nested_as_it_was(html, data):
-    """Whatever the translations and their links, which need not even make sense."""
+    """For any translations and alignments, even nonsensical ones."""
     sentences = extract_sentences(html)
     translations = []
     for sentence in sentences:
@@ -137,7 +137,7 @@ def tags(html):
 
 
 def crossings(html):
-    """How many tags within lines have no partner that nests."""
+    """Number of inline tags without a properly nested partner."""
     html = html.replace("sup>", "sux>")
     above, bad = [], 0
     for item in scan_html(html):

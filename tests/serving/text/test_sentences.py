@@ -1,4 +1,4 @@
-"""What a text is cut into, and what comes through a translator that does its worst."""
+"""Sentence splitting, protected spans and placeholders, also with translators that lose everything they can."""
 
 import re
 import subprocess
@@ -207,7 +207,7 @@ def test_a_number_with_what_is_written_together_with_it():
 
 
 def through(sentence, translator, choices=1):
-    """What a sentence becomes, and how many attempts that took; the way translating.py does it, without a pool."""
+    """A sentence's translation and the number of attempts, as in text/translator.py but without a pool."""
     for number, attempt in enumerate(attempts(sentence), 1):
         found = [[AlignedText(translator(asked, choice)) for choice in range(choices)] for asked in attempt.inputs]
         if answers := attempt.results(found):
@@ -346,7 +346,7 @@ HUGE = [
 
 @pytest.mark.timeout(120)
 def test_S17_a_megabyte_of_anything_is_cut_in_linear_time():
-    """Nearly all take under 1 s on a quiet machine; a quadratic way would take hours."""
+    """Nearly all take under 1 s on a quiet machine; a quadratic algorithm would take hours."""
     spent = seconds(
         f"""
         from regard.serving.text.sentences import split_text

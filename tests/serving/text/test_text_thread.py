@@ -1,4 +1,4 @@
-"""Work on long texts: beside the event loop, one after the other, and not without bounds."""
+"""The text thread: long texts off the event loop, one at a time, with a bounded queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request's texts, with a pool that answers in capitals: what is put together, and which model is asked."""
+"""The text translator with a pool that answers in upper case: reassembled texts, and the model that is used."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_all_sentences_of_all_texts_are_asked_for_together_and_each_once() -> No
     pool = FakePool()
     found = answered(TranslationRequest(["Un chat. Un chien.", "Un chat.", ""], "fr", "en"), pool)
     assert found.texts == ["UN CHAT. UN CHIEN.", "UN CHAT.", ""]
-    assert [asked[1] for asked in pool.asked] == [["Un chat.", "Un chien."]]
+    assert [asked[1] for asked in pool.calls] == [["Un chat.", "Un chien."]]
 
 
 def test_alternatives_of_a_text_are_those_of_its_sentences() -> None:
@@ -42,7 +42,7 @@ def test_alternatives_of_a_text_are_those_of_its_sentences() -> None:
 def test_into_its_own_language_a_text_is_unchanged_and_nobody_is_asked() -> None:
     pool = FakePool()
     assert answered(TranslationRequest(["Un."], "fr", "fr", alternatives=3), pool) == TranslatedTexts(["Un."], [[]])
-    assert not pool.asked
+    assert not pool.calls
 
 
 def test_languages_that_are_not_there_are_named() -> None:
@@ -78,15 +78,15 @@ def test_without_any_word_a_text_stays_whatever_the_languages_are() -> None:
 def test_html_keeps_its_elements_and_asks_for_alignments_only_where_there_are_any() -> None:
     pool = FakePool()
     assert answered(TranslationRequest(['<p id="a">Un <b>chat</b> &amp; co.</p>'], "fr", "en", html=True), pool).texts
-    assert pool.asked[0][2].alignment
+    assert pool.calls[0][2].alignment
     known = Catalogue([ServedModel("a", Path("a"), "translate", "fr", "en", aligns=False)])
     pool = FakePool()
     found = answered(TranslationRequest(['<p id="a">Un <b>chat</b></p>'], "fr", "en", html=True), pool, known)
-    assert found.texts == ['<p id="a">UN <b>CHAT</b></p>'] and not pool.asked[0][2].alignment
+    assert found.texts == ['<p id="a">UN <b>CHAT</b></p>'] and not pool.calls[0][2].alignment
 
 
 class Forgetful(FakePool):
-    """Loses addresses and numbers unless they stand alone or have been given a name."""
+    """Loses URLs and numbers unless they are alone or replaced by placeholders."""
 
     async def translate(
         self, model: str, sentences: list[str], how: SearchOptions, owner: str = ""

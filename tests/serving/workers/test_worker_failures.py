@@ -1,4 +1,4 @@
-"""No worker dies unnoticed: what hangs, cannot be started, loads for ever or answers too much (scripted_worker.py)."""
+"""Worker failures: hanging, failing to start, endless loading, oversized answers (with scripted_worker.py)."""
 
 from __future__ import annotations
 
@@ -9,58 +9,25 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from serving.running import environment
+from serving.scripted_pool import COMMAND, SCRIPT, running, said, within
 
 from regard.errors import UserError
-from regard.serving.catalogue import Catalogue, ServedModel
-from regard.serving.settings import Settings
 from regard.serving.workers import worker_pool, worker_process
 from regard.serving.workers.errors import JobFailed, JobRefused
-from regard.serving.workers.translation_result import SearchOptions
-from regard.serving.workers.worker_pool import WorkerPool
-
-SCRIPT = Path(__file__).parents[1] / "scripted_worker.py"
 
 
 @pytest.fixture(autouse=True)
 def short_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_process, "COMMAND", (sys.executable, str(SCRIPT)))
+    monkeypatch.setattr(worker_process, "COMMAND", COMMAND)
     monkeypatch.setattr(worker_pool, "PING_INTERVAL", 0.2)
     monkeypatch.setattr(worker_pool, "CANCEL_DEADLINE", 0.5)
     monkeypatch.setattr(worker_pool, "FIRST_BACKOFF", 0.05)
-
-
-@asynccontextmanager
-async def running(
-    *models: str, optional: bool = False, folder: Path = SCRIPT, **settings: Any
-) -> AsyncIterator[WorkerPool]:
-    served = [ServedModel(name, folder, "translate", optional=optional) for name in models or ("m",)]
-    said: list[str] = []
-    pool = WorkerPool(Settings(**{"workers": 1, **settings}), Catalogue(served), said.append)
-    pool.said = said  # type: ignore[attr-defined]
-    await pool.start()
-    try:
-        yield pool
-    finally:
-        await pool.close()
-
-
-def within(seconds: float, test: Callable[[], Awaitable[None]]) -> None:
-    async def limited() -> None:
-        async with asyncio.timeout(seconds):
-            await test()
-
-    asyncio.run(limited())
-
-
-async def said(pool: WorkerPool, *texts: str) -> list[str]:
-    return [one.text for one in await pool.translate("m", texts, SearchOptions())]
 
 
 async def until(true: Callable[[], bool]) -> None:
@@ -123,11 +90,11 @@ def test_a_server_that_was_held_up_itself_does_not_blame_its_workers() -> None:
     within(20, test)
 
 
-# What cannot be started.
+# Failing to start.
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, times: float, error: Exception) -> list[float]:
-    """Starting a process fails so many times from now on."""
+    """Makes the next `times` process starts fail."""
     tried: list[float] = []
     start = asyncio.create_subprocess_exec
 
@@ -185,7 +152,7 @@ def test_a_worker_that_ends_as_soon_as_it_is_ready_counts_as_not_started(tmp_pat
 
 
 def test_a_server_without_workers_exits_with_an_error(tmp_path: Path) -> None:
-    """In a process of its own: it needs signals of its own."""
+    """In a separate process, because it handles signals."""
     code = f"""
 import os, signal, sys
 from pathlib import Path
@@ -274,7 +241,7 @@ def test_an_optional_model_that_takes_too_long_to_load_is_left_out_and_the_other
     within(20, test)
 
 
-# Answering too much.
+# Oversized answers.
 
 
 def test_an_answer_of_100_MB_is_an_error_of_its_own_request_and_the_worker_goes_on(

@@ -1,4 +1,4 @@
-"""What a worker answers for each task: what the task itself gives; and what it makes of files that were made to harm."""
+"""The task modules of a worker: the same results as the task itself, and malicious files."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def form(name: str) -> Any:
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """By name, each made when it is first wanted."""
+    """Models by name, trained on first use."""
     made: dict[str, Any] = {}
     here = tmp_path_factory.mktemp("models")
 
@@ -122,13 +122,13 @@ def gif(frames: np.ndarray) -> bytes:
 
 
 def fits(answering: Any, tree: dict[str, Any]) -> dict[str, Any]:
-    """An answer as it arrives: JSON, of the form that is documented."""
+    """An answer after JSON serialization, validated against the documented schema."""
     arrived = json.loads(json.dumps(tree, allow_nan=False))
     answering.Answer.model_validate({"model": "m", **arrived}, extra="forbid")
     return arrived
 
 
-# ------------------------------------------------------------------------------------------------------ what the task gives
+# ------------------------------------------------------------------------------------------------------ results of the tasks
 
 
 def test_texts_are_classified(models):
@@ -250,7 +250,7 @@ def test_mistakes_in_a_series_are_one_line(models, monkeypatch):
 
 
 def test_a_translation_is_described_with_where_it_looked(models):
-    """Through what a worker sends: as many rows as the translation has words, and as many numbers as the text has."""
+    """As sent by a worker: a row per word of the translation, a column per word of the text."""
     task, texts = models("translate"), ["4\u200b  9\u00a04", "1 8", ""]
     found = task.translate(texts, n_best=2, alignment=True)
     for text, one in zip(texts, found):
@@ -295,11 +295,11 @@ def test_attention_that_is_too_much_is_refused_by_the_worker_before_it_is_made_i
     monkeypatch.setattr(translated, "MAX_ATTENTION_WEIGHTS", weights - 1)
     monkeypatch.setattr("regard.serving.workers.worker._as_tree", None)
     refused = _answer(found, True, True)
-    assert refused["kind"] == "refused" and f"{weights} weights, {weights - 1} are the most" in refused["error"]
+    assert refused["kind"] == "refused" and f"{weights} weights exceed the limit of {weights - 1}" in refused["error"]
 
 
 class Echo:
-    """A task that answers what it is asked, and a model that translates `long` at great length."""
+    """A task that returns a text of the requested length, and a model whose translation of `long` is very long."""
 
     def answer(self, model: Any, request: dict[str, Any]) -> dict[str, Any]:
         return {"text": "x" * request["length"]}
@@ -395,11 +395,11 @@ def test_R14_what_nobody_waits_for_is_not_finished(models):
             answering.answer(models(name), asked)
 
 
-# ---------------------------------------------------------------------------------------------------- files made to harm
+# ---------------------------------------------------------------------------------------------------- malicious files
 
 
 def png(width: int, height: int, *chunks: tuple[bytes, bytes], colours: int = 2) -> bytes:
-    """A PNG that says it is so large, with hardly anything in it, and more chunks after that."""
+    """A PNG that declares this size with hardly any data, followed by more chunks."""
     data = zlib.compress(b"\0" * (height * (1 + width * 3) if width * height < 10_000 else 100))
     header = struct.pack(">IIBBBBB", width, height, 8, colours, 0, 0, 0)
     parts = [(b"IHDR", header), (b"IDAT", data), *chunks, (b"IEND", b"")]
@@ -410,13 +410,13 @@ def png(width: int, height: int, *chunks: tuple[bytes, bytes], colours: int = 2)
 
 
 def exif_bomb(numbers: int) -> bytes:
-    """An orientation that is not one number but millions of fractions, each of which a decoder would make an object of."""
+    """An EXIF orientation that is not one number but millions of fractions, each an object in a decoder."""
     entry = struct.pack("<HHII", 0x0112, 5, numbers, 26)
     return b"II*\0" + struct.pack("<IH", 8, 1) + entry + struct.pack("<I", 0) + struct.pack("<II", 7, 3) * numbers
 
 
 def jpeg(exif: bytes, before: bytes = b"") -> bytes:
-    """A small JPEG with this in as many segments as it takes; decoders put these together."""
+    """A small JPEG with this data in as many segments as needed; decoders join them."""
     file = io.BytesIO()
     Image.new("RGB", (8, 8)).save(file, "JPEG")
     parts = [b"Exif\0\0" + exif[at : at + 65_000] for at in range(0, len(exif), 65_000)]
@@ -441,9 +441,9 @@ PICTURES = {
     "50,000 x 50,000": (png(50_000, 50_000), "more than 25 million pixels"),
     "2^31 x 2^31": (png(2**31 - 1, 2**31 - 1), "more than 25 million pixels"),
     "no pixels": (png(0, 0), "is no picture"),
-    "an animated GIF": (animated("GIF"), "moves; give a picture that does not"),
-    "an animated PNG": (animated("PNG"), "moves; give a picture that does not"),
-    "an animated WebP": (animated("WEBP"), "moves; give a picture that does not"),
+    "an animated GIF": (animated("GIF"), "is an animation; give a still picture"),
+    "an animated PNG": (animated("PNG"), "is an animation; give a still picture"),
+    "an animated WebP": (animated("WEBP"), "is an animation; give a still picture"),
     "an SVG with a script": (SVG, "is no picture"),
     "an SVG that says it is XML": (b'<?xml version="1.0"?>' + SVG, "is no picture"),
     "HTML": (b"<html><script>alert(1)</script>", "is no picture"),
@@ -479,14 +479,14 @@ def test_S8_a_picture_made_to_harm_is_refused(models, case):
 
 
 def test_S8_a_format_is_told_by_content_alone(models):
-    """Whatever the client calls it: only bytes arrive here."""
+    """Whatever the client's file name: only bytes arrive here."""
     pixels = examples("image")[0]
     texts = {caption.answer(models("image"), sent(picture(pixels, form)))["text"] for form in ("PNG", "BMP", "WEBP")}
     assert len(texts) == 1
 
 
 def test_S8_ordinary_exif_is_read(models):
-    """A photograph held sideways is turned; EXIF as large as cameras write it does no harm."""
+    """A photograph held sideways is rotated; EXIF of the size that cameras write is accepted."""
     task = models("image")
     wide = Image.fromarray(np.arange(8 * 4 * 3, dtype=np.uint8).reshape(4, 8, 3) * 2)
     exif = Image.Exif()
@@ -499,7 +499,7 @@ def test_S8_ordinary_exif_is_read(models):
 
 
 def test_S8_a_photograph_with_another_for_depth_does_not_move(models):
-    """What telephones make: a JPEG with a second one behind it."""
+    """As phones write it: a JPEG followed by a second one."""
     first, second = (Image.new("RGB", (16, 16), colour) for colour in ("red", "blue"))
     file = io.BytesIO()
     first.save(file, "MPO", save_all=True, append_images=[second])
@@ -508,14 +508,14 @@ def test_S8_a_photograph_with_another_for_depth_does_not_move(models):
 
 
 def riff(seconds: int, rate: int = 8000, channels: int = 1) -> bytes:
-    """The beginning of a WAV that says it is so long."""
+    """The header of a WAV that declares this length."""
     block, size = 2 * channels, min(2**32 - 100, seconds * rate * 2 * channels)
     form = struct.pack("<HHIIHH", 1, channels, rate, min(2**32 - 1, rate * block), block, 16)
     return b"RIFF" + struct.pack("<I", size + 36) + b"WAVEfmt " + struct.pack("<I", 16) + form + b"data" + struct.pack("<I", size)  # fmt: skip
 
 
 def flac(seconds: int) -> bytes:
-    """Silence, which takes next to nothing when packed."""
+    """Silence, which compresses to almost nothing."""
     file = io.BytesIO()
     soundfile.write(file, np.zeros(seconds * 8000, np.float32), 8000, format="FLAC")
     return file.getvalue()
@@ -577,7 +577,7 @@ def test_S8_no_address_is_ever_fetched(models, monkeypatch):
     assert not calls
     for task in task_names():
         module = module_of(task)
-        for form in tasks._forms(module):
+        for form in tasks._request_types(module):
             assert not [name for name in form.model_fields if name.lower() in ("url", "uri", "link", "path", "file")]
 
 
@@ -585,7 +585,7 @@ def test_S8_no_address_is_ever_fetched(models, monkeypatch):
 
 
 def test_every_task_through_a_worker_and_its_route(models):
-    """As a client meets it: the body of a request to the answer in JSON, computed in another process."""
+    """End to end: from the body of a request to the JSON response, computed in a worker process."""
     for name in FORMS:
         models(name)
     kinds = {"text": "classify", "series": "classify", "clip": "classify", "image": "caption"}

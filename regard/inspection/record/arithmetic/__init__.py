@@ -1,4 +1,4 @@
-"""The numbers of one attention head, for one token that looks: computed once more, spelled out stage by stage.
+"""The arithmetic of one attention head for one query, recomputed stage by stage.
 
 From the inputs of the attention in a forward pass (interception.py) and the weights of the module alone. The result is
 compared with the module's own, which fused kernels computed for all positions at once.
@@ -16,12 +16,12 @@ from torch import Tensor, nn
 from regard.decoder.attentional import AttentionalDecoder
 from regard.errors import UserError
 from regard.inspection.record.arithmetic.attention import arithmetic_of
-from regard.inspection.record.arithmetic.context_use import said_by, using
-from regard.inspection.record.arithmetic.interception import Call, Heard, overhear, plain
-from regard.inspection.record.arithmetic.query_origin import Coming, coming
+from regard.inspection.record.arithmetic.context_use import context_use, decoder_output
+from regard.inspection.record.arithmetic.interception import Call, Intercepted, intercept, plain
+from regard.inspection.record.arithmetic.query_origin import QueryOrigin, query_origin
 from regard.inspection.record.arithmetic.stages import layer_norm, row
 from regard.inspection.trace.arithmetic import Calculation, Stage
-from regard.inspection.trace.base import CROSS, READING, WRITING
+from regard.inspection.trace.base import CROSS, SOURCE, TARGET
 from regard.layers.attention._base import Attention
 from regard.layers.residual import Residual
 
@@ -39,38 +39,38 @@ def calculation(
     layer: int = 0,
     time: int = 0,
 ) -> Calculation:
-    """What a head of the attention at `path` did for one position, of the first example that `forward` runs.
+    """The calculation of one head of the attention at `path` for one position, in the first example of `forward`.
 
-    `forward` is one pass over whole texts, without a cache. `queries` and `keys` are the tokens' names, `layer` is what
-    the layer is called; where one layer is used again and again, `time` says which time is meant.
+    `forward` is one pass over whole texts, without a KV cache. `queries` and `keys` name the tokens and `layer` the
+    layer; where one layer is applied repeatedly, `time` is the index of the application.
     """
     modules = dict(model.named_modules())
-    heard = overhear(model, forward, path)
+    intercepted = intercept(model, forward, path)
     home, _, name = path.rpartition(".")
     attention, decoder = modules[path], modules.get(home)
     assert isinstance(attention, Attention)  # interception refuses all else
     spell = arithmetic_of(attention)
     if spell is None:
-        raise UserError(f"{path}: what {type(attention).__name__} computes is not spelled out; try the view heads")
-    call, place = _one(heard, isinstance(decoder, AttentionalDecoder), position, time)
+        raise UserError(f"{path}: the arithmetic of {type(attention).__name__} is not available; try the view heads")
+    call, place = _one(intercepted, isinstance(decoder, AttentionalDecoder), position, time)
     heads = attention.heads
     if not 0 <= head < heads:
         raise UserError(f"head {head}: this attention has the heads 0 to {heads - 1}")
     names = [keys[j] if j < len(keys) else str(j) for j in range(len(call.memory))]
-    given = coming(modules, heard, path, call, place, time)
+    given = query_origin(modules, intercepted, path, call, place, time)
     stages, weights, made = spell(attention, call, place, head, names, given)
-    differences = [_apart(made, call.output[place])]
+    differences = [_difference(made, call.output[place])]
     if isinstance(decoder, AttentionalDecoder):
-        more, after = using(decoder, heard, home, position, made)
-        differences.append(_apart(after, said_by(heard, home)[position]))
+        more, after = context_use(decoder, intercepted, home, position, made)
+        differences.append(_difference(after, decoder_output(intercepted, home)[position]))
         stages += more
-    elif residuals := heard.of(f"{home}.around_{name}"):
+    elif residuals := intercepted.of(f"{home}.around_{name}"):
         more, after = _residual(modules[f"{home}.around_{name}"], given, made)
-        differences.append(_apart(after, plain(residuals[time][1])[0, place]))
+        differences.append(_difference(after, plain(residuals[time][1])[0, place]))
         stages += more
     return Calculation(
         path=path,
-        kind=CROSS if name == "cross_attention" else READING if path.startswith("encoder.") else WRITING,
+        kind=CROSS if name == "cross_attention" else SOURCE if path.startswith("encoder.") else TARGET,
         layer=layer,
         head=head,
         heads=heads,
@@ -83,29 +83,29 @@ def calculation(
     )
 
 
-def _one(heard: Heard, one_by_one: bool, position: int, time: int) -> tuple[Call, int]:
-    """The call in which a position looked, and which of its queries it was: a recurrent decoder looks once for each
-    word that it writes, others for all of them at once."""
-    if not one_by_one and not 0 <= time < len(heard.calls):
-        raise UserError(f"time {time}: this layer was used {len(heard.calls)} times, counted from 0")
-    calls = heard.calls if one_by_one else [heard.calls[time]]
+def _one(intercepted: Intercepted, one_by_one: bool, position: int, time: int) -> tuple[Call, int]:
+    """The call that a position was a query of, and its index among the queries: a recurrent decoder attends once per
+    target token, others for all tokens at once."""
+    if not one_by_one and not 0 <= time < len(intercepted.calls):
+        raise UserError(f"time {time}: this layer is applied {len(intercepted.calls)} times, counted from 0")
+    calls = intercepted.calls if one_by_one else [intercepted.calls[time]]
     places = [(call, place) for call in calls for place in range(len(call.query))]
     if not 0 <= position < len(places):
-        raise UserError(f"position {position}: there are the positions 0 to {len(places) - 1}")
+        raise UserError(f"position {position}: the positions are 0 to {len(places) - 1}")
     return places[position]
 
 
-def _residual(residual: Any, given: Coming, made: Tensor) -> tuple[list[Stage], Tensor]:
+def _residual(residual: Any, given: QueryOrigin, made: Tensor) -> tuple[list[Stage], Tensor]:
     assert isinstance(residual, Residual)
     total = given.before + made
-    said = "What was seen is added to what the token was before, so nothing of that is lost."
+    said = "The output of the attention is added to its input: the residual connection."
     added = Stage("residual", "x + o", said, [row("x", given.before), row("o", made), row("x + o", total)])
     if residual.first:
         return [added], total
     normed = layer_norm(total, residual.norm)
-    said = "The sum is brought to an even size: this is what goes on."
+    said = "The sum is normalized: this is the input of the next sublayer."
     return [added, Stage("layer norm", "(x + o - mean) / √(variance + ε) · γ + β", said, [row("out", normed)])], normed
 
 
-def _apart(ours: Tensor, theirs: Tensor) -> float:
+def _difference(ours: Tensor, theirs: Tensor) -> float:
     return float((ours - theirs).abs().max()) if ours.shape == theirs.shape else math.inf

@@ -1,6 +1,6 @@
-"""What went into one attention of a model, and what came out of it and of the parts around it, while the model ran.
+"""Intercept the inputs and outputs of one attention, and of the modules around it, in a forward pass.
 
-It runs by itself, in float32 and unwatched: by the same fused kernels as always.
+The pass is in float32 and not observed, so it uses the same fused kernels as always.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from regard.layers.linear import Linear
 
 @dataclass
 class Call:
-    """One time that an attention looked, of the first example of its batch."""
+    """One call of an attention, for the first example of the batch."""
 
     query: Tensor
     """(T, D)"""
     memory: Tensor
     """(S, M)"""
     visible: Tensor
-    """(T, S), True where one may look."""
+    """(T, S), True where attention is allowed."""
     places: Tensor
-    """(T,) the queries' positions, as an attention that cares is told them."""
+    """(T,) the positions of the queries."""
     output: Tensor
     """(T, C)"""
 
 
 @dataclass
-class Heard:
-    """All calls in their order; of modules and methods by their path, what went in (arguments) and what came out."""
+class Intercepted:
+    """All calls in order; the arguments and outputs of modules and methods, by path."""
 
     calls: list[Call] = field(default_factory=list)
     memories: list[Tensor] = field(default_factory=list)
@@ -50,29 +50,31 @@ class Heard:
 
 
 @torch.inference_mode()
-def overhear(model: nn.Module, forward: Callable[[], Any], path: str) -> Heard:
-    """Runs `forward` once, and listens to the attention at `path`."""
+def intercept(model: nn.Module, forward: Callable[[], Any], path: str) -> Intercepted:
+    """Runs `forward` once and intercepts the attention at `path`."""
     modules = dict(model.named_modules())
     attention = modules.get(path)
     if not isinstance(attention, Attention):
         known = [name for name, module in modules.items() if isinstance(module, Attention)]
         raise UserError(f"no attention '{path}' in this model; it has {', '.join(known) or 'none'}")
-    heard = Heard()
+    intercepted = Intercepted()
     home, _, name = path.rpartition(".")
     above = home.rpartition(".")[0]
     beside = [home, above, f"{home}.around_{name}", f"{home}.readout"]
     beside += [place for place, module in modules.items() if isinstance(module, TokenEmbedding)]
     with ExitStack() as stack:
         stack.enter_context(_plain_linears(model))
-        stack.enter_context(_listening(attention, heard))
+        stack.enter_context(_intercepting(attention, intercepted))
         if isinstance(decoder := modules.get(home), AttentionalDecoder):
-            stack.enter_context(_replaced(decoder, "advance", _noted(decoder.advance, heard, f"{home}.advance")))
+            stack.enter_context(
+                _replaced(decoder, "advance", _recording(decoder.advance, intercepted, f"{home}.advance"))
+            )
         for place in {place for place in beside if place in modules and modules[place] is not model}:
-            stack.enter_context(_hooked(modules[place], heard, place))
+            stack.enter_context(_hooked(modules[place], intercepted, place))
         forward()
-    if not heard.calls:
-        raise UserError(f"{path}: looked at nothing in this pass, so there are no numbers to follow")
-    return heard
+    if not intercepted.calls:
+        raise UserError(f"{path}: was not used in this forward pass, so there is nothing to show")
+    return intercepted
 
 
 def plain(values: Tensor) -> Tensor:
@@ -80,7 +82,7 @@ def plain(values: Tensor) -> Tensor:
 
 
 def visible(mask: Tensor | None, causal: bool, queries: int, keys: int) -> Tensor:
-    """Of the first example, where each query may look: masks say it as yes and no, or as 0 and -inf."""
+    """Where each query of the first example may attend; `mask` is boolean or an additive bias (0 or -inf)."""
     seen = torch.ones(queries, keys, dtype=torch.bool)
     if mask is not None:
         allowed = (mask if mask.dtype == torch.bool else mask == 0).cpu()
@@ -89,28 +91,28 @@ def visible(mask: Tensor | None, causal: bool, queries: int, keys: int) -> Tenso
 
 
 @contextmanager
-def _listening(attention: Attention, heard: Heard) -> Iterator[None]:
-    """The attention's own methods, which tell what they were given."""
+def _intercepting(attention: Attention, intercepted: Intercepted) -> Iterator[None]:
+    """Replaces the attention's methods by ones that record their arguments."""
 
     def project_memory(memory: Tensor) -> Any:
-        heard.memories.append(plain(memory)[0])
+        intercepted.memories.append(plain(memory)[0])
         return old_project_memory(memory)
 
     def attend(query: Tensor, projected: Any, mask: Tensor | None = None, positions: Tensor | None = None) -> Tensor:
         output = old_attend(query, projected, mask, positions)
-        count, memory = query.shape[1], heard.memories[-1]
+        count, memory = query.shape[1], intercepted.memories[-1]
         at = torch.arange(count) if positions is None else positions.cpu()[:count]
         seen = visible(mask, False, count, len(memory))
-        heard.calls.append(Call(plain(query)[0], memory, seen, at, plain(output)[0]))
+        intercepted.calls.append(Call(plain(query)[0], memory, seen, at, plain(output)[0]))
         return output
 
     def self_attend(x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
-        before = len(heard.calls)
+        before = len(intercepted.calls)
         output = old_self_attend(x, mask, causal)
-        del heard.calls[before:]  # of `attend`, where self-attention is made of it
+        del intercepted.calls[before:]  # those of `attend`, where self-attention calls it
         count, own = x.shape[1], plain(x)[0]
         seen = visible(mask, causal, count, count)
-        heard.calls.append(Call(own, own, seen, torch.arange(count), plain(output)[0]))
+        intercepted.calls.append(Call(own, own, seen, torch.arange(count), plain(output)[0]))
         return output
 
     old_project_memory, old_attend = attention.project_memory, attention.attend
@@ -122,19 +124,19 @@ def _listening(attention: Attention, heard: Heard) -> Iterator[None]:
         yield
 
 
-def _noted(method: Callable[..., Any], heard: Heard, name: str) -> Callable[..., Any]:
-    def noting(*given: Any) -> Any:
+def _recording(method: Callable[..., Any], intercepted: Intercepted, name: str) -> Callable[..., Any]:
+    def recording(*given: Any) -> Any:
         output = method(*given)
-        heard.around.setdefault(name, []).append((given, output))
+        intercepted.around.setdefault(name, []).append((given, output))
         return output
 
-    return noting
+    return recording
 
 
 @contextmanager
-def _hooked(module: nn.Module, heard: Heard, name: str) -> Iterator[None]:
+def _hooked(module: nn.Module, intercepted: Intercepted, name: str) -> Iterator[None]:
     def note(_: nn.Module, given: tuple[Any, ...], output: Any) -> None:
-        heard.around.setdefault(name, []).append((given, output))
+        intercepted.around.setdefault(name, []).append((given, output))
 
     hook = module.register_forward_hook(note)
     try:
@@ -145,7 +147,7 @@ def _hooked(module: nn.Module, heard: Heard, name: str) -> Iterator[None]:
 
 @contextmanager
 def _replaced(module: nn.Module, name: str, other: Callable[..., Any]) -> Iterator[None]:
-    """A method of one module, for a while: it is put before that of its class and taken away again."""
+    """Replaces a method of one module for the duration of the block."""
     setattr(module, name, other)
     try:
         yield
@@ -155,7 +157,7 @@ def _replaced(module: nn.Module, name: str, other: Callable[..., Any]) -> Iterat
 
 @contextmanager
 def _plain_linears(model: nn.Module) -> Iterator[None]:
-    """Linears that were laid out for speed, in float32 or int8, are for a while what they were made of."""
+    """Replaces linear layers packed for speed (float32 or int8) by ordinary ones with the original weights."""
     fast = [
         (module, name, child)
         for module in model.modules()
@@ -172,7 +174,7 @@ def _plain_linears(model: nn.Module) -> Iterator[None]:
 
 
 def as_linear(linear: nn.Module) -> Linear:
-    """A linear layer with the weights of another, whatever that was made for."""
+    """An ordinary linear layer with the weights of a packed one."""
     weight, bias = weight_of(linear), bias_of(linear)
     made = Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
     made.weight = nn.Parameter(weight, requires_grad=False)

@@ -1,4 +1,4 @@
-"""The numbers of what a user chose of a look: a kind of attention, a layer and head of it, and the token that looks."""
+"""The calculation of the attention head that a user chose: a kind of attention, a layer, a head and a query."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ from torch import nn
 from regard.errors import UserError, suggestion
 from regard.inspection.record.arithmetic import calculation
 from regard.inspection.trace.arithmetic import Calculation
-from regard.inspection.trace.base import CROSS, Choice, Shown
-from regard.inspection.trace.translation import among
+from regard.inspection.trace.base import CROSS, Choice, Trace, index_in
 
 
-def follower(model: nn.Module, forward: Callable[[], Any]) -> Callable[[Shown, Choice], Calculation]:
-    """What a look's `calculate` is: `forward` is the pass over the whole text that was looked at."""
+def calculator(model: nn.Module, forward: Callable[[], Any]) -> Callable[[Trace, Choice], Calculation]:
+    """A trace's `compute_calculation`; `forward` runs the model on the whole input of the trace."""
 
-    def follow(seen: Shown, choice: Choice) -> Calculation:
-        kinds = list(dict.fromkeys(one.kind for one in seen.attention))
+    def compute(trace: Trace, choice: Choice) -> Calculation:
+        kinds = list(dict.fromkeys(one.kind for one in trace.attention))
         kind = choice.attention
         if kind not in kinds:
-            if kind != CROSS:  # what is chosen where nobody chose
+            if kind != CROSS:  # the default
                 raise UserError(f"this model has no attention '{kind}'{suggestion(kind, kinds)}")
             kind = kinds[0]
-        layers = seen.of_kind(kind)
-        layer = among(choice.layer or 0, len(layers), "layer")
+        layers = trace.of_kind(kind)
+        layer = index_in(choice.layer or 0, len(layers), "layer")
         path = layers[layer].path
         return calculation(
             model,
@@ -33,10 +32,10 @@ def follower(model: nn.Module, forward: Callable[[], Any]) -> Callable[[Shown, C
             path,
             choice.head or 0,
             choice.position or 0,
-            queries=seen.queries(kind),
-            keys=seen.keys(kind),
+            queries=trace.queries(kind),
+            keys=trace.keys(kind),
             layer=layer,
-            time=sum(one.path == path for one in layers[:layer]),  # which use it is of a layer used again and again
+            time=sum(one.path == path for one in layers[:layer]),  # which application of a repeated layer
         )
 
-    return follow
+    return compute

@@ -1,4 +1,4 @@
-"""What all attentions have in common once they have scores: the mask, the softmax, and the values mixed."""
+"""The stages that all attentions share after their scores: mask, softmax, weighted sum."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from regard.inspection.record.arithmetic.interception import plain
-from regard.inspection.trace.arithmetic import MASKED, Row, Stage, product_sum, written
+from regard.inspection.trace.arithmetic import MASKED, Row, Stage, product_sum, short_number
 
 Spelled = tuple[list[Stage], Tensor, Tensor]
-"""The stages, the weights, and what the attention gives."""
-TOLD = 128
-"""Of vectors up to this long it is told how each number of each token came about."""
-GENTLE = "Long vectors have large dot products; divided by the root of their length the softmax stays gentle."
+"""The stages, the attention weights, and the output."""
+EXPLAINED = 128
+"""The longest vectors per token for which the computation of each number is recorded."""
+WHY_SCALED = (
+    "Dot products grow with the length of the vectors; dividing by its square root keeps the softmax from saturating."
+)
 
 
 def row(label: str, values: Tensor, symbol: str = "", how: Sequence[str] = (), key: int | None = None) -> Row:
@@ -22,76 +24,77 @@ def row(label: str, values: Tensor, symbol: str = "", how: Sequence[str] = (), k
 
 
 def of_tokens(names: Sequence[str], values: Tensor, symbol: str, how: Sequence[Sequence[str]] = ()) -> list[Row]:
-    """A row for each token that is looked at: its vector, or its one number."""
+    """A row per key: its vector, or its single number."""
     each = values if values.ndim > 1 else values[:, None]
     return [row(name, each[j], symbol, how[j] if how else (), j) for j, name in enumerate(names)]
 
 
 def single(how: Sequence[str]) -> list[list[str]]:
-    """Of rows with one number each."""
+    """For rows with one number each."""
     return [[one] for one in how]
 
 
-def products(asked: Tensor, offered: Tensor, totals: Tensor, more: Sequence[str] = ()) -> list[str]:
-    """How each total is the sum of the products of one vector with each row of a matrix."""
+def products(vector: Tensor, matrix: Tensor, totals: Tensor, more: Sequence[str] = ()) -> list[str]:
+    """How each total is computed: the dot product of a vector with a row of the matrix."""
     return [
-        product_sum(asked.tolist(), of, total, more[i] if more else "")
-        for i, (of, total) in enumerate(zip(offered.tolist(), totals.tolist()))
+        product_sum(vector.tolist(), of, total, more[i] if more else "")
+        for i, (of, total) in enumerate(zip(matrix.tolist(), totals.tolist()))
     ]
 
 
 def scaling(names: Sequence[str], scores: Tensor, scaled: Tensor, size: int) -> Stage:
-    how = [f"{written(s)} ÷ √{size} = {written(t)}" for s, t in zip(scores.tolist(), scaled.tolist())]
-    return Stage("scaling", f"scoreⱼ / √{size}", GENTLE, of_tokens(names, scaled, "score", single(how)))
+    how = [f"{short_number(s)} ÷ √{size} = {short_number(t)}" for s, t in zip(scores.tolist(), scaled.tolist())]
+    return Stage("scaling", f"scoreⱼ / √{size}", WHY_SCALED, of_tokens(names, scaled, "score", single(how)))
 
 
 def mask(names: Sequence[str], scores: Tensor, seen: Tensor, sentence: str, why: str = MASKED) -> Stage:
-    """What may not be seen is shown as such; `sentence` says why it may not."""
+    """Masked scores are marked with `why`; `sentence` explains the mask."""
     hidden = int((~seen).sum())
-    said = sentence if hidden else "Nothing is hidden from this token: it may look at all of them."
+    said = sentence if hidden else "Nothing is masked for this token: it attends to all of them."
     rows = of_tokens(names, torch.where(seen, scores, -torch.inf), "score")
     for one, ok in zip(rows, seen.tolist()):
         one.note = "" if ok else why
-    note = f"{hidden} of {len(names)} hidden" if hidden else ""
-    return Stage("mask", "scoreⱼ, or -∞ where one may not look", said, rows, note)
+    note = f"{hidden} of {len(names)} masked" if hidden else ""
+    return Stage("mask", "scoreⱼ, or -∞ where masked", said, rows, note)
 
 
-def looked(names: Sequence[str], scores: Tensor, seen: Tensor, values: Tensor, value: str, made: str) -> Spelled:
-    """From scores to what was seen: softmax and mixing. `value` and `made` are what the formula calls them."""
+def softmax_and_sum(
+    names: Sequence[str], scores: Tensor, seen: Tensor, values: Tensor, value: str, made: str
+) -> Spelled:
+    """From scores to the output: softmax and weighted sum. `value` and `made` are their symbols in the formula."""
     weights = softmax(scores, seen)
     total = float(torch.exp(scores[seen].double()).sum())
     how = [
-        f"e^{written(s)} ÷ {written(total)} = {written(w)}" if ok else MASKED
+        f"e^{short_number(s)} ÷ {short_number(total)} = {short_number(w)}" if ok else MASKED
         for s, w, ok in zip(scores.tolist(), weights.tolist(), seen.tolist())
     ]
     sharing = Stage(
         "softmax",
         "αⱼ = e^scoreⱼ / Σ e^score",
-        "Scores become shares: all positive, and together one. This is how much the token looks at each.",
+        "The softmax turns scores into attention weights: positive numbers that sum to one.",
         of_tokens(names, weights, "α", single(how)),
         f"sum: {float(weights.sum()):.6g}",
     )
     mixed = weights @ values
     shares = weights[:, None] * values
     of_each = [
-        [f"{written(w)} × {written(v)} = {written(s)}" for v, s in zip(of, share)]
+        [f"{short_number(w)} × {short_number(v)} = {short_number(s)}" for v, s in zip(of, share)]
         for w, of, share in zip(weights.tolist(), values.tolist(), shares.tolist())
-        if len(of) <= TOLD
+        if len(of) <= EXPLAINED
     ]
-    first = weights.argsort(descending=True, stable=True)  # the terms that say most
+    first = weights.argsort(descending=True, stable=True)  # the largest terms
     summed = products(weights[first], values[first].T, mixed)
     mixing = Stage(
         "mixing",
         f"{made} = Σ αⱼ {value}ⱼ",
-        "Each token's numbers by its share: the more it was looked at, the more of it is there. Their sum is what was "
-        "seen.",
+        "Each token's vector is multiplied by its weight; the weighted sum is the output.",
         [*of_tokens(names, shares, f"α {value}", of_each), row(made, mixed, how=summed)],
     )
     return [sharing, mixing], weights, mixed
 
 
 def softmax(scores: Tensor, seen: Tensor) -> Tensor:
-    """e^s over the sum of all; what may not be seen is 0, also where nothing may."""
+    """e^s over the sum of all; masked scores get 0, even where all are masked."""
     if not bool(seen.any()):
         return torch.zeros_like(scores)
     powers = torch.where(seen, torch.exp(scores - scores[seen].max()), 0.0)
@@ -99,6 +102,6 @@ def softmax(scores: Tensor, seen: Tensor) -> Tensor:
 
 
 def layer_norm(x: Tensor, norm: nn.LayerNorm) -> Tensor:
-    """(x - mean) / sqrt(variance + epsilon), times and plus what was learnt."""
+    """(x - mean) / sqrt(variance + epsilon), times the learnt scale, plus the learnt bias."""
     evened = (x - x.mean()) / torch.sqrt(x.var(correction=0) + norm.eps)
     return evened * plain(norm.weight) + (plain(norm.bias) if norm.bias is not None else 0.0)

@@ -1,12 +1,12 @@
-// What one output came from: how much it changes with what the model had at each step, and what the gates did there.
-import { readsText, textbox, textOf } from "../box.js";
+// The gradients of one output with respect to every embedding and recurrent state, and the gates.
+import { readsText, textbox, textOf } from "../textbox.js";
 import { trouble, waiting } from "../messages.js";
-import { debounce, fill, make, select } from "../parts.js";
+import { debounce, fill, make, select } from "../dom.js";
 import { mark, sentence } from "../words.js";
 
 export const title = "Gradients";
 export const about =
-  "How much the log-probability of one output changes with what the model had at each step: the higher a bar, the more that step counts; in a recurrent model one sees how far back a gradient reaches.";
+  "The gradient norm of one output's log-probability at each step: the higher a bar, the more the output depends on that step. In a recurrent model it shows how far back the gradient reaches.";
 export const code = ["regard/inspection/record/differentiable.py:through_time", "regard/inspection/record/gradients.py:gradients_of"];
 export const suits = readsText;
 
@@ -45,7 +45,7 @@ export function show(place, studio) {
     },
   );
   const askGates = studio.latest(
-    (signal, wanted) => studio.ask("pictures", wanted, signal),
+    (signal, wanted) => studio.ask("draw_view", wanted, signal),
     (found) => {
       const options = found.pictures.map((one, number) => [number, one.heading]);
       const chosen = found.pictures.findIndex((one) => one.svg);
@@ -65,15 +65,15 @@ export function show(place, studio) {
     const held = outputs.contains(document.activeElement);
     const side = { tokens: answer.outputs, words: answer.outputs, word_of: [] };
     const pick = (at) => studio.change({ output: at });
-    const whole = sentence(side, { name: "Outputs: press one to see what it came from", tokens: true, onpick: pick });
+    const whole = sentence(side, { name: "Outputs: press one to see its gradients", tokens: true, onpick: pick });
     mark(whole, [answer.position]);
     for (const [at, button] of [...whole.children].entries()) {
       button.setAttribute("aria-pressed", at === answer.position);
       button.tabIndex = at === answer.position ? 0 : -1;
     }
-    fill(outputs, make("span", { class: "faint" }, "Of which output?"), whole);
+    fill(outputs, make("span", { class: "faint" }, "Output"), whole);
     if (held) whole.children[answer.position].focus();
-    const scales = [["even", "even"], ["powers", "powers of ten"]];
+    const scales = [["even", "linear"], ["powers", "logarithmic"]];
     const picked = studio.state.scale === "powers" ? "powers" : "even";
     const scale = select("Scale", scales, picked, (chosen) => studio.change({ scale: chosen === "even" ? null : chosen }));
     const focused = controls.contains(document.activeElement);
@@ -103,7 +103,7 @@ export function show(place, studio) {
       fill(controls);
       fill(gates);
       lastGates = "";
-      fill(bars, waiting()); // nothing of one model is seen under the name of another
+      fill(bars, waiting()); // never show one model's gradients under another's name
     }
     if (before.model !== wanted.model || before.text === wanted.text) load(wanted);
     else later(wanted);

@@ -1,12 +1,12 @@
-// All layers and heads as small matrices, and one head as lines between tokens.
-import { readsText, textOf, textbox } from "../box.js";
+// All attention heads as small heatmaps, and one head as lines between tokens.
+import { readsText, textOf, textbox } from "../textbox.js";
 import { trouble, waiting } from "../messages.js";
-import { debounce, fill, make, select } from "../parts.js";
+import { debounce, fill, make, select } from "../dom.js";
 
 export const title = "Heads";
 export const about =
-  "Each head looks for something of its own: a small matrix is one head, its rows look at its columns; click one to see it as lines, with who looks on the right.";
-export const code = ["regard/layers/attention/multi_head.py:MultiHead", "regard/inspection/draw/attention_lines.py:lines"];
+  "Every attention head as a small heatmap: rows are queries, columns are keys. Click one to see it as lines between tokens, with keys on the left and queries on the right.";
+export const code = ["regard/layers/attention/multi_head.py:MultiHead", "regard/inspection/draw/attention_lines.py:draw_lines"];
 export const suits = (model) => model.attention && readsText(model);
 
 const KINDS = { cross: "target to source", source: "source to itself", target: "target to itself" };
@@ -21,7 +21,7 @@ export function show(place, studio) {
   let lastOne = "";
   let kinds = {};
 
-  /** The head that is chosen, as far as the model has it. */
+  /** The chosen head, limited to those that the model has. */
   const chosen = () => {
     const { attention = "cross", layer = 0, head = 0 } = studio.state;
     const kind = kinds[attention] ? attention : (Object.keys(KINDS).find((name) => kinds[name]) ?? "cross");
@@ -32,11 +32,11 @@ export function show(place, studio) {
   const numbers = (count) => Array.from({ length: count }, (_, number) => number);
 
   const loadOne = studio.latest(
-    (signal, wanted) => studio.ask("pictures", wanted, signal),
+    (signal, wanted) => studio.ask("draw_view", wanted, signal),
     (answer, wanted) => {
       const [drawn] = answer.pictures;
       const heading = `${KINDS[wanted.attention]}, layer ${wanted.layer}, head ${wanted.head}`;
-      fill(one, studio.picture({ ...drawn, heading, about: answer.about }, { onmark: follow }));
+      fill(one, studio.picture({ ...drawn, heading, about: answer.about }, { onmark: isolate }));
       studio.say(heading);
     },
     (error, wanted) => fill(one, trouble(error, () => loadOne(wanted))),
@@ -58,7 +58,7 @@ export function show(place, studio) {
     loadOne(wanted);
   };
   const loadAll = studio.latest(
-    (signal, wanted) => studio.ask("pictures", wanted, signal),
+    (signal, wanted) => studio.ask("draw_view", wanted, signal),
     (answer) => {
       kinds = answer.kinds;
       fill(grid, studio.picture({ ...answer.pictures[0], about: answer.about }, { onpick: open }));
@@ -108,8 +108,8 @@ export function show(place, studio) {
   };
 }
 
-/** Of a token that is come to, only its own lines stay. */
-function follow(at, mark) {
+/** Shows only the lines of the token under the pointer. */
+function isolate(at, mark) {
   const drawing = mark?.ownerSVGElement ?? document.querySelector(".regard-lines.looking");
   if (!drawing) return;
   const [side, number] = at.split(" ");

@@ -1,4 +1,4 @@
-// The views, in the order of their tabs. A view is views/NAME.js; one whose file is not there is left out.
+// The views in the order of their tabs. A view is the file views/NAME.js; missing files are skipped.
 export const views = [
   "translate",
   "steps",

@@ -1,29 +1,29 @@
-// A language model at work: what it may write next, how that is drawn from, and how sure it was of what is there.
+// A language model: the next-token distribution, how sampling changes it, and the probability of each token of the text.
 import { bars, share } from "../bars.js";
-import { textbox, textOf } from "../box.js";
+import { textbox, textOf } from "../textbox.js";
 import { trouble } from "../messages.js";
-import { debounce, fill, make, select, slider } from "../parts.js";
+import { debounce, fill, make, select, slider } from "../dom.js";
 import { saveHtml, savePng, saveSvg } from "../save.js";
 import { ink, sentence } from "../words.js";
 
 export const title = "Next token";
 export const about =
-  "What a language model would write next: the longer a bar, the likelier the token is drawn; what temperature, top-k and top-p do to that is seen at once, and a click writes the token.";
+  "The next-token distribution of a language model: the longer a bar, the more likely the token. See what temperature, top-k and top-p do to it, and click a token to append it.";
 export const code = ["regard/decoding/sampling.py:distribution", "regard/decoding/stream.py:stream", "regard/model/language_model.py"];
 export const suits = (model) => model.task === "generate";
 
-const PAUSE = 60; // milliseconds without a key before the server is asked: bars follow what is typed
+const PAUSE = 60; // milliseconds without a key press before a request: bars follow what is typed
 const SHOWN = 24;
-const NOTHING = "This token adds no letter: it is an end, or a part of a character.";
-/** The way from the logits to what is drawn from: the name of each stage in an answer, in the menu, and in a line. */
+const NOTHING = "This token adds no text: it ends the text, or is part of a character.";
+/** The stages from logits to sampling probabilities: their name in an answer, in the menu, and in a line. */
 const STAGES = [
   ["logit", "logits", "logit"],
   ["probability", "the model's own probabilities", "the model's own"],
   ["tempered", "after temperature", "after temperature"],
   ["within_k", "after top-k", "after top-k"],
-  ["drawn", "after top-p: what is drawn from", "after top-p"],
+  ["drawn", "after top-p: sampling probabilities", "after top-p"],
 ];
-/** The sliders: how each number of the state is told on a slider, and how it is said. */
+/** The sliders: how each value of the state maps to a slider position, and how it is shown. */
 const DIALS = {
   temperature: {
     label: "Temperature",
@@ -60,11 +60,11 @@ export function show(place, studio) {
   const buttons = make(
     "div",
     { class: "controls" },
-    make("button", { type: "button", onclick: () => write(1) }, "Draw one"),
-    make("button", { type: "button", onclick: () => write(Number(length.input.value)) }, "Go on"),
+    make("button", { type: "button", onclick: () => write(1) }, "Sample one token"),
+    make("button", { type: "button", onclick: () => write(Number(length.input.value)) }, "Generate"),
     length.element,
     seed.element,
-    make("button", { type: "button", class: "plain", onclick: () => seed.set(Math.floor(Math.random() * 2 ** 31)) }, "another seed"),
+    make("button", { type: "button", class: "plain", onclick: () => seed.set(Math.floor(Math.random() * 2 ** 31)) }, "New seed"),
     written,
   );
   fill(
@@ -75,15 +75,15 @@ export function show(place, studio) {
     make(
       "div",
       { class: "language" },
-      make("section", { "aria-label": "What may come next" }, make("h2", {}, "What may come next"), stage, choices, exact, save),
-      make("section", { "aria-label": "How sure it was" }, make("h2", {}, "How sure it was of each token"), read, thought),
+      make("section", { "aria-label": "Next token" }, make("h2", {}, "Next token"), stage, choices, exact, save),
+      make("section", { "aria-label": "Token probabilities" }, make("h2", {}, "Probability of each token"), read, thought),
     ),
   );
   let last = "";
   let lastText = null;
   let answer = null;
 
-  /** A number that is part of the address. */
+  /** A number that is part of the state. */
   function number(label, name, usual, least, most) {
     const input = make("input", { type: "number", min: least, max: most, step: 1, onchange: () => set(input.value) });
     const set = (value) => studio.change({ [name]: Math.max(least, Math.min(most, Math.round(Number(value)) || 0)) });
@@ -96,50 +96,50 @@ export function show(place, studio) {
   const request = () => ({ model: studio.model.name, text: textOf(studio), ...how() });
 
   const load = studio.latest(
-    (signal, wanted) => studio.ask("next", { ...wanted, count: SHOWN }, signal),
+    (signal, wanted) => studio.ask("next_token", { ...wanted, count: SHOWN }, signal),
     (found) => {
       answer = found;
       draw();
       const [first] = found.tokens;
-      studio.say(`Next, most likely: ${first.token}, ${share(first.drawn)}`);
+      studio.say(`Most likely next token: ${first.token}, ${share(first.drawn)}`);
     },
     (error, wanted) => fill(choices, trouble(error, () => load(wanted))),
   );
-  const loadReading = studio.latest(
-    (signal, wanted) => studio.ask("reading", wanted, signal),
-    (found) => drawReading(found),
-    (error, wanted) => fill(read, trouble(error, () => loadReading(wanted))),
+  const loadScores = studio.latest(
+    (signal, wanted) => studio.ask("score_text", wanted, signal),
+    (found) => drawScores(found),
+    (error, wanted) => fill(read, trouble(error, () => loadScores(wanted))),
   );
   const go = studio.latest(
-    (signal, wanted) => studio.ask("writing", wanted, signal),
+    (signal, wanted) => studio.ask("generate", wanted, signal),
     (found, wanted) => {
-      written.textContent = found.finished ? "The text came to its end." : "";
+      written.textContent = found.finished ? "The model ended the text." : "";
       if (textOf(studio) === wanted.text) studio.change({ text: wanted.text + found.text });
     },
     (error) => (written.textContent = error.message),
   );
   const write = (count) => {
-    written.textContent = count > 1 ? "Writing …" : "";
+    written.textContent = count > 1 ? "Generating …" : "";
     go({ ...request(), length: Math.max(1, Math.min(500, count || 1)), seed: Number(seed.input.value) || 0 });
   };
 
-  /** A button that has what is shown drawn by the server, and gives it away. */
+  /** A button that saves the distribution as a picture drawn by the server. */
   function saving(kind) {
     const get = async () => {
       try {
-        SAVES[kind]((await studio.ask("next", { ...request(), count: SHOWN, picture: true })).svg);
+        SAVES[kind]((await studio.ask("next_token", { ...request(), count: SHOWN, picture: true })).svg);
       } catch (error) {
         written.textContent = error.message;
       }
     };
-    return make("button", { type: "button", class: "plain", "aria-label": `Save as ${kind}: what may come next`, onclick: get }, kind);
+    return make("button", { type: "button", class: "plain", "aria-label": `Save as ${kind}: next token`, onclick: get }, kind);
   }
 
   const now = () => (STAGES.some(([name]) => name === studio.state.stage) ? studio.state.stage : "drawn");
 
   function draw() {
     const held = stage.contains(document.activeElement);
-    const choice = select("Shown", STAGES.map(([name, words]) => [name, words]), now(), (picked) => studio.change({ stage: picked === "drawn" ? null : picked }));
+    const choice = select("Stage", STAGES.map(([name, words]) => [name, words]), now(), (picked) => studio.change({ stage: picked === "drawn" ? null : picked }));
     fill(stage, choice);
     if (held) choice.querySelector("select").focus();
     const name = now();
@@ -156,43 +156,43 @@ export function show(place, studio) {
       onpick: () => (one.text ? studio.change({ text: textOf(studio) + one.text }) : (written.textContent = NOTHING)),
     }));
     const focused = choices.querySelector("button:focus")?.dataset.place;
-    const list = bars(rows, { name: "Tokens that may come next; press one to write it", onhover: (at) => tell(at) });
+    const list = bars(rows, { name: "Next tokens; press one to append it", onhover: (at) => tell(at) });
     const rest = answer.others
       ? make("p", { class: "faint" }, `and ${answer.others} more` + (name === "logit" ? "" : `, ${share(answer.rest[name])} together`))
       : null;
     const unknown = answer.unknown
-      ? make("p", { class: "faint" }, `${answer.unknown} of the ${answer.read} tokens are not known to the model: it reads them as “unknown”.`)
+      ? make("p", { class: "faint" }, `${answer.unknown} of the ${answer.read} tokens are unknown to the model: it reads them as <unk>.`)
       : null;
     fill(choices, list, rest, unknown);
     if (focused !== undefined) list.children[focused]?.focus();
     tell(null);
   }
 
-  /** The exact numbers of one token, in every stage. */
+  /** The exact numbers of one token in every stage. */
   function tell(at) {
     const one = answer.tokens[at ?? 0];
     const parts = STAGES.map(([name, , short]) => `${short} ${one[name] ?? "-inf"}`);
     fill(exact, make("bdi", {}, one.token), `: ${parts.join(" · ")}`);
   }
 
-  function drawReading({ guesses, left_out: leftOut }) {
+  function drawScores({ guesses, left_out: leftOut }) {
     const tokens = guesses.map((one) => one.about);
     const told = (at) => {
       const one = guesses[at];
-      if (!one) return fill(thought, guesses.length ? "Point at a token to see what else the model thought of there." : "");
+      if (!one) return fill(thought, guesses.length ? "Point at a token to see the most likely alternatives there." : "");
       const others = one.others.map((other) => [" ", make("bdi", {}, other.token), ` ${share(other.probability)}`]);
-      fill(thought, make("bdi", {}, one.about), `: ${one.probability}. Likeliest there:`, others.flat());
+      fill(thought, make("bdi", {}, one.about), `: ${one.probability}. Most likely:`, others.flat());
     };
     const sure = guesses.map((one) => one.probability);
     const side = { tokens, words: tokens, word_of: [] };
     const whole = sentence(side, { name: "The text, token by token", tokens: true, sure, onhover: told });
     ink(whole, sure);
-    fill(read, leftOut ? make("p", { class: "faint" }, `${leftOut} tokens before these are not shown.`) : null, whole);
+    fill(read, leftOut ? make("p", { class: "faint" }, `The ${leftOut} tokens before these are not shown.`) : null, whole);
     told(null);
   }
 
   const later = debounce(load, PAUSE);
-  const laterReading = debounce(loadReading, 4 * PAUSE);
+  const laterScores = debounce(loadScores, 4 * PAUSE);
   const update = () => {
     box.update();
     for (const one of [...dials, length, seed]) one.update();
@@ -202,15 +202,15 @@ export function show(place, studio) {
     else if (answer) draw();
     last = key;
     const text = { model: wanted.model, text: wanted.text };
-    if (JSON.stringify(text) !== lastText) (lastText ? laterReading : loadReading)(text);
+    if (JSON.stringify(text) !== lastText) (lastText ? laterScores : loadScores)(text);
     lastText = JSON.stringify(text);
   };
   update();
   return {
     update,
     leave() {
-      for (const one of [later, laterReading]) one.cancel();
-      for (const one of [load, loadReading, go]) one.stop();
+      for (const one of [later, laterScores]) one.cancel();
+      for (const one of [load, loadScores, go]) one.stop();
     },
   };
 }
@@ -220,7 +220,7 @@ function valueOf(studio, name, { usual, least, most, from = same }) {
   return value >= from(least) && value <= from(most) ? value : usual;
 }
 
-/** A slider that shows what the state says, also after back and forward. */
+/** A slider that follows the state, also through back and forward. */
 function dial(studio, name, one) {
   const { label, usual, least, most, step, from = same, to = same, shown } = one;
   let sliding = false;

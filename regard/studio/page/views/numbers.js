@@ -1,13 +1,13 @@
-// One attention head as a worked example: every stage with its formula and all its numbers, for one token that looks.
+// One attention head as a worked example: every stage with its formula and all its numbers, for one query.
 
-import { readsText, textOf, textbox } from "../box.js";
+import { readsText, textOf, textbox } from "../textbox.js";
 import { trouble, waiting } from "../messages.js";
-import { debounce, fill, make, select } from "../parts.js";
+import { debounce, fill, make, select } from "../dom.js";
 
 export const title = "Numbers";
 export const about =
-  "What one head computes for one token, stage by stage with the model's own numbers: ink is above zero, rust below; point at a number to read it, and how it came about.";
-export const code = ["regard/layers/attend.py:attention_weights", "regard/inspection/record/arithmetic/multi_head.py:multi_head", "regard/inspection/record/arithmetic/recurrent.py"];
+  "What one head computes for one token, stage by stage, with the model's own numbers: violet is positive, rust negative. Point at a number to read its value and how it was computed.";
+export const code = ["regard/layers/attend.py:attention_weights", "regard/inspection/record/arithmetic/attention/multi_head.py:multi_head", "regard/inspection/record/arithmetic/stages.py"];
 export const suits = (model) => model.attention && readsText(model);
 
 const KINDS = { cross: "target to source", source: "source to itself", target: "target to itself" };
@@ -15,7 +15,7 @@ const KINDS = { cross: "target to source", source: "source to itself", target: "
 export function show(place, studio) {
   const box = textbox(studio);
   const controls = make("div", { class: "controls" });
-  const tokens = make("div", { class: "looking-tokens", role: "group", "aria-label": "The token that looks" });
+  const tokens = make("div", { class: "query-tokens", role: "group", "aria-label": "Query token" });
   const stages = make("div", { class: "stages" });
   const onwards = make("div", { class: "onwards", role: "group", "aria-label": "Stages" });
   fill(place, box.element, controls, tokens, stages, onwards);
@@ -80,7 +80,7 @@ export function show(place, studio) {
     );
     fill(
       tokens,
-      make("span", { class: "faint" }, attention === "cross" ? "While it writes" : "The token that looks"),
+      make("span", { class: "faint" }, attention === "cross" ? "Generated token" : "Query token"),
       kinds[attention].queries.map((token, at) =>
         make(
           "button",
@@ -93,7 +93,7 @@ export function show(place, studio) {
     if (looking) tokens.querySelector('[aria-pressed="true"]')?.focus();
   }
 
-  // One stage after the other.
+  // Moving through the stages.
 
   const stage = () => Math.min(number("stage"), Math.max(0, figures.length - 1));
 
@@ -118,7 +118,7 @@ export function show(place, studio) {
     if (now) studio.say(`${now.stages[at].name}: ${now.stages[at].formula}. ${now.stages[at].sentence}`);
   }
 
-  /** A number that belongs to a token shows that token in all stages. */
+  /** Highlights the token of the number under the pointer in all stages. */
   function link(at) {
     for (const one of stages.querySelectorAll("text.same")) one.classList.remove("same");
     const key = / key (\d+)/.exec(at)?.[1];

@@ -1,13 +1,13 @@
-// How long a Universal Transformer thought about each token.
-import { readsText } from "../box.js";
-import { pictured } from "../pictured.js";
+// The ponder time of a Universal Transformer for each token.
+import { readsText } from "../textbox.js";
+import { pictureView } from "../picture_view.js";
 
 export const title = "Ponder";
 export const about =
-  "How long the model thought about each token: beside it stands how many steps, below how much each of them counted.";
+  "Adaptive computation time: the number beside a token is its ponder time in steps; the cells below are the weight of each step.";
 export const code = "regard/layers/halting.py:Halting";
 export const suits = (model) => model.ponders && readsText(model);
 
 export function show(place, studio) {
-  return pictured(place, studio, { view: "ponder", all: true });
+  return pictureView(place, studio, { view: "ponder", all: true });
 }

@@ -1,13 +1,13 @@
-// The vectors that say which position it is.
-import { readsText } from "../box.js";
-import { pictured } from "../pictured.js";
+// The positional encoding.
+import { readsText } from "../textbox.js";
+import { pictureView } from "../picture_view.js";
 
 export const title = "Positions";
 export const about =
-  "What is added to a token to say where it stands: a row is a position, a column one number of its vector; ink is above zero, rust below.";
+  "The positional encoding that is added to the token embeddings: a row per position, a column per dimension. Violet is positive, rust negative.";
 export const code = "regard/layers/position/sinusoidal.py";
 export const suits = (model) => model.positions && readsText(model);
 
 export function show(place, studio) {
-  return pictured(place, studio, { view: "positions", typed: false });
+  return pictureView(place, studio, { view: "positions", typed: false });
 }

@@ -1,21 +1,21 @@
-// A translation one token at a time. Whatever token one chooses, the model goes on from there.
+// A translation token by token. The user may choose another token, and the model continues from there.
 //
-// The way that is being looked at stands in the address: `way` is its tokens by number, those that a person chose with
-// a `!`; without it, it is the model's own. `step` is the token that is about to be written.
+// The state's `way` holds the ids of the target tokens, those that the user chose with a `!`; without it they are the
+// model's own. `step` is the index of the token that is generated next.
 
 import { bars, share } from "../bars.js";
-import { textbox, textOf } from "../box.js";
+import { textbox, textOf } from "../textbox.js";
 import { trouble, waiting } from "../messages.js";
-import { debounce, fill, make, select, slider } from "../parts.js";
+import { debounce, fill, make, select, slider } from "../dom.js";
 import { ink, mark, percent, sentence } from "../words.js";
 
 export const title = "Steps";
 export const about =
-  "The translation is written one token at a time: at each step, where the model looks in the source and what it thinks may come next. Choose another token, and let the model go on from there.";
-export const code = ["regard/inspection/record/decoding_step.py:next_step", "regard/decoding/opening.py:first_ids"];
+  "Decoding token by token: the attention over the source and the most likely next tokens at each step. Choose another token and let the model continue from there.";
+export const code = ["regard/inspection/record/decoding_step.py:decoding_step", "regard/decoding/opening.py:first_ids"];
 export const suits = (model) => model.task === "translate";
 
-const PACE = 900; // milliseconds of a step when it plays
+const PACE = 900; // milliseconds per step while playing
 
 export function show(place, studio) {
   const box = textbox(studio);
@@ -23,18 +23,18 @@ export function show(place, studio) {
   const target = make("div", { class: "target", role: "group", "aria-label": "Translation, token by token" });
   const controls = make("div", { class: "controls" });
   const next = make("section", { class: "next" });
-  const looks = make("section", { class: "looks" });
-  const body = make("div", { class: "steps", "aria-busy": "true" }, source, target, controls, make("div", { class: "two" }, next, looks));
+  const attention = make("section", { class: "attention" });
+  const body = make("div", { class: "steps", "aria-busy": "true" }, source, target, controls, make("div", { class: "two" }, next, attention));
   const message = make("div");
   fill(place, box.element, message, body);
   body.hidden = true;
 
-  let own = null; // {key, way, end}: the model's own translation, and the number of the token that ends one
-  let now = null; // what the server said of this step
+  let own = null; // {key, way, end}: the model's own translation, and the id of the end token
+  let now = null; // the server's answer for this step
   let playing = 0;
   let last = "";
 
-  // The way, and where one is on it.
+  // The tokens so far, and the current step.
 
   const key = () => JSON.stringify([studio.model.name, textOf(studio), studio.state.beam ?? ""]);
   const parsed = (way) => way.split(".").filter(Boolean).map((one) => ({ id: parseInt(one, 10), chosen: one.endsWith("!") }));
@@ -70,28 +70,28 @@ export function show(place, studio) {
     } else stop();
   }
 
-  /** The model finishes what begins like this; what a person chose of it stays marked. */
+  /** The model completes this prefix; the user's tokens stay marked. */
   const goOn = studio.latest(
-    (signal, begin) => studio.ask("go_on", { ...asked(), written: begin.map((one) => one.id) }, signal),
+    (signal, begin) => studio.ask("continue_translation", { ...asked(), written: begin.map((one) => one.id) }, signal),
     (answer, begin) => {
       const found = answer.ids.map((id, at) => ({ id, chosen: Boolean(begin[at]?.chosen) }));
       studio.change({ way: joined(found) });
-      studio.say(`The model went on: ${answer.target.text}`);
+      studio.say(`The model continued: ${answer.target.text}`);
     },
     (error, begin) => fill(message, trouble(error, () => goOn(begin))),
   );
 
-  // Asking.
+  // Requests.
 
   const begin = studio.latest(
-    (signal) => studio.ask("go_on", asked(), signal),
+    (signal) => studio.ask("continue_translation", asked(), signal),
     (answer) => {
       own = { key: key(), way: answer.ids.map((id) => ({ id, chosen: false })), end: answer.end };
       update(true);
     },
     failed,
   );
-  const load = studio.latest((signal, request) => studio.ask("steps", request, signal), draw, failed);
+  const load = studio.latest((signal, request) => studio.ask("decoding_step", request, signal), draw, failed);
   const later = debounce(() => (own?.key === key() ? ask() : begin()), 250);
 
   function failed(error) {
@@ -117,7 +117,7 @@ export function show(place, studio) {
     body.setAttribute("aria-busy", "true");
     if (text && text !== key() && studio.state.way !== undefined) {
       stop();
-      studio.change({ way: null, step: null }, { same: true }); // another text's tokens mean nothing here
+      studio.change({ way: null, step: null }, { same: true }); // these tokens belong to another text
       return;
     }
     if (own?.key === key()) ask();
@@ -145,9 +145,9 @@ export function show(place, studio) {
     drawTarget(tokens, at);
     drawControls(tokens, at);
     drawNext(tokens, at);
-    drawLooks(weights);
+    drawAttention(weights);
     const written = tokens[at] ? answer.written[at] : null;
-    studio.say(`Step ${at + 1}: ${written === null ? "nothing is written yet" : written}`);
+    studio.say(`Step ${at + 1}: ${written === null ? "no token yet" : written}`);
   }
 
   function weightsOf({ weights }) {
@@ -176,7 +176,7 @@ export function show(place, studio) {
     });
     if (!ended(tokens)) {
       const open = at === tokens.length;
-      buttons.push(make("button", { type: "button", class: "token open", "aria-current": open ? "step" : null, "aria-label": "The next token, not written yet", onclick: () => go(tokens.length) }, "?"));
+      buttons.push(make("button", { type: "button", class: "token open", "aria-current": open ? "step" : null, "aria-label": "The next token, not generated yet", onclick: () => go(tokens.length) }, "?"));
     }
     fill(target, make("p", { class: "line", dir: "auto" }, buttons), make("p", { class: "faint", dir: "auto" }, now.text || "…"));
     if (held) target.querySelector('[aria-current="step"]')?.focus();
@@ -193,7 +193,7 @@ export function show(place, studio) {
       button("Next →", () => (stop(), forward()), at >= most && ended(tokens)),
       button(playing ? "❚❚ Pause" : "▶ Play", play, !playing && at >= most && ended(tokens)),
       slider("Step", { least: 1, most: Math.max(1, most + 1), value: at + 1, shown: (number) => `${number} of ${most + 1}` }, (number) => (stop(), go(number - 1, true))),
-      ended(tokens) ? null : button("Let the model go on", () => (stop(), goOn(tokens)), false, { class: "main" }),
+      ended(tokens) ? null : button("Let the model continue", () => (stop(), goOn(tokens)), false, { class: "main" }),
       tokens[at]?.chosen ? button("Undo this choice", () => goOn(tokens.slice(0, at))) : null,
       chosen || (studio.state.way !== undefined && !ended(tokens))
         ? button("The model's own translation", () => (stop(), studio.change({ way: null, step: Math.min(at, furthest(own.way)) || null })))
@@ -206,7 +206,7 @@ export function show(place, studio) {
     const held = [...next.querySelectorAll("button")].indexOf(document.activeElement);
     const written = tokens[at]?.id;
     const rest = 1 - now.next.reduce((sum, one) => sum + one.probability, 0);
-    const heading = written === undefined ? "What may come next" : "What could have come";
+    const heading = written === undefined ? "Most likely next tokens" : "Alternatives at this step";
     const rows = now.next.map((one) => ({ label: shown(one.token), value: one.probability, onpick: () => choose(one) }));
     const list = bars(rows, { name: heading });
     [...list.children].forEach((button, place) => {
@@ -214,29 +214,29 @@ export function show(place, studio) {
       button.setAttribute("aria-pressed", String(now.next[place].id === written));
     });
     const elsewhere = written !== undefined && !now.next.some((one) => one.id === written);
-    const others = `All others together: ${share(Math.max(0, rest))}.`;
-    fill(next, make("h2", {}, heading), list, make("p", { class: "faint" }, others, elsewhere ? " What is written here is among them." : ""));
+    const others = `All other tokens: ${share(Math.max(0, rest))}.`;
+    fill(next, make("h2", {}, heading), list, make("p", { class: "faint" }, others, elsewhere ? " The chosen token is among them." : ""));
     if (held >= 0) list.children[held]?.focus();
   }
 
-  function drawLooks(weights) {
-    const heading = "Where it looks";
+  function drawAttention(weights) {
+    const heading = "Attention over the source";
     if (!weights) {
-      const none = "This model has no attention: all it knows of the source is the state it began with.";
-      fill(looks, make("h2", {}, heading), make("p", { class: "faint" }, none));
+      const none = "This model has no attention: all the decoder gets of the source is its initial state.";
+      fill(attention, make("h2", {}, heading), make("p", { class: "faint" }, none));
       return;
     }
-    const held = looks.querySelector("select") === document.activeElement;
+    const held = attention.querySelector("select") === document.activeElement;
     const heads = now.weights.layers.flatMap((layer, l) => layer.map((_, h) => [`${l}.${h}`, `layer ${l}, head ${h}`]));
     const pick = (value) => studio.change({ of_head: value || null });
     const chosen = heads.length > 1 ? select("Heads", [["", "mean of all"], ...heads], studio.state.of_head ?? "", pick) : null;
     const rows = now.source.tokens.map((token, at) => ({ label: shown(token), value: weights[at] }));
     const point = (at) => mark(source.firstChild, at === null ? [] : [at]);
-    fill(looks, make("div", { class: "heading" }, make("h2", {}, heading), chosen), bars(rows, { name: heading, onhover: point }));
-    if (held) looks.querySelector("select")?.focus();
+    fill(attention, make("div", { class: "heading" }, make("h2", {}, heading), chosen), bars(rows, { name: heading, onhover: point }));
+    if (held) attention.querySelector("select")?.focus();
   }
 
-  // Playing, and keys.
+  // Playback and keys.
 
   function play() {
     if (playing) return stop(true);

@@ -1,31 +1,31 @@
-// A training run while it goes on: its curves, the gradients of its layers, and what it writes.
+// A training run, live: its curves, the gradient norms of its layers, and sample outputs.
 import { curves } from "../curves.js";
-import { heat } from "../heat.js";
-import { live } from "../live.js";
+import { heatmap } from "../heatmap.js";
+import { liveFigure } from "../live_figure.js";
 import { trouble } from "../messages.js";
-import { fill, make, select } from "../parts.js";
-import { number } from "../plotted.js";
-import { follow } from "../run.js";
+import { fill, make, select } from "../dom.js";
+import { number } from "../svg.js";
+import { follow } from "../follow_run.js";
 import { samples } from "../samples.js";
 
 export const title = "Training";
 export const about =
-  "How a model learns, while it does: the loss falls, the score rises, and what it writes of the same few examples becomes better.";
-export const code = ["regard/training/loop.py:Trainer", "regard/training/layer_norms.py"];
+  "A training run, live: loss, validation scores, gradient norms, and the model's outputs for the same few examples.";
+export const code = ["regard/training/trainer.py:Trainer", "regard/training/loop.py:Loop", "regard/training/gradient_norms.py"];
 
-const LISTED = 5000; // milliseconds between two looks for new runs
+const LISTED = 5000; // milliseconds between two checks for new runs
 const NONE =
-  "There are no training runs here yet. One that “regard train” starts in the folder where the studio was started appears by itself; those of another folder are seen with “regard studio --runs FOLDER”.";
-const SILENT = "This run has not written any numbers yet.";
+  "There are no training runs here yet. Runs that “regard train” starts in the studio's folder appear automatically; for another folder use “regard studio --runs FOLDER”.";
+const SILENT = "This run has not logged anything yet.";
 const NAMES = { bleu: "BLEU", chrf: "chrF", f1: "F1", wer: "word error rate", mse: "MSE", mae: "MAE" };
 const titled = (score) => NAMES[score] ?? score.replaceAll("_", " ");
 const whole = (count) => count.toLocaleString("en");
 
 export function show(place, studio) {
-  let runs = null; // the list; null before it has come
-  let older = 0; // how many runs the list leaves out
-  let followed = []; // the run that is watched, and one it is compared with
-  let listed = ""; // what the choices were drawn of
+  let runs = null; // the list; null until it is loaded
+  let older = 0; // how many runs are not listed
+  let followed = []; // the run that is shown, and one to compare it with
+  let listed = ""; // what the menus show
   let timer = 0;
   let asking = new AbortController();
 
@@ -37,7 +37,7 @@ export function show(place, studio) {
   const written = samples();
   const table = make("table", { class: "last" });
   const last = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-labelledby": "last" }, table);
-  const content = make("div", {}, facts, progress, figures, make("h2", { id: "last" }, "The last values"), last);
+  const content = make("div", {}, facts, progress, figures, make("h2", { id: "last" }, "Latest values"), last);
   place.classList.add("training");
   fill(place, choices, message, content);
 
@@ -47,7 +47,7 @@ export function show(place, studio) {
   const logged = (run, name) => run.logs.map((entry) => [entry.step, entry[name] ?? null]);
   const scored = (run, name) => run.validations.map((entry) => [entry.step, entry.scores[name] ?? null]);
 
-  /** A curve of each run that is followed: `points(run)`. */
+  /** A curve per run: `points(run)`. */
   const ofEach = (name, colour, points, dots = false) =>
     followed.map((run, at) => ({ name: at ? `${name}, ${run.name}` : name, colour, dots, dashed: at > 0, points: points(run) }));
 
@@ -57,9 +57,9 @@ export function show(place, studio) {
     return [Math.min(...steps), Math.max(...steps)];
   }
 
-  /** A figure of the curves that `series()` gives; hidden while they have no points. */
+  /** A figure of the curves that `series()` returns; hidden while they have no points. */
   const lines = (told, series) =>
-    live(told, (width, tips) => {
+    liveFigure(told, (width, tips) => {
       const there = series().filter((one) => one.points.some(([, value]) => typeof value === "number"));
       const drawn = { heading: told.heading, series: there, range: range(), log: log(), width, tips };
       return there.length ? curves(drawn) : null;
@@ -70,28 +70,28 @@ export function show(place, studio) {
   const score = () => [studio.state.score, followed[0]?.run?.metric].find((name) => known().includes(name)) ?? known()[0];
   const picker = make("span");
 
-  const loss = lines({ heading: "Loss", about: "In training, and on examples that are not trained on." }, () => [
+  const loss = lines({ heading: "Loss", about: "On training data and on validation data." }, () => [
     ...ofEach("training", "ink", (run) => logged(run, "loss")),
     ...ofEach("validation", "rust", (run) => scored(run, "loss"), true),
   ]);
   const good = lines(
-    { heading: "Score", about: "How good the model is on examples that are not trained on.", extra: picker },
+    { heading: "Score", about: "The score on validation data.", extra: picker },
     () => (score() ? ofEach(titled(score()), "rust", (run) => scored(run, score()), true) : []),
   );
-  const rate = lines({ heading: "Learning rate", about: "How far a step goes." }, () =>
+  const rate = lines({ heading: "Learning rate", about: "The learning rate at each step." }, () =>
     ofEach("learning rate", "ink", (run) => logged(run, "learning_rate")),
   );
-  const norm = lines({ heading: "Gradient", about: "The norm of the whole gradient, before it is clipped." }, () =>
+  const norm = lines({ heading: "Gradient", about: "The norm of the whole gradient, before clipping." }, () =>
     ofEach("norm", "ink", (run) => logged(run, "norm")),
   );
-  const layers = live(
+  const layers = liveFigure(
     {
       heading: "Gradient of each layer",
-      about: "The norm of the gradient in each layer: the stronger the ink, the larger, on a scale of powers.",
+      about: "The gradient norm of each layer, on a log scale: the darker, the larger.",
     },
     (width, tips) => {
       const logs = (followed[0]?.logs ?? []).filter((entry) => entry.layers && Object.keys(entry.layers).length);
-      return logs.length ? heat({ heading: "Gradient of each layer", logs, width, tips }) : null;
+      return logs.length ? heatmap({ heading: "Gradient of each layer", logs, width, tips }) : null;
     },
   );
   layers.element.classList.add("whole");
@@ -129,7 +129,7 @@ export function show(place, studio) {
     timer = setTimeout(list, LISTED);
   }
 
-  /** The names of the runs to follow: the one that is chosen or the newest, and perhaps another. */
+  /** The names of the runs to show: the chosen one or the newest, and possibly another. */
   function wanted() {
     const names = runs.map((run) => run.name);
     const { run, against } = studio.state;
@@ -150,7 +150,7 @@ export function show(place, studio) {
   function drawChoices(names) {
     const chosen = JSON.stringify([names, log()]);
     const key = chosen + JSON.stringify([older, ...runs.map((run) => [run.name, run.state])]);
-    if (key === listed || (listed.startsWith(chosen) && choices.querySelector("select:focus"))) return; // one may be open
+    if (key === listed || (listed.startsWith(chosen) && choices.querySelector("select:focus"))) return; // a menu may be open
     listed = key;
     const option = (run) => [run.name, `${run.name}${run.state === "running" ? " ● running" : ""}`];
     const others = [["", "none"], ...runs.filter((run) => run.name !== names[0]).map(option)];
@@ -159,9 +159,9 @@ export function show(place, studio) {
     refill(
       choices,
       runs.length ? select("Run", runs.map(option), names[0], (name) => studio.change({ run: name })) : null,
-      others.length > 1 ? select("Compared with", others, names[1] ?? "", (name) => studio.change({ against: name || null })) : null,
+      others.length > 1 ? select("Compare with", others, names[1] ?? "", (name) => studio.change({ against: name || null })) : null,
       runs.length ? make("label", { class: "choice" }, scale, " Log scale") : null,
-      older ? make("p", { class: "note" }, `The newest ${runs.length} runs are listed; there are ${older} older ones.`) : null,
+      older ? make("p", { class: "note" }, `The newest ${runs.length} runs are listed; ${older} older ones are not.`) : null,
     );
   }
 
@@ -194,7 +194,7 @@ export function show(place, studio) {
     const of = run.steps ? ` of ${whole(run.steps)}` : "";
     const lasted = logs.length > 1 ? `, ${duration(logs.at(-1).time - logs[0].time)}` : "";
     const languages = run.source && run.target ? ` ${run.source} → ${run.target}` : "";
-    const began = run.started ? `began ${new Date(1000 * run.started).toLocaleString()}` : "";
+    const began = run.started ? `started ${new Date(1000 * run.started).toLocaleString()}` : "";
     const more = [run.task ? `${run.task}${languages}` : "", began].filter(Boolean);
     fill(
       facts,
@@ -223,7 +223,7 @@ export function show(place, studio) {
       put("learning rate", number(entry.learning_rate, 6));
       put("gradient norm", number(entry.norm, 6));
       put("epoch", number(entry.epoch));
-      put("tokens or examples a second", number(entry.units_per_second, 4));
+      put("tokens or examples per second", number(entry.units_per_second, 4));
     });
     const heads = followed.map((run) => make("th", { scope: "col" }, run.name));
     const cells = (values) => followed.map((_, at) => make("td", {}, values[at] ?? "–"));
@@ -249,7 +249,7 @@ export function show(place, studio) {
   };
 }
 
-/** Puts controls in place of others; whichever had the focus, the one in its place has it then. */
+/** Replaces all children and restores the focus. */
 function refill(place, ...controls) {
   const all = () => [...place.querySelectorAll("select, input")];
   const held = all().indexOf(document.activeElement);

@@ -1,28 +1,28 @@
-// The studio's first page: a sentence is translated while it is typed, by one model or by several side by side, and
-// whatever word one points at shows where each of them looked.
+// Translates the text as it is typed, with one model or several side by side; pointing at a word shows its attention
+// weights in each.
 
-import { chosen, controls } from "../choices.js";
+import { chosen, controls } from "../translation_options.js";
 import { examples } from "../examples.js";
 import { panel, signed } from "../panel.js";
-import { debounce, fill, make } from "../parts.js";
+import { debounce, fill, make } from "../dom.js";
 import { colour, percent, shown } from "../words.js";
 
 export const title = "Translate";
-export const about = "Type a sentence; point at a word, and see which words the model looked at when it wrote it.";
-export const code = "regard/inspection/record/translation.py:look";
+export const about = "Type a sentence, then point at a word to see which words the model attended to when it generated it.";
+export const code = "regard/inspection/record/translate.py:record_translation";
 export const suits = (model) => model.task === "translate";
 
-const PAUSE = 150; // milliseconds without a key before the server is asked
-const FOUND = 4; // translations that are listed
-const LEAVING = 90; // milliseconds that a word stays pointed at: between two words the pointer is nowhere
+const PAUSE = 150; // milliseconds without a key press before a request
+const FOUND = 4; // length of the n-best list
+const LEAVING = 90; // milliseconds that a word stays highlighted while the pointer moves to the next
 
 export function show(place, studio) {
   const panels = new Map();
-  let first = ""; // the model whose translations and matrix are shown
-  let pinned = null; // {one, side, at}: the word that was pressed, and its panel
+  let first = ""; // the model whose n-best list and matrix are shown
+  let pinned = null; // {one, side, at}: the word that was clicked, and its panel
   let leaving = 0;
-  let typing = false; // all that is typed in one go is one step back
-  let unsent = false; // the state does not tell yet what was typed
+  let typing = false; // typing without a pause is one entry of the history
+  let unsent = false; // what was typed is not in the state yet
 
   const text = make("textarea", { id: "typed", rows: "1", dir: "auto", spellcheck: "false", maxlength: "10000" });
   const label = make("label", { for: "typed" });
@@ -41,7 +41,7 @@ export function show(place, studio) {
     unsent = false;
     studio.change({ text: text.value, part: null, of: null }, { same: typing });
     typing = true;
-    update(); // a text that came back to what it was changes no state
+    update(); // an edit that was undone changes no state
   }, PAUSE);
   text.addEventListener("input", () => {
     unsent = true;
@@ -61,7 +61,7 @@ export function show(place, studio) {
       text.value = state.text ?? "";
     }
     label.textContent = language(model.source, "Text");
-    text.placeholder = `Write something in ${language(model.source, "the model's language")}`;
+    text.placeholder = `Type something in ${language(model.source, "the model's language")}`;
     grow(text);
     const empty = !text.value.trim();
     results.hidden = empty;
@@ -77,7 +77,7 @@ export function show(place, studio) {
       panels.delete(name);
       if (pinned?.one === one) pinned = null;
     }
-    if (first !== model.name) found.hidden = matrix.hidden = parts.hidden = true; // they were another's
+    if (first !== model.name) found.hidden = matrix.hidden = parts.hidden = true; // they are the previous model's
     first = model.name;
     const listeners = { onanswer: answered, onhover: hover, onpick: press };
     for (const one of wanted) if (!panels.has(one.name)) panels.set(one.name, panel(studio, one, listeners));
@@ -90,7 +90,7 @@ export function show(place, studio) {
     if (empty) rest();
   }
 
-  /** What is asked of a model; which translation, layer and head are looked at is said of the first one alone. */
+  /** The request to a model; the choice of candidate, layer and head applies to the first model only. */
   function request(model, first) {
     const { state } = studio;
     const asked = { model: model.name, text: text.value, n_best: Math.min(FOUND, Number(state.beam ?? FOUND)) };
@@ -125,7 +125,7 @@ export function show(place, studio) {
     said.textContent = "";
   }
 
-  /** A word of a translation shows where its model looked; one of the source, who looked at it, in all models. */
+  /** A target word shows its own weights; a source word shows who attended to it, in all models. */
   function point(pointed, side, at) {
     if (!pointed.pair || panels.get(pointed.model.name) !== pointed) return rest();
     const word = side === "source" ? pointed.pair.wordOf(at) : null;
@@ -136,12 +136,12 @@ export function show(place, studio) {
       else told.push([one, one.pair.show(side, places)]);
     }
     const whose = pointed.answer[side][studio.state.units === "tokens" ? "tokens" : "words"][at];
-    const before = make("b", {}, `${quoted(whose)} ${side === "target" ? "looked at" : "was looked at by"} `);
+    const before = make("b", {}, `${quoted(whose)} ${side === "target" ? "attended to" : "was attended to by"} `);
     if (panels.size < 2) fill(said, before, listed(told[0][1], side));
     else fill(said, before, told.map(([one, row]) => make("span", {}, `${one.model.name}: ${listed(row, side)}. `)));
   }
 
-  // What is shown of the first model alone.
+  // Shown for the first model only.
 
   function answered(one, answer) {
     if (pinned?.one === one) pinned = null;
@@ -152,12 +152,12 @@ export function show(place, studio) {
     matrix.hidden = !answer?.attention;
     parts.hidden = !answer || answer.parts.length < 2;
     if (!answer) {
-      if (studio.state.of !== undefined) studio.change({ of: null }, { same: true }); // it may have found fewer
+      if (studio.state.of !== undefined) studio.change({ of: null }, { same: true }); // this search may have found fewer
       return;
     }
     refill(
       parts,
-      make("p", {}, `This is translated in ${answer.parts.length} parts, each by itself. Look at`),
+      make("p", {}, `This text is translated in ${answer.parts.length} separate parts. Show`),
       answer.parts.map((part, number) => {
         const pick = () => studio.change({ part: number || null, of: null });
         const pressed = String(number === answer.part);
@@ -165,7 +165,7 @@ export function show(place, studio) {
       }),
     );
     const candidates = answer.candidates.map((other, number) => candidate(studio, other, number, answer));
-    refill(found, make("h2", {}, "What it found"), make("ol", {}, candidates));
+    refill(found, make("h2", {}, "N-best list"), make("ol", {}, candidates));
     if (!answer.attention) return;
     const { layer, head } = answer.attention;
     const asked = { ...request(one.model, true), layer, head, text: answer.parts[answer.part] };
@@ -173,12 +173,12 @@ export function show(place, studio) {
     draw({ ...asked, view: "alignment", only: 0, tokens: studio.state.units === "tokens" });
   }
 
-  /** The matrix comes from where all pictures come from; the old one stays until the new one is there. */
+  /** The matrix is drawn by the server; the old one stays until the new one arrives. */
   const draw = studio.latest(
-    (signal, asked) => studio.ask("pictures", asked, signal),
+    (signal, asked) => studio.ask("draw_view", asked, signal),
     ({ about, pictures }) => {
       const [{ heading, svg }] = pictures.filter((one) => one.svg);
-      fill(matrix, studio.picture({ heading: `The whole alignment, ${heading}`, svg, about, note: about }));
+      fill(matrix, studio.picture({ heading: `Alignment ${heading}`, svg, about, note: about }));
     },
     (error) => fill(matrix, make("p", { class: "trouble" }, error.message)),
   );
@@ -205,11 +205,11 @@ export function show(place, studio) {
   };
 }
 
-/** One of the translations that were found, with what is not in the best of them marked. */
+/** A candidate of the n-best list; words that are not in the best one are highlighted. */
 function candidate(studio, one, number, answer) {
   const best = new Set(answer.candidates[0].text.split(/\s+/));
   const marked = (word) => (!word.trim() || best.has(word) ? word : make("mark", {}, word));
-  const words = one.text ? one.text.split(/(\s+)/).map(marked) : make("i", {}, "nothing at all");
+  const words = one.text ? one.text.split(/(\s+)/).map(marked) : make("i", {}, "empty");
   const bar = make("span", { class: "bar", "aria-hidden": "true" });
   const surest = Math.max(...answer.candidates.map((other) => other.log_probability));
   bar.style.setProperty("--sure", Math.exp(one.log_probability - surest));
@@ -227,7 +227,7 @@ function candidate(studio, one, number, answer) {
   return make("li", {}, button);
 }
 
-/** Puts these in place of all that is inside; the button that had the focus has it again. */
+/** Replaces all children and restores the focus. */
 function refill(place, ...children) {
   const held = [...place.querySelectorAll("button")].indexOf(document.activeElement);
   fill(place, ...children);
@@ -247,13 +247,13 @@ function language(code, otherwise) {
   }
 }
 
-/** The five words with the most weight, and what a row lacks to one: that went to the end mark. */
+/** The five words with the largest weights; the rest of a row is the weight of the end token. */
 function listed(row, side) {
   if (!row.length) return "nothing: this model has no attention";
   const most = row.filter(([, weight]) => weight >= 0.01).slice(0, 5);
   const left = 1 - row.reduce((sum, [, weight]) => sum + weight, 0);
   const said = most.map(([word, weight]) => `${isolated(word)} ${percent(weight)}`);
-  if (side === "target" && left >= 0.005) said.push(`the end mark ${percent(left)}`);
+  if (side === "target" && left >= 0.005) said.push(`end of sentence ${percent(left)}`);
   return said.join(", ") || "no word";
 }
 

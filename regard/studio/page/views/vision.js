@@ -1,30 +1,30 @@
-// What a model sees in a picture: a sample, a file of one's own or a drawing. A veil lies over the picture, and lifts
-// where the model looked: for the class token or any patch of a classifier, for each word of a caption.
+// Attention maps over an image (a sample, a file or a drawing): an overlay that is clear where the model attends, for the
+// class token or any patch of a classifier, for each word of a caption.
 import { Trouble } from "../ask.js";
 import { trouble, waiting } from "../messages.js";
-import { encoded, pad } from "../pad.js";
-import { fill, make, select } from "../parts.js";
-import { chances, scene } from "../scene.js";
+import { drawingPad, encoded } from "../drawing_pad.js";
+import { fill, make, select } from "../dom.js";
+import { attentionOverlay, probabilityBars } from "../attention_overlay.js";
 
-export const title = "Pictures";
+export const title = "Images";
 export const about =
-  "Point at a place of the picture, or at a word about it: the veil lifts where the model looked. A pressed one stays.";
+  "Point at a patch of the image, or at a word of the caption, to see its attention over the image: patches are clear where the weight is large. Click to keep it.";
 export const code = [
   "regard/stem/patches.py:Patches",
-  "regard/inspection/record/image.py:look_at_picture",
-  "regard/inspection/trace/image.py:PictureLook.rollout",
+  "regard/inspection/record/classify.py:record_classification",
+  "regard/inspection/trace/image.py:ImageTrace.rollout",
 ];
 export const suits = (model) => ["patches", "grid"].includes(model.stem) && ["classify", "caption"].includes(model.task);
 
 const numbers = (count) => Array.from({ length: count }, (_, number) => number);
-const OWN = "own"; // the name of what is no sample
+const OWN = "own"; // the name of the user's own image
 const KINDS = "image/png,image/jpeg,image/gif,image/bmp,image/webp";
 
 export function show(place, studio) {
-  const samples = make("div", { class: "samples", role: "group", "aria-label": "Sample pictures" });
+  const samples = make("div", { class: "samples", role: "group", "aria-label": "Sample images" });
   const file = make("input", { type: "file", class: "unseen", accept: KINDS, onchange: () => take(file.files[0]) });
   const choose = make("label", { class: "file" }, file, make("span", {}, "Choose a file, or drop one here"));
-  const drawing = make("details", { class: "drawn" }, make("summary", {}, "Draw one"));
+  const drawing = make("details", { class: "drawn" }, make("summary", {}, "Draw an image"));
   const stage = make("div", { class: "sight" });
   const answered = make("div", { class: "answer" });
   const controls = make("div", { class: "controls" });
@@ -41,12 +41,12 @@ export function show(place, studio) {
 
   let own = null; // {picture} in base64
   let canvas = null;
-  let listed = ""; // the model whose samples are shown
+  let listed = ""; // the model whose samples are listed
   let names = [];
   let asked = "";
   let drawnFor = "";
   let told = null;
-  let shown = null; // what redraws the stage
+  let shown = null; // redraws the image
 
   const refuse = (error, again) => {
     told = shown = null;
@@ -83,7 +83,7 @@ export function show(place, studio) {
   }
 
   const list = studio.latest(
-    (signal, model) => studio.ask("seeing", { model }, signal),
+    (signal, model) => studio.ask("inspect_image", { model }, signal),
     (answer, model) => {
       listed = model;
       names = answer.samples.map((one) => one.name);
@@ -95,14 +95,14 @@ export function show(place, studio) {
         }),
       );
       canvas?.stop();
-      canvas = pad(answer.size, answer.colour, use);
-      fill(drawing, make("summary", {}, "Draw one"), canvas.element);
+      canvas = drawingPad(answer.size, answer.colour, use);
+      fill(drawing, make("summary", {}, "Draw an image"), canvas.element);
       update();
     },
     (error, model) => refuse(error, () => list(model)),
   );
 
-  /** What is looked at now: one's own picture, the sample that is chosen, or the first. */
+  /** The current image: the user's own, the chosen sample, or the first one. */
   function given() {
     const { sample } = studio.state;
     if (sample === OWN && own) return own;
@@ -110,7 +110,7 @@ export function show(place, studio) {
   }
 
   const load = studio.latest(
-    (signal, wanted) => studio.ask("seeing", wanted, signal),
+    (signal, wanted) => studio.ask("inspect_image", wanted, signal),
     (answer, wanted) => {
       told = answer;
       shown = answer.target ? captioned(studio, answer) : classified(studio, answer);
@@ -125,7 +125,7 @@ export function show(place, studio) {
   );
 
   const drawAll = studio.latest(
-    (signal, wanted) => studio.ask("seeing", wanted, signal),
+    (signal, wanted) => studio.ask("inspect_image", wanted, signal),
     (answer) => {
       pictures.setAttribute("aria-busy", "false");
       fill(pictures, answer.pictures.map((one) => studio.picture({ about: answer.about, ...one }, { onpick: open })));
@@ -133,7 +133,7 @@ export function show(place, studio) {
     (error, wanted) => fill(pictures, trouble(error, () => drawAll(wanted))),
   );
 
-  /** The drawings below: which layer and head they are of is said of those that show one. */
+  /** The pictures below the image, with layer and head where they apply. */
   function draw(wanted) {
     const { seeing } = studio.state;
     const view = told.views.includes(seeing) ? seeing : told.views[0];
@@ -150,7 +150,7 @@ export function show(place, studio) {
     drawAll(asking);
   }
 
-  /** A small picture of a head that is pressed becomes the large one. */
+  /** A click on the small map of a head shows it large. */
   function open(at) {
     const [what, kind, layer, number] = at.split(" ");
     if (!["pick", "of"].includes(what) || kind !== "source") return;
@@ -199,33 +199,33 @@ export function show(place, studio) {
   };
 }
 
-// What is chosen.
+// Choices.
 
 function head(studio, told) {
   const number = Number(studio.state.head);
   return number >= 0 && number < told.heads ? number : 0;
 }
 
-/** Whose weights are laid over the picture: a head's, their mean, or the rollout. */
+/** Which weights are drawn over the image: a head's, their mean, or the rollout. */
 function mix(studio) {
   const { mix, head } = studio.state;
   return mix === "rollout" ? "rollout" : head === undefined || mix === "mean" ? "mean" : "head";
 }
 
-/** Who looks: undefined where nobody is chosen. */
+/** The index of the chosen query, or undefined. */
 function position(studio, told) {
   const number = Number(studio.state.patch);
   const chosen = studio.state.patch !== undefined && number >= 0 && number < told.scene.places.length + told.scene.before;
   return chosen ? number : undefined;
 }
 
-/** Whose calculation is shown: the place or word that was pressed, in the head that is looked at. */
+/** The calculation to show: of the chosen place or word, in the current head. */
 function followed(studio, told) {
   if (!told.target) return { layer: told.layer, head: head(studio, told), position: position(studio, told) ?? 0 };
   return { position: Math.max(0, told.target.word_of.indexOf(Number(studio.state.word ?? 0))) };
 }
 
-/** Puts controls in place of others, and the focus where it was. */
+/** Replaces the controls and restores the focus. */
 function keep(place, controls) {
   const held = [...place.querySelectorAll("select")].indexOf(document.activeElement);
   fill(place, controls);
@@ -235,7 +235,7 @@ function keep(place, controls) {
 function views(studio, told) {
   if (told.views.length < 2) return null;
   const options = told.views.map((name) => [name, NAMES[name] ?? name]);
-  return select("Below", options, studio.state.seeing ?? told.views[0], (seeing) => studio.change({ seeing }));
+  return select("Show below", options, studio.state.seeing ?? told.views[0], (seeing) => studio.change({ seeing }));
 }
 
 function choices(studio, told) {
@@ -249,7 +249,7 @@ function choices(studio, told) {
     });
   }
   const kind = mix(studio);
-  const heads = [["mean", "mean of all"], ["rollout", "rollout of all layers so far"], ...numbers(told.heads)];
+  const heads = [["mean", "mean of all"], ["rollout", "rollout up to this layer"], ...numbers(told.heads)];
   return [
     select("Layer", numbers(told.layers), told.layer, (layer) => studio.change({ layer })),
     select("Head", heads, kind === "head" ? head(studio, told) : kind, (value) =>
@@ -259,14 +259,14 @@ function choices(studio, told) {
 }
 
 const NAMES = {
-  patches: "all pictures side by side",
-  heads: "heads as matrices and lines",
-  numbers: "one head's calculation",
-  beam: "the search",
-  ponder: "how long it thought",
+  patches: "attention maps of all heads",
+  heads: "heads as heatmaps and lines",
+  numbers: "the arithmetic of one head",
+  beam: "beam search",
+  ponder: "ponder time",
 };
 
-// A picture that is classified.
+// A classified image.
 
 function classified(studio, told) {
   const { before, places } = told.scene;
@@ -280,8 +280,8 @@ function classified(studio, told) {
   const pinned = () => position(studio, told);
   const press = (token) => studio.change({ patch: pinned() === token ? null : token });
 
-  const seen = scene(told.scene, {
-    label: "The picture, place by place. Arrow keys go from place to place; Enter keeps one.",
+  const overlay = attentionOverlay(told.scene, {
+    label: "The image, patch by patch. Arrow keys move between patches; Enter keeps one.",
     onpoint(place) {
       pointed = place === null ? null : place + before;
       draw();
@@ -293,7 +293,7 @@ function classified(studio, told) {
 
   function draw() {
     if (!told.layers) {
-      seen.show(null);
+      overlay.show(null);
       return;
     }
     const pin = pinned();
@@ -301,10 +301,10 @@ function classified(studio, told) {
     const all = rows();
     const row = query === null ? all[0].map((_, key) => all.reduce((sum, one) => sum + one[key], 0) / all.length) : all[query];
     const who = query === null ? "all patches" : tokens[query];
-    seen.show(row.slice(before), who);
-    seen.mark(query === null ? -1 : query - before);
+    overlay.show(row.slice(before), who);
+    overlay.mark(query === null ? -1 : query - before);
     const most = row.slice(before).reduce((best, weight, at, list) => (weight > list[best] ? at : best), 0) + before;
-    about.textContent = `${who === "class" ? "The class token" : who} looks most at ${tokens[most]} (${row[most].toPrecision(3)})`;
+    about.textContent = `${who === "class" ? "The class token" : who} attends most to ${tokens[most]} (${row[most].toPrecision(3)})`;
     if (first) {
       first.textContent = `class ${row[0].toPrecision(3)}`;
       first.dataset.weight = row[0];
@@ -315,12 +315,12 @@ function classified(studio, told) {
   draw();
   return {
     draw,
-    picture: [seen.element, make("div", { class: "under" }, first, about), said],
-    answer: [make("p", { class: "label" }, told.label), chances(Object.entries(told.probabilities))],
+    picture: [overlay.element, make("div", { class: "under" }, first, about), said],
+    answer: [make("p", { class: "label" }, told.label), probabilityBars(Object.entries(told.probabilities))],
   };
 }
 
-// A picture that is written about.
+// A captioned image.
 
 function captioned(studio, told) {
   const said = make("output", { class: "value" });
@@ -346,8 +346,8 @@ function captioned(studio, told) {
       word,
     ),
   );
-  const seen = scene(told.scene, {
-    label: "The picture, place by place, and how much the model looked there.",
+  const overlay = attentionOverlay(told.scene, {
+    label: "The image, patch by patch, and the attention weight of each.",
     onpoint(place) {
       const word = pinned() ?? pointed;
       if (place === null || !told.words) said.textContent = "";
@@ -357,7 +357,7 @@ function captioned(studio, told) {
     onpress() {},
   });
 
-  /** How much each word looked at a place, as the thickness of its line. */
+  /** The attention of each word to a place, as the thickness of its line. */
   function weigh(column) {
     const greatest = column ? Math.max(...column) : 0;
     buttons.forEach((button, at) => button.style.setProperty("--weight", greatest > 0 ? column[at] / greatest : 0));
@@ -369,7 +369,7 @@ function captioned(studio, told) {
   function draw() {
     const pin = pinned();
     const word = pointed ?? pin;
-    seen.show(word === null || !told.words ? null : told.words[word], word === null ? "" : words[word]);
+    overlay.show(word === null || !told.words ? null : told.words[word], word === null ? "" : words[word]);
     buttons.forEach((button, at) => {
       button.setAttribute("aria-pressed", String(pin === at));
       button.classList.toggle("looks", word === at);
@@ -378,15 +378,15 @@ function captioned(studio, told) {
   }
   draw();
   const hint = told.words
-    ? "Point at a word to see where the model looked when it wrote it."
-    : "This model has no attention: nothing says where it looked.";
+    ? "Point at a word to see where the model attended when it generated it."
+    : "This model has no attention, so there is nothing to show.";
   return {
     draw,
-    picture: [seen.element, said],
+    picture: [overlay.element, said],
     answer: [
-      make("p", { class: "caption", dir: told.target.direction, role: "group", "aria-label": "What it wrote" }, buttons),
+      make("p", { class: "caption", dir: told.target.direction, role: "group", "aria-label": "Caption" }, buttons),
       make("p", { class: "faint" }, hint),
-      told.finished ? null : make("p", { class: "faint" }, "It did not come to an end: the limit of length cut it off."),
+      told.finished ? null : make("p", { class: "faint" }, "The caption was cut off at the length limit."),
     ],
   };
 }

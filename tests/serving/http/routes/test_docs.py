@@ -1,4 +1,4 @@
-"""The page of documentation: it lists everything, its examples can be run, and nothing in it can run by itself."""
+"""The documentation page: complete, with examples that work, and without scripts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NASTY = ["</code></pre><script>alert(1)</script>", "<img src=x onerror=alert(1)>
 
 
 class Seen(HTMLParser):
-    """All elements, attributes and texts of a page, and whether its elements are closed as they were opened."""
+    """All elements, attributes and texts of a page, and whether its elements are balanced."""
 
     def __init__(self, source: str):
         super().__init__()
@@ -89,7 +89,7 @@ def test_every_route_is_on_the_page_with_its_fields(app: Any, docs: Seen) -> Non
 
 
 def test_the_examples_can_be_pasted(app: Any, docs: Seen) -> None:
-    """Every command of the page, taken apart as a shell would, gives what the page says (200, or 403 where that is all)."""
+    """Every curl command of the page, parsed as a shell would, returns the documented status (200, or always 403)."""
     tree = app.openapi()
     commands = [command for command in docs.commands if command.startswith("curl ")]
     assert len(commands) > 10
@@ -165,7 +165,7 @@ def test_S9_whatever_stands_in_the_tree_is_only_text(nasty: str) -> None:
     }
     tree = {"info": {"title": nasty, "description": nasty}, "paths": {f"/{nasty}": {"post": operation}}}
     found, wanted = Seen(page(tree, f"http://{nasty}")), Seen(page(_renamed(tree, nasty), "http://plain"))
-    # What stands between backquotes is shown as code; nothing else makes an element.
+    # Text in backquotes becomes code; nothing else creates an element.
     elements, usual = ([tag for tag, _ in seen.elements if tag != "code"] for seen in (found, wanted))
     assert elements == usual
     assert not [name for _, attributes in found.elements for name in attributes if name.startswith("on")]

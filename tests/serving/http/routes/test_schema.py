@@ -22,11 +22,11 @@ from regard.serving.settings import Settings
 
 HOST = {"Host": "127.0.0.1:5000"}
 LANGUAGES = {"source": "fr", "target": "en", "target_lang": "EN", "source_lang": "FR"}
-"""What a made-up text would never hit upon."""
+"""Values that random generation would never hit."""
 
 
 def application() -> Any:
-    """With a model for every task, so that a request need not name one."""
+    """An app with one model per task, so that requests need not name one."""
     tasks = [task for task in registry.kinds("serving/workers/tasks") if task != "translate"]
     models = [
         ServedModel("fr-en", FOLDERS, "translate", "fr", "en"),
@@ -45,7 +45,7 @@ SCHEMA = schemathesis.openapi.from_asgi("/openapi.json", application(), headers=
 OPERATIONS = {found.ok().label: found.ok() for found in SCHEMA.get_all_operations()}
 TAKING = [label for label, operation in OPERATIONS.items() if operation.body]
 NEVER = {"POST /suggest", "POST /translate_file"}
-"""Known, and refused whatever is sent."""
+"""Routes that always refuse."""
 
 
 def ask(case: Any) -> int:
@@ -57,7 +57,7 @@ def ask(case: Any) -> int:
 
 
 def tried(label: str, mode: GenerationMode, examples: int) -> dict[int, int]:
-    """How often which status was answered to so many requests."""
+    """How often each status was returned."""
     seen: dict[int, int] = {}
 
     @hypothesis.settings(

@@ -1,4 +1,4 @@
-"""The routes of /api: what they let through to the pool, what they refuse before it, and how answers are shaped."""
+"""The routes of /api: requests that reach the pool, requests that are refused, and the shape of responses."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ PNG = b"\x89PNG\r\n\x1a\n not looked at here"
 PAIRS = [ServedModel(f"{a}-{b}", FOLDERS / f"{a}-{b}", "translate", a, b) for a, b in (("fr", "en"), ("en", "fr"))]
 NONE = Catalogue([])
 USUAL = Catalogue([*PAIRS, *(ServedModel(f"a-{task}r", FOLDERS / task, task) for task in OTHERS)])
-"""Two that translate, and one for every other task, called like it."""
+"""Two translators, and one model for every other task, named after it."""
 
 
 class Given:
-    """Whatever pool a test brings."""
+    """Delegates to the pool of the current test."""
 
     pool: Any
 
@@ -52,7 +52,7 @@ class Given:
 
 @functools.cache
 def server(models: Catalogue, limits: Settings) -> tuple[FastAPI, Given]:
-    """Made once for many tests: a hundred of them would take longer than all that is tested."""
+    """Shared by many tests: creating it takes longer than most of them."""
     pool = Given()
     routes = tasks.router(limits, models, pool)  # type: ignore[arg-type]
     return app_with_middleware(limits, models, pool, [routes], log_requests=False), pool  # type: ignore[arg-type]
@@ -73,7 +73,7 @@ def send(task: str, content: bytes, kind: str = "image/png", query: str = "", **
 
 
 def good(task: str) -> dict[str, Any]:
-    """A request that is let through, as arguments of `ask`."""
+    """A valid request, as arguments of `ask`."""
     form = module_of(task).Request
     if issubclass(form, FileTaskRequest):
         return {"body": PNG, "headers": {"Content-Type": form.media[0]}}
@@ -95,7 +95,7 @@ def test_a_translation_comes_with_all_that_was_asked_for():
     pool = FakePool()
     how = {"beam": 6, "n_best": 2, "length_penalty": 0.5, "max_length": 40, "alignment": True, "attention": True}
     reply = ask("translate", pool=pool, text=["je suis", ""], model="fr-en", **how)
-    assert pool.asked == [("fr-en", ["je suis", ""], SearchOptions(**how))]
+    assert pool.calls == [("fr-en", ["je suis", ""], SearchOptions(**how))]
     first, second = reply.json()["answers"]
     assert reply.json()["model"] == "fr-en" and (second["text"], second["attention"]["weights"]) == ("", [])
     assert {key: first[key] for key in ("text", "score", "log_probability", "tokens", "finished", "alignment")} == {
@@ -136,7 +136,7 @@ def test_other_tasks_are_passed_on(task):
     asked = good(task)
     reply = ask(task, pool=pool, **asked)
     assert reply.status == 200 and reply.json()["model"] == f"a-{task}r"
-    ((model, name, request),) = pool.asked
+    ((model, name, request),) = pool.calls
     assert (model, name) == (f"a-{task}r", task) and "model" not in request
     if task in JSON_TASKS:
         assert asked.items() <= request.items()
@@ -148,11 +148,11 @@ def test_other_tasks_are_passed_on(task):
 def test_files_have_their_options_in_the_address():
     pool = FakePool()
     assert send("caption", PNG, query="beam=4&n_best=2&model=a-captionr", pool=pool).status == 200
-    assert pool.asked[0][2] == {"beam": 4, "n_best": 2, "content": base64.b64encode(PNG).decode()}
+    assert pool.calls[0][2] == {"beam": 4, "n_best": 2, "content": base64.b64encode(PNG).decode()}
     for query, said in (("beam=x", "beam: input should be a valid integer"), ("bean=4", "bean: extra inputs"), ("beam=33", "beam: this server takes 32 at most"), ("beam=4&beam=5", "beam: ")):  # fmt: skip
         reply = send("caption", PNG, query=query, pool=pool)
         assert reply.status == 400 and reply.json()["error"].startswith(said)
-    assert len(pool.asked) == 1
+    assert len(pool.calls) == 1
 
 
 def test_classifying_takes_fields_or_a_file():
@@ -160,7 +160,7 @@ def test_classifying_takes_fields_or_a_file():
     assert ask("classify", pool=pool, text="fine").status == 200
     assert send("classify", b"RIFF", "audio/wav", query="top=2", pool=pool).status == 200
     assert send("classify", b"RIFF", "application/octet-stream", pool=pool).status == 200
-    assert [sorted(request) for _, _, request in pool.asked] == [
+    assert [sorted(request) for _, _, request in pool.calls] == [
         ["text", "top"],
         ["content", "top"],
         ["content", "top"],
@@ -214,14 +214,14 @@ def test_keys_open_the_routes_and_say_whose_a_request_is():
 
 
 class Writing(FakePool):
-    """Three tokens and the whole; or an error before so many."""
+    """Three tokens and the whole; or an error after `after` tokens."""
 
     def __init__(self, error: Exception | None = None, after: int = 0, seconds: float = 0.0):
         super().__init__(seconds)
         self.raised, self.after, self.closed = error, after, False
 
     async def stream(self, model: str, task: str, request: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
-        self.asked.append((model, task, request))
+        self.calls.append((model, task, request))
         try:
             for number in range(3):
                 if self.raised and number == self.after:
@@ -236,7 +236,7 @@ class Writing(FakePool):
 def test_a_text_is_sent_as_it_is_written():
     pool = Writing()
     reply = ask("generate", pool=pool, prompt="A", stream=True)
-    assert reply.headers["content-type"].startswith("text/event-stream") and pool.asked[0][2]["prompt"] == "A"
+    assert reply.headers["content-type"].startswith("text/event-stream") and pool.calls[0][2]["prompt"] == "A"
     *pieces, last, rest = reply.body.decode().split("\n\n")
     assert [json.loads(piece.removeprefix("data: ")) for piece in pieces] == [
         {"text": "a\n", "token": "a", "probability": 0.5}
@@ -281,7 +281,7 @@ NAMES = ["../fr-en", "..", "%2e%2e%2ffr-en", "/etc/passwd", "/srv/models/fr-en",
 
 @pytest.mark.parametrize("name", NAMES)
 def test_S4_a_models_name_is_never_a_path(name):
-    """It is looked up among the names that are served, in JSON and in addresses, and the pool never hears of it."""
+    """Names are only looked up among the served models, in JSON and in query strings; the pool never sees others."""
     pool = FakePool()
     here = app(pool)
     written = {f"model={quote(name)}", f"model={quote(name, safe='')}", f"model={name}"}
@@ -291,7 +291,7 @@ def test_S4_a_models_name_is_never_a_path(name):
         reply = asyncio.run(calling(here, "POST", f"/api/{task}", **how))
         said = reply.json()["error"]
         assert reply.status in (400, 404) and "/" not in said and "\\" not in said and "srv" not in said, (task, said)
-    assert not pool.asked
+    assert not pool.calls
 
 
 def test_S4_a_model_of_another_task_is_not_found():
@@ -319,7 +319,7 @@ def test_S6_the_servers_limits_hold_before_anything_is_computed(task, asked, sai
     pool, limits = FakePool(), {"char_limit": 10, "batch_limit": 3, "beam_limit": 4}
     more = {"model": "fr-en"} if task == "translate" else {}
     reply = ask(task, pool=pool, settings=limits, **asked, **more)
-    assert reply.status == 400 and reply.json()["error"].startswith(said) and not pool.asked
+    assert reply.status == 400 and reply.json()["error"].startswith(said) and not pool.calls
     none = {"char_limit": -1, "batch_limit": -1, "beam_limit": -1}
     assert (ask(task, settings=none, **asked, **more).status == 200) == ("max_length" not in asked)
 
@@ -335,7 +335,7 @@ def test_S6_matrices_of_long_texts_are_not_made():
         (2001, {}, 200),
     ):
         assert ask("translate", pool=pool, model="fr-en", text="a " * words, **how).status == status, (words, how)
-    assert len(pool.asked) == 3
+    assert len(pool.calls) == 3
 
 
 WRONG = [None, True, 0, -1, 1.5, 10**18, 1e300, "", "x", "\0", [], [[]], [None], {}, {"a": 1}, ["a"] * 2, [[1.0, "x"]], [["1"]]]  # fmt: skip
@@ -343,7 +343,7 @@ WRONG = [None, True, 0, -1, 1.5, 10**18, 1e300, "", "x", "\0", [], [[]], [None],
 
 @pytest.mark.parametrize("task", JSON_TASKS)
 def test_S6_anything_in_any_field_is_answered_at_once_and_never_with_a_mistake_of_ours(task):
-    """What is let through is what the form allows; all else is one line of refusal."""
+    """Only valid requests reach the pool; others get one line of error."""
     pool = FakePool()
     here, form = app(pool), module_of(task).Request
     for field in form.model_fields:
@@ -391,7 +391,7 @@ def test_S6_what_is_out_of_bounds_is_refused_at_once(task, more):
     here = app(pool)
     begun = time.process_time()
     reply = asyncio.run(calling(here, "POST", f"/api/{task}", **{**good(task), **more}))
-    assert reply.status == 400 and time.process_time() - begun < 0.5 and not pool.asked
+    assert reply.status == 400 and time.process_time() - begun < 0.5 and not pool.calls
     assert next(iter(more)) in reply.json()["error"], reply.body
 
 
@@ -425,7 +425,7 @@ def test_every_route_is_documented_with_an_example_that_works():
 
 
 def test_every_field_is_bounded():
-    """Each string has a longest, each list a largest, each number a range: of what is read by schema alone."""
+    """Each string has a maximum length, each list a maximum size, each number a range."""
 
     def unbounded(schema: Any, where: str) -> list[str]:
         if isinstance(schema, list):

@@ -6,13 +6,15 @@ import torch
 
 from regard.inspection.record.arithmetic.attention._scored import states, weighted
 from regard.inspection.record.arithmetic.interception import Call, plain
-from regard.inspection.record.arithmetic.query_origin import Coming
+from regard.inspection.record.arithmetic.query_origin import QueryOrigin
 from regard.inspection.record.arithmetic.stages import Spelled, of_tokens
 from regard.inspection.trace.arithmetic import Stage
 from regard.layers.attention._base import Attention
 
 
-def from_scores(attention: Attention, call: Call, place: int, head: int, names: list[str], given: Coming) -> Spelled:
+def from_scores(
+    attention: Attention, call: Call, place: int, head: int, names: list[str], given: QueryOrigin
+) -> Spelled:
     device = next((p.device for p in attention.parameters()), torch.device("cpu"))
     query, memory = call.query[place][None, None].to(device), call.memory[None].to(device)
     mask, position = call.visible[place][None, None].to(device), call.places[place : place + 1].to(device)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from regard.inspection.record.arithmetic.attention._scored import dot_products, states, weighted
 from regard.inspection.record.arithmetic.interception import Call
-from regard.inspection.record.arithmetic.query_origin import Coming
+from regard.inspection.record.arithmetic.query_origin import QueryOrigin
 from regard.inspection.record.arithmetic.stages import Spelled, scaling
 from regard.layers.attention.dot import Dot
 
 __all__ = ["dot"]
 
 
-def dot(attention: Dot, call: Call, place: int, head: int, names: list[str], given: Coming) -> Spelled:
+def dot(attention: Dot, call: Call, place: int, head: int, names: list[str], given: QueryOrigin) -> Spelled:
     query, memory = call.query[place], call.memory
     found = memory @ query
     stages = [states(names, memory, given), dot_products(names, query, memory, found, "scoreⱼ = s · hⱼ")]

@@ -8,10 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.inspection.record.arithmetic.interception import Call, bias_of, plain, weight_of
-from regard.inspection.record.arithmetic.query_origin import Coming
+from regard.inspection.record.arithmetic.query_origin import QueryOrigin
 from regard.inspection.record.arithmetic.stages import (
     Spelled,
-    looked,
     mask,
     of_tokens,
     products,
@@ -19,16 +18,19 @@ from regard.inspection.record.arithmetic.stages import (
     scaling,
     single,
     softmax,
+    softmax_and_sum,
 )
-from regard.inspection.trace.arithmetic import Stage, written
+from regard.inspection.trace.arithmetic import Stage, short_number
 from regard.layers.attention.multi_head import MultiHead
 
 __all__ = ["multi_head"]
 
-AHEAD = "What may not be seen gets -∞, which the softmax turns into 0: nobody looks ahead at what is not written yet."
+CAUSAL = "Masked scores are -∞, which the softmax turns into 0: no token attends to tokens after it."
 
 
-def multi_head(attention: MultiHead, call: Call, place: int, head: int, names: list[str], given: Coming) -> Spelled:
+def multi_head(
+    attention: MultiHead, call: Call, place: int, head: int, names: list[str], given: QueryOrigin
+) -> Spelled:
     size, width = attention.width // attention.heads, attention.width
     weight, bias = plain(weight_of(attention.inward)), _bias(attention.inward, 3 * width)
     x, memory, seen = call.query[place], call.memory, call.visible[place]
@@ -44,8 +46,8 @@ def multi_head(attention: MultiHead, call: Call, place: int, head: int, names: l
     own = slice(head * size, (head + 1) * size)
     scores = scores_of(head)
     scaled = scores / math.sqrt(size)
-    how_query = products(x, weight[own], query, [written(b) for b in bias[own].tolist()])
-    rest, weights, found = looked(names, scaled, seen, value, "v", _head(head))
+    how_query = products(x, weight[own], query, [short_number(b) for b in bias[own].tolist()])
+    rest, weights, found = softmax_and_sum(names, scaled, seen, value, "v", _head(head))
     every = [
         found if number == head else softmax(scores_of(number) / math.sqrt(size), seen) @ projected(2, number, memory)
         for number in range(attention.heads)
@@ -58,44 +60,44 @@ def multi_head(attention: MultiHead, call: Call, place: int, head: int, names: l
         Stage(
             "query",
             f"q = W_Q {given.symbol} + b_Q",
-            f"What this token asks for: head {head} turns its {width} numbers into {size} of its own.",
+            f"The query of head {head}: a projection of the {width} numbers to {size}.",
             [row("q", query, how=how_query)],
         ),
         Stage(
             "keys",
             f"kⱼ = W_K {given.of_keys} + b_K",
-            f"What each token offers to be found by; {given.keys_are}.",
+            f"A key for each token; {given.keys_are}.",
             of_tokens(names, key, "k"),
         ),
         Stage(
             "values",
             f"vⱼ = W_V {given.of_keys} + b_V",
-            "What each token has to tell to those who look at it.",
+            "A value for each token: what it contributes to the output.",
             of_tokens(names, value, "v"),
         ),
         Stage(
             "dot products",
             "scoreⱼ = q · kⱼ",
-            "Number by number the query is multiplied with a key and the products are added: the more alike, the more.",
+            "The dot product of the query with each key: the more similar, the larger.",
             of_tokens(names, scores, "q · k", single(products(query, key, scores))),
         ),
         scaling(names, scores, scaled, size),
-        mask(names, scaled, seen, AHEAD),
+        mask(names, scaled, seen, CAUSAL),
         *rest,
         Stage(
             "all heads",
             f"concat = [{some}]",
-            f"The other heads did the same with weights of their own; the results of all {attention.heads} stand side "
-            "by side."
+            f"The other heads compute the same with their own weights; the outputs of all {attention.heads} heads are "
+            "concatenated."
             if attention.heads > 1
-            else "There is one head only, so this is what it found.",
+            else "There is only one head, so this is its output.",
             [row(f"head {n}{' ←' if n == head else ''}", one, _head(n)) for n, one in enumerate(every)],
         ),
         Stage(
             "output",
             "o = W_O concat + b_O",
-            "One more matrix mixes what the heads found.",
-            [row("o", made, how=products(together, out, made, [written(b) for b in out_bias.tolist()]))],
+            "A projection combines the outputs of the heads.",
+            [row("o", made, how=products(together, out, made, [short_number(b) for b in out_bias.tolist()]))],
         ),
     ]
     return stages, weights, made

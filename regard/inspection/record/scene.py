@@ -1,0 +1,67 @@
+"""An image or recording as the model reads it: its pixels or spectrogram as a Scene, and the model's input tensors."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import Tensor
+
+from regard.errors import UserError
+from regard.inspection.trace.scene import Scene
+from regard.stem.frames import RANGE, Frames
+
+if TYPE_CHECKING:
+    from regard.task._examples import ExampleTask
+
+MOST_PLACES = 1024
+"""A trace grows with the square of the number of places."""
+
+
+def scene_of(task: ExampleTask, given: Any) -> tuple[Scene, Tensor, Tensor, Any]:
+    """The scene, the model's input and mask, and the raw input as the task's input reads it."""
+    raw, name, notes = read_input(task, given)
+    _, source, mask = next(iter(task.batches([raw])))
+    stem = task.model.stem
+    if isinstance(stem, Frames):
+        scene = _spectrogram(stem, source, mask, name)
+    else:
+        rows, columns = stem.grid
+        places = [f"r{row} c{column}" for row in range(rows) for column in range(columns)]
+        scene = Scene(name, task.pair.input.shaped(raw), rows, columns, places, stem.prepended)  # type: ignore[attr-defined]
+    if len(scene.places) > MOST_PLACES:
+        raise UserError(f"{name}: has {len(scene.places)} places; at most {MOST_PLACES} can be inspected")
+    scene.notes = notes
+    return scene, source, mask, raw
+
+
+def read_input(task: ExampleTask, given: Any) -> tuple[Any, str, list[str]]:
+    """The raw input, its name, and notes on what was changed in it. `given` is a path, a file's bytes, or pixels."""
+    notes: list[str] = []
+    if isinstance(given, bytes):
+        name = {"image": "the picture", "sound": "the recording"}[task.pair.input.kind]
+        return task.pair.input.decode(given, name, notes.append), name, notes  # type: ignore[attr-defined]
+    if isinstance(given, str | Path):
+        name = Path(given).name
+        raw = task.pair.input.read(str(given), notes.append)
+        # A trace that is shared should not reveal the folder.
+        return raw, name, [note.replace(str(given), name) for note in notes]
+    return task.pair.input.accept(given), "", notes
+
+
+def _spectrogram(stem: Frames, source: Tensor, mask: Tensor, name: str) -> Scene:
+    """The spectrogram as an image: low frequencies at the bottom, loud is bright. The last place may exceed the end."""
+    spectrogram, frames = stem.spectrogram(source, mask)
+    power = spectrogram[0, : int(frames.sum())].cpu().numpy()
+    _, places = stem(source, mask)
+    count = int(places.sum())
+    merged = math.prod(one.stride[0] for one in stem.convolutions)  # type: ignore[union-attr, index, misc]
+    loudest = float(power.max())
+    shades = ((power - loudest) / RANGE + 1).clip(0, 1) * 255
+    whole = np.zeros((count * merged, shades.shape[1]), np.uint8)
+    whole[: len(shades)] = shades.round()[: len(whole)]
+    seconds = merged * stem.hop / stem.rate
+    names = [f"{number * seconds:.2f} s" for number in range(count)]
+    return Scene(name, whole.T[::-1, :, None].copy(), 1, count, names)

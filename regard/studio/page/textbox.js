@@ -1,0 +1,45 @@
+// The text box. Its content is the state's `text`, the same in every view.
+import { make } from "./dom.js";
+
+const EXAMPLES = {
+  fr: "Je suis étudiant.",
+  de: "Ich bin Student.",
+  en: "I am a student.",
+  fa: "من دانشجو هستم.",
+  generate: "ROMEO:\n",
+  fill: "The _ is on the table.",
+};
+
+/** Whether a model reads text. */
+export const readsText = (model) =>
+  ["translate", "generate", "tag", "fill"].includes(model.task) || (model.task === "classify" && model.stem === "tokens");
+
+/** The text in the box: what was typed, or else an example in the model's language. */
+export function textOf(studio) {
+  return studio.state.text ?? EXAMPLES[studio.model?.source] ?? EXAMPLES[studio.model?.task] ?? EXAMPLES.en;
+}
+
+/** A labelled text box, `{element, update()}`; typing changes the state, and with it the view. */
+export function textbox(studio, label = "Sentence") {
+  let typing = false; // typing without a pause is one entry of the history
+  const area = make("textarea", {
+    rows: "2",
+    dir: "auto",
+    spellcheck: "false",
+    maxlength: "10000",
+    oninput: () => {
+      studio.change({ text: area.value }, { same: typing });
+      typing = true;
+    },
+    onblur: () => (typing = false),
+  });
+  const update = () => {
+    const text = textOf(studio);
+    if (area.value !== text) {
+      area.value = text;
+      typing = false;
+    }
+  };
+  update();
+  return { element: make("label", { class: "sentence" }, make("span", {}, label), area), update };
+}

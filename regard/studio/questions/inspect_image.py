@@ -1,0 +1,158 @@
+"""Classify or describe an image, with the attention over its patches.
+
+Without an image the answer lists samples to try. With a `view` the answer is its pictures; without one it is numbers:
+the weights of one layer, which the page draws over the image itself.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from regard.errors import UserError
+from regard.serving.workers.tasks._request import TaskRequest
+
+if TYPE_CHECKING:
+    from regard.inspection.trace.image import CaptionTrace, ImageTrace
+
+__all__ = ["Request", "answer"]
+
+MOST_CHARACTERS = 900_000
+"""Of an image file in base64: what fits into a JSON body. The page shrinks larger images."""
+MOST_PLACES = 256
+"""The answer grows with the square of the number of places."""
+CACHED = 8
+
+_traces: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+
+
+class Request(TaskRequest):
+    sample: str | None = Field(None, max_length=40, description="The name of a sample image.")
+    picture: str | None = Field(None, max_length=MOST_CHARACTERS, description="An image file, in base64.")
+    view: str = Field("", max_length=30, description="The view to draw; without it the answer is numbers.")
+    only: int | None = Field(None, ge=0, le=100, description="Draw only this picture of the view.")
+    layer: int | None = Field(None, ge=0, le=1000)
+    head: int | None = Field(None, ge=0, le=1000)
+    position: int | None = Field(
+        None, ge=0, le=10_000, description="The index of the query: 0 is the class token, where there is one."
+    )
+    tokens: bool = False
+    beam: int | None = Field(None, ge=1, le=16)
+
+
+def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
+    from regard.inspection.inspect import Inspectable
+    from regard.task._examples import ExampleTask
+
+    question = Request(**request)
+    reads_images = isinstance(model, ExampleTask) and model.pair.input.kind == "image"
+    if not reads_images or not isinstance(model, Inspectable):
+        raise UserError("this model does not read images; choose another model")
+    if question.sample is None and question.picture is None:
+        return _samples(model)
+    trace = _cached_trace(model, question)
+    return _pictures(trace, question) if question.view else _numbers(trace, question)
+
+
+def _samples(model: Any) -> dict[str, Any]:
+    """Sample images like those that the model was trained on: colour or grey."""
+    from regard.data.samples import clothes, shapes
+
+    samples = shapes() if model.pair.input.channels == 3 else clothes()
+    listed = [{"name": name, "png": _data_url(content)} for name, content in samples.items()]
+    return {"samples": listed, "size": model.pair.input.size, "colour": model.pair.input.channels == 3}
+
+
+def _image(question: Request) -> tuple[bytes, str]:
+    """The file's bytes, and its name."""
+    if question.picture is not None:
+        try:
+            return base64.b64decode(question.picture, validate=True), ""
+        except binascii.Error:
+            raise UserError("picture: is not valid base64; encode the bytes of an image file") from None
+    from regard.data.samples import samples
+
+    known = samples()
+    if question.sample not in known:
+        raise UserError(f"there is no sample '{question.sample}'; the samples are {', '.join(known)}")
+    return known[question.sample], question.sample
+
+
+def _cached_trace(model: Any, question: Request) -> ImageTrace | CaptionTrace:
+    content, name = _image(question)
+    key = (id(model), question.model, hashlib.sha256(content).digest(), question.beam)
+    if key not in _traces:
+        options = {} if question.beam is None or model.recipe.task == "classify" else {"beam": question.beam}
+        trace = model.inspect(content, name=question.model, **options)
+        if name:
+            trace.scene.name = name
+        if (count := len(trace.scene.places)) > MOST_PLACES:
+            raise UserError(
+                f"this model cuts an image into {count} places; the studio shows at most {MOST_PLACES}: "
+                "use regard inspect"
+            )
+        _traces[key] = trace
+        while len(_traces) > CACHED:
+            _traces.popitem(last=False)
+    _traces.move_to_end(key)
+    return _traces[key]
+
+
+def _pictures(trace: ImageTrace | CaptionTrace, question: Request) -> dict[str, Any]:
+    view = trace.view(
+        question.view,
+        layer=question.layer,
+        head=question.head,
+        position=question.position,
+        tokens=question.tokens,
+    )
+    drawn = view.pictures if question.only is None else view.pictures[question.only : question.only + 1]
+    return {
+        "view": view.name,
+        "about": view.about,
+        "pictures": [{"heading": one.heading, "svg": one.svg()} for one in drawn],
+    }
+
+
+def _numbers(trace: ImageTrace | CaptionTrace, question: Request) -> dict[str, Any]:
+    from regard.inspection.trace.base import CROSS, SOURCE, index_in, plain
+    from regard.inspection.trace.image import ImageTrace
+
+    found = trace.tree(())
+    found["views"] = _views(trace)
+    layers = trace.of_kind(SOURCE if isinstance(trace, ImageTrace) else CROSS)
+    found["layers"], found["heads"] = len(layers), len(layers[0].weights) if layers else 0
+    if not layers:
+        return found
+    if isinstance(trace, ImageTrace):
+        layer = len(layers) - 1 if question.layer is None else index_in(question.layer, len(layers), "layer")
+        weights = layers[layer].weights
+        found |= {"layer": layer, "weights": plain(weights), "mean": plain(weights.mean(0))}
+        found["rollout"] = plain(trace.rollout()[layer])
+    else:
+        found["words"] = plain(trace.word_matrix(question.layer, question.head))
+        found["tokens"] = plain(trace.token_matrix(question.layer, question.head))
+        found["sure"] = plain(trace.word_probabilities())
+    return found
+
+
+def _views(trace: ImageTrace | CaptionTrace) -> list[str]:
+    """The views that this model has something for."""
+    found = []
+    for name in trace.views():
+        try:
+            if name != "numbers" or not trace.attention:  # numbers need another forward pass: only on request
+                trace.view(name)
+        except UserError:
+            continue
+        found.append(name)
+    return found
+
+
+def _data_url(png: bytes) -> str:
+    return "data:image/png;base64," + base64.b64encode(png).decode()
