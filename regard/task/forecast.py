@@ -82,7 +82,7 @@ class Forecaster(ExampleTask):
         return self.series.columns or [str(number) for number in range(1, len(self.series.mean) + 1)]
 
     @classmethod
-    def settle(cls, recipe: Recipe) -> Recipe:
+    def resolve(cls, recipe: Recipe) -> Recipe:
         """Files named only for training are split by time into all three parts; the column names are stored."""
         files = recipe.data
         data = replace(files, valid=files.valid or files.train, test=files.test or files.train, hold_out_valid=0)

@@ -81,7 +81,7 @@ class Generator(Task):
         return tokenizers.from_files(files)
 
     @classmethod
-    def settle(cls, recipe: Recipe) -> Recipe:
+    def resolve(cls, recipe: Recipe) -> Recipe:
         if recipe.data.max_length < 2:
             raise UserError(f"data.max_length: a window of {recipe.data.max_length} shows no text; use 2 or more")
         _read(recipe)

@@ -70,7 +70,7 @@ class Translator(Task):
         return tokenizers.from_files(files)
 
     @classmethod
-    def settle(cls, recipe: Recipe) -> Recipe:
+    def resolve(cls, recipe: Recipe) -> Recipe:
         if not recipe.data.source and not recipe.data.format:
             raise UserError("data.source: nothing to train on; give --source FILE and --target FILE, or a recipe")
         training_pairs(recipe.data)  # refuses missing files
