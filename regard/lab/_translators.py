@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.assemble import load
 from regard.child_process import child_environment, python_command
 from regard.config import Data, Decoding, Recipe, Training, to_toml
 from regard.errors import UserError
 from regard.lab._experiment import Setting
+from regard.loading import load
 from regard.runs import train
 from regard.training.listener import Quiet
 

@@ -14,27 +14,18 @@ import torch
 from torch import nn
 
 from regard import registry
-from regard.assemble import (
-    EXAMPLE_SIZES,
-    VECTORS,
-    Uninitialised,
-    build_model,
-    check_vectors,
-    find_model,
-    read_recipe_of,
-    resolve_model,
-    task_of,
-    vectors_of,
-)
+from regard.assemble import EXAMPLE_SIZES, VECTORS, build_model, resolve_model
 from regard.config import Data, Recipe, data_root
 from regard.data import tokenizer as tokenizers
 from regard.data.corpus.pair_languages import with_languages
 from regard.data.corpus.reading import split_column
 from regard.data.datasets import data_sets
 from regard.errors import UserError
+from regard.loading import Uninitialised, find_model, read_recipe_of, task_of
 from regard.storage import read_folder
 from regard.task._writing import longest_text
 from regard.training.defaults import with_defaults
+from regard.word_vectors import check_vectors, vectors_of
 
 PATHS = ("source", "target", "valid_source", "valid_target", "hold_out", "train", "valid", "test")
 """The keys of the data section that name files."""

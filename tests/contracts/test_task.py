@@ -10,8 +10,8 @@ import torch
 
 import regard
 from regard import registry
-from regard.assemble import model_files
 from regard.errors import UserError
+from regard.loading import model_files
 from regard.storage import write_folder
 from tests.contracts.tasks import KINDS, RECIPES, Tasks
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from regard.assemble import export
 from regard.config import Recipe, read_recipe
 from regard.data.corpus import pair_languages as module
 from regard.data.corpus.pair_languages import pair_languages, with_languages
 from regard.errors import UserError
 from regard.languages import split_pair
+from regard.loading import export
 from regard.pretrained import shipped_models
 from regard.serving.catalogue import read_models
 from regard.storage import read_folder, write_folder

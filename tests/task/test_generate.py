@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import regard
-from regard.assemble import build_model, model_files, resolve_model, task_of
+from regard.assemble import build_model, resolve_model
 from regard.config import Data, Decoding, Recipe, Training, read_recipe, tiny_form
 from regard.data.examples import collate
 from regard.data.format._base import Example
@@ -17,12 +17,14 @@ from regard.data.tokenizer.word import Word
 from regard.decoding.rules import Forbid
 from regard.decoding.sampling import sample
 from regard.errors import UserError
+from regard.loading import model_files, task_of
 from regard.runs import prepare, resolve
+from regard.states import empty_memory
 from regard.storage import write_folder
 from regard.task._generated import Spelling
 from regard.task._text_windows import as_ids, coded, spans
 from regard.task.generate import Generator
-from regard.types import BEGIN, END, PAD, UNKNOWN, empty_memory
+from regard.types import BEGIN, END, PAD, UNKNOWN
 
 TEXT = "ROMEO:\nWhat light is this?\n\nJULIET:\n\tNone.\n"
 WINDOW = 16
