@@ -70,7 +70,8 @@ def test_a_model_is_what_its_recipe_makes(name: str):
 
     recipe = read_recipe("gallery-" + name.removeprefix("fr-en-"))
     saved = read_recipe(shipped_models()[name])
-    assert resolve_model({**task_of(recipe).usual, **recipe.model}) == saved.model
+    # a folder that was saved before a key existed takes its default
+    assert resolve_model({**task_of(recipe).usual, **recipe.model}) == resolve_model(saved.model)
     assert recipe.tokenizer.items() <= saved.tokenizer.items() and recipe.decoding == saved.decoding
 
 
