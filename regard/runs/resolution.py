@@ -53,14 +53,14 @@ def resolve(
     if recipe.training.start_from:
         recipe, fine_tuning = _starting_from(recipe)
     else:
-        recipe = replace(recipe, tokenizer=tokenizers.settled(recipe.tokenizer), model=resolve_model(recipe.model))
+        recipe = replace(recipe, tokenizer=tokenizers.resolved(recipe.tokenizer), model=resolve_model(recipe.model))
     with torch.device("meta"), Uninitialised():  # refuses parts that do not fit together
         model = build_model(recipe.model, **EXAMPLE_SIZES)
     check_positions(model, recipe)
     recipe = _with_vector_paths(recipe)
     check_vectors(model, vectors_of(recipe.model))
     recipe = replace(recipe, training=with_defaults(recipe.training, fine_tuning))
-    recipe = task.settle(recipe)
+    recipe = task.resolve(recipe)
     return with_languages(recipe, stated, note) if recipe.task == "translate" else recipe
 
 

@@ -63,7 +63,7 @@ class Task(ABC):
 
     @classmethod
     @abstractmethod
-    def settle(cls, recipe: Recipe) -> Recipe:
+    def resolve(cls, recipe: Recipe) -> Recipe:
         """Completes the recipe's data settings; refuses what cannot work, before anything is written."""
 
     @classmethod

@@ -16,7 +16,7 @@ from regard.data.examples import Coded, ExampleBatches, collate, pad_arrays
 from regard.data.format._base import Example
 from regard.data.input._base import Raw
 from regard.data.splitting import Parts, check_parts, read_parts
-from regard.data.tokenizer import settled as settled_tokenizer
+from regard.data.tokenizer import resolved as resolved_tokenizer
 from regard.task._base import Note, Prepared, Progress, Task
 from regard.types import Batch
 
@@ -40,7 +40,7 @@ class ExampleTask(Task):
         return Pair.from_files(files, cls.input_kind(recipe), cls.target)
 
     @classmethod
-    def settle(cls, recipe: Recipe) -> Recipe:
+    def resolve(cls, recipe: Recipe) -> Recipe:
         check_parts(recipe.data)
         return recipe
 
@@ -69,7 +69,7 @@ class ExampleTask(Task):
         kind = cls.input_kind(recipe)
         if known and same:
             return Pair.from_files(known, kind, cls.target)
-        text = settled_tokenizer(recipe.tokenizer)
+        text = resolved_tokenizer(recipe.tokenizer)
         return Pair.fit(
             parts.train,
             input_class(kind).from_files(known) if known else kind,

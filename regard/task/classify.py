@@ -52,6 +52,7 @@ class Classifier(ExampleTask):
 
     @property
     def labels(self) -> Label:
+        """The labels that the model knows."""
         target = self.pair.target
         assert isinstance(target, Label)
         return target
@@ -63,7 +64,12 @@ class Classifier(ExampleTask):
     def classify(self, inputs: Any, progress: Progress | None = None) -> Any:
         """Classifies one input of the kind the model reads (a text, a picture, a series, ...), or many into a list.
 
-        `progress` is called with the number of inputs finished since the last call.
+        Args:
+            inputs: One input, or an iterable of inputs.
+            progress: Called with the number of inputs finished since the last call.
+
+        Returns:
+            A `Classification`, or a list of them.
         """
         return one_or_many(inputs, self.pair.input, lambda raws: self._classify(raws, progress))
 
@@ -78,7 +84,15 @@ class Classifier(ExampleTask):
         return [found[i] for i in range(len(raws))]
 
     def inspect(self, given: InputLike, *, name: str = "") -> TextTrace | ImageTrace:
-        """The trace of one classified text or image; `name` is the model's, for headings."""
+        """Classifies one text or picture and returns a trace of what the model computed.
+
+        Args:
+            given: The text or picture.
+            name: The name of the model in pictures.
+
+        Returns:
+            The trace.
+        """
         from regard.inspection.record.classify import record_classification
 
         return record_classification(self, given, name)

@@ -166,12 +166,12 @@ def test_a_space_at_the_end_counts_and_an_empty_text_is_a_beginning():
     nothing.svg("next")
 
 
-def test_a_text_that_is_longer_than_the_window_is_refused_where_it_is_looked_at(writer):
+def test_a_text_that_is_longer_than_the_window_is_refused(writer):
     long = " ".join("a" for _ in range(writer.window + 3))
     if not writer.forgets:
         assert len(writer.inspect(long).read) == writer.window + 4
         return
-    with pytest.raises(UserError, match="looks at 15 together"):
+    with pytest.raises(UserError, match="reads at most 15"):
         writer.inspect(long)
 
 
@@ -248,7 +248,7 @@ def test_the_gradients_of_an_answer_are_of_its_log_probability(reader):
         assert math.exp(gradients.log_probability) == pytest.approx(guess.probability, rel=1e-4)
         assert {track.side for track in gradients.tracks} == {SOURCE}
         assert all(len(track.norms) == len(found.read) for track in gradients.tracks)
-    with pytest.raises(UserError, match="outputs 0 to"):
+    with pytest.raises(UserError, match="the outputs are 0 to"):
         found.gradients_of(len(found.guesses))
 
 

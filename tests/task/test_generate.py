@@ -364,7 +364,7 @@ def test_a_saved_model_is_the_same(characters, tmp_path):
 
 def test_attentional_decoders_are_refused_before_anything_is_written():
     recipe = Recipe(task="generate", data=Data(format={"kind": "made_text"}), model={"decoder": "attentional"})
-    with pytest.raises(UserError, match="nothing to look at"):
+    with pytest.raises(UserError, match="needs a source to attend to"):
         resolve(recipe)
 
 
@@ -372,5 +372,5 @@ def test_shipped_recipes_are_whole():
     for name in ("gpt-shakespeare", "gpt-shakespeare-small", "char-rnn-shakespeare", "music-transformer", "music-lstm"):
         recipe = read_recipe(name)
         assert recipe.task == "generate" and recipe.data.train == recipe.data.valid == recipe.data.test
-        settled = resolve(tiny_form(recipe))
-        assert set(settled.model) == {"kind", "decoder"}
+        resolved = resolve(tiny_form(recipe))
+        assert set(resolved.model) == {"kind", "decoder"}
