@@ -1,4 +1,4 @@
-"""No command executes Python files that lie in the current folder, such as a downloaded model's, nor do its children."""
+"""No command, nor its children, executes Python files of the current folder, such as a downloaded model's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The models that ship with the package: whole, small, described, and able to do their work."""
+"""The models that ship with the package: complete, small, described, and good at their tasks."""
 
 from __future__ import annotations
 
