@@ -23,9 +23,8 @@ TRANSFORMER = (
     "regard.model.seq2seq",
     "regard.encoder.transformer",
     "regard.decoder.transformer",
-    "regard.layers.attention.multi_head",
+    "regard.layers.attention.multi_head",  # recipes name it, so no import leads there
 )
-"""With the attention of the paper, which a recipe names and no module imports."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ CLOSURES = {
         TRANSFORMER, 1200, without=("regard.errors", "regard.registry", "regard.layers.cross_entropy")
     ),
     "with beam search": Closure((*TRANSFORMER, "regard.decoding.beam"), 2200),
-    "from regard.load to the model": Closure(("regard", "regard.assemble", "regard.stem.tokens", *TRANSFORMER), 4500),
+    "from regard.load to the model": Closure(("regard", "regard.loading", "regard.stem.tokens", *TRANSFORMER), 4500),
     "a training step beyond the model": Closure(
         # The loop holds one of four strategies, which are imported when one is chosen.
         ("regard.training.loop", *(f"regard.training.{strategy}" for strategy in STRATEGIES)),

@@ -12,7 +12,8 @@ from regard.decoding.greedy import greedy
 from regard.decoding.sampling import sample
 from regard.layers.attention._base import Attention
 from regard.layers.capture import capture
-from regard.types import BEGIN, END, PAD, Batch, fork, narrow, select_
+from regard.states import fork, narrow, select_
+from regard.types import BEGIN, END, PAD, Batch
 
 VOCABULARY, WIDTH = 23, 16
 SIZES = {"width": WIDTH, "heads": 4, "feed_forward": 32, "layers": 2, "dropout": 0.1}

@@ -65,9 +65,10 @@ def write_tiny(folder: Path, shape: str, seed: int = 3) -> Path:
     are letters, so that it reads any text."""
     import torch
 
-    from regard.assemble import build_model, model_files, resolve_model
+    from regard.assemble import build_model, resolve_model
     from regard.config import Decoding, Recipe
     from regard.data.tokenizer.character import Character
+    from regard.loading import model_files
     from regard.storage import write_folder
 
     torch.manual_seed(seed)

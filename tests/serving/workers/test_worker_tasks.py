@@ -577,7 +577,7 @@ def test_S8_no_address_is_ever_fetched(models, monkeypatch):
     assert not calls
     for task in task_names():
         module = module_of(task)
-        for form in tasks._forms(module):
+        for form in tasks._request_types(module):
             assert not [name for name in form.model_fields if name.lower() in ("url", "uri", "link", "path", "file")]
 
 
