@@ -40,9 +40,10 @@ def hostile(tmp_path: Path) -> Path:
 
 
 def _translator(folder: Path) -> None:
-    from regard.assemble import build_model, model_files, resolve_model
+    from regard.assemble import build_model, resolve_model
     from regard.config import Decoding, Recipe
     from regard.data.tokenizer.word import Word
+    from regard.loading import model_files
     from regard.storage import write_folder
 
     shape = resolve_model({"layers": 1, "width": 16, "feed_forward": 16, "heads": 2})

@@ -65,11 +65,13 @@ def test_a_model_is_whole_and_its_card_names_data_licence_score_and_recipe(name:
 @pytest.mark.parametrize("name", GALLERY)
 def test_a_model_is_what_its_recipe_makes(name: str):
     """The parts, that is: how long it was trained the time decided where the card says so."""
-    from regard.assemble import resolve_model, task_of
+    from regard.assemble import resolve_model
+    from regard.loading import task_of
 
     recipe = read_recipe("gallery-" + name.removeprefix("fr-en-"))
     saved = read_recipe(shipped_models()[name])
-    assert resolve_model({**task_of(recipe).usual, **recipe.model}) == saved.model
+    # a folder that was saved before a key existed takes its default
+    assert resolve_model({**task_of(recipe).usual, **recipe.model}) == resolve_model(saved.model)
     assert recipe.tokenizer.items() <= saved.tokenizer.items() and recipe.decoding == saved.decoding
 
 

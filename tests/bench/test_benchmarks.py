@@ -32,7 +32,7 @@ ROWS = {
 }
 
 
-SLOW = ["cold_start", "serve"]  # one does what translate_file does, too; the other starts servers
+SLOW = ["cold_start", "cpu_decode", "serve", "translate_file"]  # they start processes that load a model
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from regard.assemble import load
 from regard.cli.terminal import Precision
 from regard.cli.translate import translate
 from regard.layers.fast_linear import int8_is_fast
+from regard.loading import load
 
 from .conftest import regard
 

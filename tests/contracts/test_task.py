@@ -10,8 +10,8 @@ import torch
 
 import regard
 from regard import registry
-from regard.assemble import model_files
 from regard.errors import UserError
+from regard.loading import model_files
 from regard.storage import write_folder
 from tests.contracts.tasks import KINDS, RECIPES, Tasks
 
@@ -69,7 +69,7 @@ def test_it_is_what_it_says(name, task):
     offered = dir(task)
     assert name in offered and {"device", "judge", "model", "recipe"} <= set(offered)
     assert all(getattr(task, one) is not None for one in offered)
-    hidden = {"prepare", "settle", "codec", "epochs", "fit", "usual", "write", "written", "inputs"}
+    hidden = {"prepare", "resolve", "codec", "epochs", "fit", "usual", "write", "written", "inputs"}
     assert not hidden & set(offered)
     assert not any(one.startswith("_") for one in offered) and len(offered) < 12
     assert task.usage.startswith(name) and "{model}" in task.usage and task.unit

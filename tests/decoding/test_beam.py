@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from regard.decoding.beam import beam, penalty
 from regard.decoding.rules import Forbid, MinLength, NoLoops
 from regard.errors import UserError
-from regard.types import END, Hypothesis
+from regard.states import Hypothesis
+from regard.types import END
 
 from .table import Table
 

@@ -189,12 +189,12 @@ def test_V4_a_transformers_numbers_are_those_of_the_formulas() -> None:
     assert [row.label for row in stage(found, "all heads").rows][2] == "head 2 ←"
 
 
-def test_nobody_looks_ahead_and_it_is_said() -> None:
+def test_later_tokens_are_masked_and_marked_so() -> None:
     model, forward = made("post")
     found = calculation(model, forward, "decoder.layers.0.attention", 1, 2)
     mask = stage(found, "mask")
     assert [row.note for row in mask.rows] == ["", "", "", "masked", "masked"]
-    assert all(np.isneginf(row.values[0]) for row in mask.rows[3:]) and mask.note == "2 of 5 hidden"
+    assert all(np.isneginf(row.values[0]) for row in mask.rows[3:]) and mask.note == "2 of 5 masked"
     assert found.weights[3:].tolist() == [0, 0] and found.stages[-1].name == "layer norm"
 
 
@@ -273,13 +273,13 @@ def test_what_cannot_be_followed_is_refused_in_a_line() -> None:
     for asked, said in (
         (("encoder.layers.7.attention", 0, 0), "no attention 'encoder.layers.7"),
         ((path, 4, 0), "heads 0 to 3"),
-        ((path, 0, 6), "positions 0 to 5"),
+        ((path, 0, 6), "the positions are 0 to 5"),
     ):
         with pytest.raises(UserError, match=said):
             calculation(model, forward, *asked)
-    with pytest.raises(UserError, match="used 1 times"):
+    with pytest.raises(UserError, match="applied 1 times"):
         calculation(model, forward, path, 0, 0, time=1)
     strange = nn.ModuleDict({"attention": Uniform()})
     given = torch.rand(1, 3, 4)
-    with pytest.raises(UserError, match="Uniform computes is not spelled out"):
+    with pytest.raises(UserError, match="the arithmetic of Uniform is not available"):
         calculation(strange, lambda: strange["attention"](given, given), "attention", 0, 0)

@@ -95,5 +95,5 @@ def test_what_nobody_could_have_written_is_refused() -> None:
             translator.inspect(LINES[0], prefix=given)
         with pytest.raises(UserError, match=said):
             decoding_step(translator, LINES[0], given)
-    with pytest.raises(UserError, match="steps 0 to 1"):
+    with pytest.raises(UserError, match="the steps are 0 to 1"):
         decoding_step(translator, LINES[0], [5], step=2)

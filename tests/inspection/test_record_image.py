@@ -145,14 +145,14 @@ def test_what_is_no_picture_is_refused_in_one_line(content, tmp_path):
         captioner().inspect(tmp_path / "nowhere.png")
 
 
-def test_too_many_pixels_or_places_are_refused_before_they_are_looked_at(monkeypatch):
+def test_too_many_pixels_or_places_are_refused_before_they_are_read(monkeypatch):
     from regard.data import picture as pictures
 
     monkeypatch.setattr(pictures, "MOST_PIXELS", 100)
     with pytest.raises(UserError, match="million pixels"):
         classifier().inspect(png(picture()))
     monkeypatch.setattr(module, "MOST_PLACES", 8)
-    with pytest.raises(UserError, match="9 places; 8 are the most"):
+    with pytest.raises(UserError, match="9 places; at most 8"):
         classifier().inspect(picture())
 
 

@@ -15,7 +15,7 @@ from task.test_generate import made as made_writer
 from torch import Tensor, nn
 
 import regard
-from regard.assemble import build_model, model_files, task_of
+from regard.assemble import build_model
 from regard.cli.inspect import content
 from regard.config import read_recipe, tiny_form
 from regard.data.tokenizer.character import Character
@@ -26,6 +26,7 @@ from regard.inspection.trace.base import SOURCE, TARGET
 from regard.inspection.trace.text import LanguageModelTrace, TextTrace
 from regard.layers.capture import capture
 from regard.layers.fast_linear import PackedLinear, packing_is_possible, replace_linears
+from regard.loading import model_files, task_of
 from regard.runs import prepare, resolve
 from regard.storage import write_folder
 from regard.task.generate import Generator
@@ -165,12 +166,12 @@ def test_a_space_at_the_end_counts_and_an_empty_text_is_a_beginning():
     nothing.svg("next")
 
 
-def test_a_text_that_is_longer_than_the_window_is_refused_where_it_is_looked_at(writer):
+def test_a_text_that_is_longer_than_the_window_is_refused(writer):
     long = " ".join("a" for _ in range(writer.window + 3))
     if not writer.forgets:
         assert len(writer.inspect(long).read) == writer.window + 4
         return
-    with pytest.raises(UserError, match="looks at 15 together"):
+    with pytest.raises(UserError, match="reads at most 15"):
         writer.inspect(long)
 
 
@@ -247,7 +248,7 @@ def test_the_gradients_of_an_answer_are_of_its_log_probability(reader):
         assert math.exp(gradients.log_probability) == pytest.approx(guess.probability, rel=1e-4)
         assert {track.side for track in gradients.tracks} == {SOURCE}
         assert all(len(track.norms) == len(found.read) for track in gradients.tracks)
-    with pytest.raises(UserError, match="outputs 0 to"):
+    with pytest.raises(UserError, match="the outputs are 0 to"):
         found.gradients_of(len(found.guesses))
 
 

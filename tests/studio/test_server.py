@@ -20,7 +20,8 @@ from regard.serving.catalogue import Catalogue, ServedModel
 from regard.serving.http import server
 from regard.serving.settings import Settings
 from regard.serving.workers.worker_pool import WorkerPool
-from regard.studio import models as exhibits
+from regard.studio import models
+from regard.studio.app import code_page, page_files, sources
 from regard.studio.questions import module_of, question_names
 
 
@@ -65,12 +66,12 @@ def test_what_loads_for_too_long_is_left_out_after_the_time_that_was_said(tmp_pa
 
 def test_a_model_folder_may_have_any_name_and_the_first_of_two_is_kept(tmp_path):
     odd = write_tiny(tmp_path / "<img src=x onerror=alert(1)>{{7*7}}", "tiny-none")
-    found = exhibits.collect([str(odd)], shipped=False)
+    found = models.collect([str(odd)], shipped=False)
     (model,) = found.catalogue.models.values()
     assert re.fullmatch(r"[A-Za-z0-9._-]+", model.name)
-    assert exhibits.describe(model)["title"] == "recurrent, no attention"
-    with pytest.raises(UserError, match="no model to look at"):
-        exhibits.collect([], shipped=False)
+    assert models.describe(model)["title"] == "recurrent, no attention"
+    with pytest.raises(UserError, match="no model to show"):
+        models.collect([], shipped=False)
 
 
 @pytest.mark.parametrize(
@@ -130,6 +131,17 @@ def test_S6_what_is_asked_is_bounded_and_refused_in_one_line(studio, wrong):
     status, _, body = called(studio, "POST", "/studio/ask/draw_view", request)
     assert (status, wrong) == (200, wrong) if "attention" in wrong else status in (400, 404)
     assert "attention" in wrong or (said := json.loads(body)["error"]) and "\n" not in said and len(said) < 200
+
+
+def test_every_link_to_code_names_a_definition():
+    """The views' `code`: `regard/FILE.py`, or `regard/FILE.py:Name.method`."""
+    known, found = sources(), 0
+    for name, path in page_files().items():
+        for file, _, definition in re.findall(r'"(regard/[\w/]+\.py)(:([\w.]+))?"', path.read_text(encoding="utf-8")):
+            assert file in known, name
+            assert not definition or f'data-name="{definition}"' in code_page(file, known[file].read_text()), name
+            found += 1
+    assert found > 20
 
 
 def test_every_question_has_a_bounded_request():

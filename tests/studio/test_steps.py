@@ -63,9 +63,9 @@ def test_V3_every_step_shows_what_the_model_thinks(page, studio, name):
         assert len(shown(page)) == 10
         for token, value in shown(page):
             assert value == pytest.approx(float(chances[token]), abs=1e-5)
-        looked = page.eval_on_selector_all(".looks button", "all => all.map(one => Number(one.dataset.value))")
+        looked = page.eval_on_selector_all(".attention button", "all => all.map(one => Number(one.dataset.value))")
         if name == "tiny-none":
-            assert looked == [] and "no attention" in page.locator(".looks").inner_text()
+            assert looked == [] and "no attention" in page.locator(".attention").inner_text()
         else:
             assert sum(looked) == pytest.approx(1, abs=1e-4) and len(looked) == len(own["source"]["tokens"])
         if step + 1 < len(own["ids"]):
@@ -201,7 +201,7 @@ def test_V4_another_token_another_head_and_stage_after_stage(page, studio):
     page.wait_for_url(re.compile("head=1"))
     until(page, "document.querySelector('.stages').getAttribute('aria-busy') === 'false'")
     assert told(page, "query") != first
-    page.locator(".looking-tokens .token").nth(1).click()
+    page.locator(".query-tokens .token").nth(1).click()
     page.wait_for_url(re.compile("position=1"))
     until(page, "document.querySelector('.stages').getAttribute('aria-busy') === 'false'")
     assert page.locator(".stage.at").get_attribute("data-stage") == "input"

@@ -15,7 +15,7 @@ const KINDS = { cross: "target to source", source: "source to itself", target: "
 export function show(place, studio) {
   const box = textbox(studio);
   const controls = make("div", { class: "controls" });
-  const tokens = make("div", { class: "looking-tokens", role: "group", "aria-label": "Query token" });
+  const tokens = make("div", { class: "query-tokens", role: "group", "aria-label": "Query token" });
   const stages = make("div", { class: "stages" });
   const onwards = make("div", { class: "onwards", role: "group", "aria-label": "Stages" });
   fill(place, box.element, controls, tokens, stages, onwards);

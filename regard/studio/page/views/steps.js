@@ -23,8 +23,8 @@ export function show(place, studio) {
   const target = make("div", { class: "target", role: "group", "aria-label": "Translation, token by token" });
   const controls = make("div", { class: "controls" });
   const next = make("section", { class: "next" });
-  const looks = make("section", { class: "looks" });
-  const body = make("div", { class: "steps", "aria-busy": "true" }, source, target, controls, make("div", { class: "two" }, next, looks));
+  const attention = make("section", { class: "attention" });
+  const body = make("div", { class: "steps", "aria-busy": "true" }, source, target, controls, make("div", { class: "two" }, next, attention));
   const message = make("div");
   fill(place, box.element, message, body);
   body.hidden = true;
@@ -223,17 +223,17 @@ export function show(place, studio) {
     const heading = "Attention over the source";
     if (!weights) {
       const none = "This model has no attention: all the decoder gets of the source is its initial state.";
-      fill(looks, make("h2", {}, heading), make("p", { class: "faint" }, none));
+      fill(attention, make("h2", {}, heading), make("p", { class: "faint" }, none));
       return;
     }
-    const held = looks.querySelector("select") === document.activeElement;
+    const held = attention.querySelector("select") === document.activeElement;
     const heads = now.weights.layers.flatMap((layer, l) => layer.map((_, h) => [`${l}.${h}`, `layer ${l}, head ${h}`]));
     const pick = (value) => studio.change({ of_head: value || null });
     const chosen = heads.length > 1 ? select("Heads", [["", "mean of all"], ...heads], studio.state.of_head ?? "", pick) : null;
     const rows = now.source.tokens.map((token, at) => ({ label: shown(token), value: weights[at] }));
     const point = (at) => mark(source.firstChild, at === null ? [] : [at]);
-    fill(looks, make("div", { class: "heading" }, make("h2", {}, heading), chosen), bars(rows, { name: heading, onhover: point }));
-    if (held) looks.querySelector("select")?.focus();
+    fill(attention, make("div", { class: "heading" }, make("h2", {}, heading), chosen), bars(rows, { name: heading, onhover: point }));
+    if (held) attention.querySelector("select")?.focus();
   }
 
   // Playback and keys.

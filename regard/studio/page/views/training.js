@@ -11,7 +11,7 @@ import { samples } from "../samples.js";
 export const title = "Training";
 export const about =
   "A training run, live: loss, validation scores, gradient norms, and the model's outputs for the same few examples.";
-export const code = ["regard/training/loop.py:Trainer", "regard/training/layer_norms.py"];
+export const code = ["regard/training/trainer.py:Trainer", "regard/training/loop.py:Loop", "regard/training/gradient_norms.py"];
 
 const LISTED = 5000; // milliseconds between two checks for new runs
 const NONE =
