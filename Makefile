@@ -3,9 +3,9 @@ PYTHON ?= python3
 PIP_ARGS ?=   # for example --extra-index-url and the address of an index with CPU builds of torch
 BIN := .venv/bin
 JOBS ?= 2   # test files that run side by side; each on one thread
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: run test test-all check docs bench lock audit wheel clean
+.PHONY: run test test-all slowest check docs bench lock audit wheel clean
 
 run: .venv/installed-run
 	@$(BIN)/regard translate \
@@ -26,6 +26,10 @@ test: .venv/installed-dev
 test-all: .venv/installed-dev
 	$(PYTEST) -m "not alone"
 	$(PYTEST) -n 0 -m alone
+
+slowest: .venv/installed-dev   # make test, and its slowest tests into docs/test-all.md
+	$(PYTEST) --junitxml=build/tests.xml
+	$(BIN)/python tools/slowest_tests.py build/tests.xml
 
 check: .venv/installed-dev
 	$(BIN)/ruff check .

@@ -10,8 +10,8 @@ capture    record the tensors inside any model while it runs
 export     write a model smaller, or for another program
 UserError  the exception every user mistake raises: one line that says what to do
 
-The names are imported on first use, so `import regard` is fast and has no side effects. `regard/__init__.pyi` tells type
-checkers and editors about them.
+The names are imported on first use, so `import regard` is fast and has no side effects. Type checkers and editors
+read them from `regard/__init__.pyi`.
 """
 
 import importlib
@@ -28,7 +28,7 @@ _HOMES = {
     "evaluate": "regard.evaluating",
     "export": "regard.interchange",
     "inspect": "regard.inspection.inspect",
-    "load": "regard.assemble",
+    "load": "regard.loading",
     "train": "regard.runs",
 }
 """Public name -> the module that defines it."""

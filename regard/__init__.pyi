@@ -1,12 +1,12 @@
 # The public names for type checkers and editors; at run time __init__.py imports them on first use.
 # tests/test_public_api.py keeps both in step.
 
-from regard.assemble import load as load
 from regard.errors import UserError as UserError
 from regard.evaluating import evaluate as evaluate
 from regard.inspection.inspect import inspect as inspect
 from regard.interchange import export as export
 from regard.layers.capture import capture as capture
+from regard.loading import load as load
 from regard.runs import train as train
 
 __version__: str

@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Any, overload
 
 from regard import registry
-from regard.assemble import find_model, load, read_recipe_of
 from regard.config import Recipe, apply_overrides
 from regard.data.corpus.reading import check_file, read_pairs, split_column
 from regard.data.splitting import make_format
 from regard.errors import UserError
 from regard.evaluation.translation import Scores, corpus_scores
+from regard.loading import find_model, load, read_recipe_of
 from regard.runs import test
 from regard.storage import read_folder
-from regard.task._base import ExampleTask, Task
+from regard.task._base import Task
+from regard.task._examples import ExampleTask
 from regard.task.translate import Translator
 
 Pairs = tuple[list[str], list[str]]
@@ -45,10 +46,18 @@ def evaluate(model: Task | File, /, *files: File, device: str = "auto", **option
 
 
 def evaluate(model: Task | File, /, *given: Any, device: str = "auto", **options: Any) -> Any:
-    """Scores of a model on your labelled files, in the format that it was trained on.
+    """Scores a model on labelled examples.
 
-    A translator takes a source and a target file, or a .tsv with both. Without files, a run is scored on the test
-    examples of its recipe. Two lists, sources and references, give the scores and the translations.
+    Args:
+        model: A loaded model, or the name or path of one.
+        given: Labelled files in the format the model was trained on; for a translator a source and a target file, or a
+            .tsv file with both. Two lists, of sources and references, also return the translations. Without any, a run
+            is scored on the test examples of its recipe.
+        device: "auto", "cpu", "cuda" or "cuda:1".
+        options: For translators, those of `Translator.translate`.
+
+    Returns:
+        The scores by name; for two lists, a pair of scores and translations.
     """
     if len(given) == 2 and not any(isinstance(one, (str, Path)) for one in given):
         sources, references = map(list, given)

@@ -1,10 +1,10 @@
 """A name in a recipe -> a file in a family folder -> the factory in it.
 
-The listing of a family is the listing of its folder, so choices are known without importing anything; a name that is
-not in the listing is refused and never joined to a path. The factory is the first name in the file's `__all__`, or
-has the file's own name (a command's).
-Other packages add kinds through entry points of the group `regard.FAMILY` (`regard.layers.attention`, for example).
-They cannot replace a built-in kind: what a saved model means must not depend on what else is installed.
+The kinds of a family are the files of its folder, so choices are known without importing anything; a name that is not
+among them is refused and never joined to a path. The factory is the first name in the file's `__all__`, or has the
+file's own name (a command's).
+Other packages add kinds through entry points of the group `regard.FAMILY`, such as `regard.layers.attention`. They
+cannot replace a built-in kind: the meaning of a saved model must not depend on what else is installed.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from regard.errors import UserError, suggestion
 
 ROOT = Path(__file__).parent
 MOST = 2**20
-"""No number that a recipe gives a part is larger: a typing error must not allocate terabytes."""
+"""The largest number that a recipe may pass to a part: a typo must not allocate terabytes."""
 
 
+@functools.cache
 def _own(family: str) -> set[str]:
     return {m.name for m in pkgutil.iter_modules([str(ROOT / family)]) if not m.name.startswith("_")}
 
@@ -49,17 +50,17 @@ def _elsewhere(family: str) -> dict[str, metadata.EntryPoint]:
 
 
 def kinds(family: str) -> list[str]:
-    """The names a recipe may use in a family, such as `encoder` or `layers/attention`."""
+    """The kinds that a recipe may name, of a family such as `encoder` or `layers/attention`."""
     return sorted({*_own(family), *_elsewhere(family)})
 
 
 def is_kind(family: str, kind: str) -> bool:
-    """Whether a family has this kind; entry points, which are slow to list, are looked at last."""
+    """Whether a family has this kind; entry points, which are slow to list, are checked last."""
     return kind in _own(family) or kind in _elsewhere(family)
 
 
 def factory(family: str, kind: str, where: str | None = None) -> Callable[..., Any]:
-    """The class or function a kind names; `where` is the recipe key to blame."""
+    """The class or function that a kind names; `where` is the recipe key for error messages."""
     if kind not in kinds(family):
         raise UserError(f"{where or family}: no kind '{kind}'{suggestion(kind, kinds(family))}")
     if kind in _elsewhere(family):
@@ -82,7 +83,7 @@ def keywords(maker: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def check_types(given: Mapping[str, Any], known: Mapping[str, inspect.Parameter], where: str) -> None:
-    """Refuses a value of another type than the default of its keyword; numbers must be small enough to be meant."""
+    """Refuses a value whose type is not that of the keyword's default, and implausibly large numbers."""
     for name, value in given.items():
         default = known[name].default if name in known else None
         if isinstance(default, bool) or (isinstance(value, bool) and isinstance(default, int | float | str)):
@@ -104,14 +105,14 @@ def check_types(given: Mapping[str, Any], known: Mapping[str, inspect.Parameter]
 
 
 def create(family: str, kind: str, where: str | None = None, **given: Any) -> Any:
-    """Calls the factory, refusing keywords it does not take with the nearest one it does."""
+    """Calls the factory; an unknown keyword is refused with the nearest known one."""
     maker = factory(family, kind, where)
     _refuse_unknown(maker, given, keywords(maker), where or family)
     return maker(**given)
 
 
 def build(family: str, spec: str | dict[str, Any], where: str | None = None, **offered: Any) -> Any:
-    """Makes what a recipe spells `"learned"` or `{kind = "learned", length = 64}`; takes what is offered if it can."""
+    """Builds a recipe's `"learned"` or `{kind = "learned", length = 64}`, with the `offered` keywords it takes."""
     where = where or family
     given = {"kind": spec} if isinstance(spec, str) else dict(spec)
     kind = given.pop("kind", "")

@@ -11,14 +11,13 @@ This module imports nothing of ours.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
-from torch.nn import functional
 
 Tree = Any
 """Tensors in nested dicts, lists and tuples."""
@@ -71,12 +70,8 @@ class Batch:
     def split(self) -> list[Batch]:
         """Two halves, for a batch that ran out of memory."""
         half = len(self) // 2
-        parts = [slice(0, half), slice(half, None)]
-        return [self._examples(part) for part in parts]
-
-    def _examples(self, part: slice) -> Batch:
-        target_mask = self.target_mask[part]
-        return Batch(self.source[part], self.source_mask[part], self.target[part], target_mask, int(target_mask.sum()))
+        halves = [self._each(lambda tensor: tensor[:half]), self._each(lambda tensor: tensor[half:])]
+        return [replace(part, units=int(part.target_mask.sum())) for part in halves]
 
 
 @dataclass
@@ -92,32 +87,6 @@ class Memory:
 
     def __len__(self) -> int:
         return self.states.shape[0]
-
-
-def concatenate(memories: Sequence[Memory]) -> Memory:
-    """One memory of all their sentences, in order, padded to the longest."""
-    longest = max(memory.mask.shape[1] for memory in memories)
-
-    def together(trees: Sequence[Tree]) -> Tree:
-        first = trees[0]
-        if isinstance(first, Tensor):
-            return torch.cat(list(trees))
-        if isinstance(first, dict):
-            return {key: together([tree[key] for tree in trees]) for key in first}
-        return type(first)(map(together, zip(*trees))) if isinstance(first, (list, tuple)) else first
-
-    missing = [longest - memory.mask.shape[1] for memory in memories]
-    return Memory(
-        torch.cat([functional.pad(memory.states, (0, 0, 0, more)) for memory, more in zip(memories, missing)]),
-        torch.cat([functional.pad(memory.mask, (0, more)) for memory, more in zip(memories, missing)]),
-        together([memory.final for memory in memories]),
-        together([memory.ponder_cost for memory in memories]),
-    )
-
-
-def empty_memory(examples: int, device: torch.device | str = "cpu") -> Memory:
-    """The memory of a language model's decoder, which has no source: zero positions."""
-    return Memory(torch.zeros(examples, 0, 1, device=device), torch.zeros(examples, 0, dtype=torch.bool, device=device))
 
 
 @dataclass
@@ -138,51 +107,6 @@ class State:
     """Recurrent state per beam, (R, ...)."""
     ponder_cost: Float[Tensor, "R"] | None = None
     """As `Memory.ponder_cost`, of the last step."""
-
-
-def select_(state: State, index: Int[Tensor, "R"]) -> State:
-    """Beam r continues from beam `index[r]` of the same sentence; in place."""
-
-    def moved(buffer: Tensor) -> Tensor:
-        return buffer.copy_(buffer.index_select(0, index))
-
-    map_tree(moved, [state.carry, state.origin])
-    return state
-
-
-def fork(state: State) -> State:
-    """An independent copy; the memory, which is read-only, is shared."""
-    cache, carry, origin, position = map_tree(Tensor.clone, [state.cache, state.carry, state.origin, state.position])
-    return replace(state, cache=cache, carry=carry, origin=origin, position=position)
-
-
-def narrow(state: State, sentences: Int[Tensor, "N"]) -> State:
-    """The state of these sentences only: what a search keeps when the others are finished."""
-    offsets = torch.arange(state.beams, device=sentences.device)
-    beams = (sentences[:, None] * state.beams + offsets).flatten()
-    memory, cache = map_tree(lambda t: t.index_select(0, sentences), [state.memory, state.cache])
-    carry, origin, ponder = map_tree(lambda t: t.index_select(0, beams), [state.carry, state.origin, state.ponder_cost])
-    return replace(state, memory=memory, cache=cache, carry=carry, origin=origin, ponder_cost=ponder)
-
-
-def grow(state: State, capacity: int) -> State:
-    """The same state with a larger KV cache."""
-
-    def longer(buffer: Tensor) -> Tensor:
-        more = buffer.new_zeros(buffer.shape[0], capacity - buffer.shape[1], *buffer.shape[2:])
-        return torch.cat([buffer, more], 1)
-
-    cache, origin = map_tree(longer, [state.cache, state.origin])
-    return replace(state, cache=cache, origin=origin)
-
-
-@runtime_checkable
-class StepwiseDecoder(Protocol):
-    """All that a search knows about a model."""
-
-    def start(self, memory: Memory, beams: int, capacity: int) -> State: ...
-
-    def step(self, ids: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T V"], State]: ...
 
 
 @dataclass
@@ -228,16 +152,3 @@ class Validation:
     scores: dict[str, float]
     samples: list[tuple[str, str, str]] = field(default_factory=list)
     """(input, output, reference) of a few examples."""
-
-
-@dataclass
-class Hypothesis:
-    """One output of a search, without BEGIN and END."""
-
-    ids: list[int]
-    log_probability: float
-    """Sum over the tokens, END included when it was reached."""
-    score: float
-    """What the search ranks by: the log-probability after the length penalty."""
-    finished: bool = True
-    """False if the length limit cut it off before END."""

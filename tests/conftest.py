@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import checked
 import jaxtyping
@@ -22,6 +23,19 @@ settings.load_profile("regard")
 # A shell starts background jobs with SIGINT ignored, and children inherit that: no Ctrl-C test could pass.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+LONG = ("learns", "lab", "serving", "studio", "training", "docs", "cli", "data")
+"""Folders whose files take longest. They run first, so that no process is left with one of them at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+
+    def place(item: pytest.Item) -> int:
+        folder = item.path.relative_to(here).parts[0]
+        return LONG.index(folder) if folder in LONG else len(LONG)
+
+    items.sort(key=place)
 
 
 @pytest.fixture

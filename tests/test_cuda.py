@@ -1,4 +1,4 @@
-"""What only a GPU can show; elsewhere it is skipped."""
+"""What only a GPU can show; skipped elsewhere."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import regard
 from regard.assemble import build_model
 from regard.decoding import cuda_graph
 from regard.layers import compiling
+from regard.layers.compile_layers import compile_layers
 from regard.layers.cross_entropy import projected_loss, token_loss
 from regard.training.cuda_graph import CudaGraphs
 from regard.types import PAD
@@ -56,7 +57,7 @@ def test_compiled_layers_and_loss_train_as_others_do(monkeypatch):
         return [loss, *(p.grad.clone() for p in model.parameters())]
 
     plain = gradients()
-    compiling.compile_layers(model)
+    compile_layers(model)
     for one, other in zip(plain, gradients(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
     monkeypatch.setattr(compiling, "active", True)

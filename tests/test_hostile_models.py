@@ -1,4 +1,4 @@
-"""Model folders that may come from anybody: whatever they say is refused in one line, quickly and in little memory."""
+"""Untrusted model folders are refused in one line, quickly and in little memory."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ import pytest
 import torch
 from torch import nn
 
-from regard import assemble, registry
-from regard.assemble import MAX_BUFFERS, read_model
+from regard import loading, registry
 from regard.config import Recipe, read_recipe, tiny_form
+from regard.encoder._base import Encoder
 from regard.errors import UserError
+from regard.loading import MAX_BUFFERS, read_model
 from regard.pretrained import shipped_models
 from regard.runs import resolve
 from regard.setting import all_keys
@@ -86,7 +87,7 @@ def test_hostile_numbers_in_a_recipe_are_refused_at_once(name: str, monkeypatch:
     files = small_files(name)
     tree = tomllib.loads(files["recipe.toml"].decode())
     _, codec, _ = read_model(changed(name, tree, files))  # what they are variations of is good, and all is imported
-    monkeypatch.setattr(assemble, "read_codec", lambda recipe, folder: codec)  # which takes most of the time
+    monkeypatch.setattr(loading, "read_codec", lambda recipe, folder: codec)  # which takes most of the time
     count = 0
     for path, value in hostile_settings(tree):
         folder, began = changed(name, put(tree, path, value), files), time.process_time()
@@ -121,7 +122,7 @@ def test_hostile_recipes_take_little_memory() -> None:
 # ------------------------------------------------------------------------------------------ parts of other packages
 
 
-class ManyLayers(nn.Module):
+class ManyLayers(Encoder):
     """An encoder as another package may add it: so many layers, and a table that is computed."""
 
     def __init__(self, width: int = 8, layers: int = 1, table: int = 1) -> None:

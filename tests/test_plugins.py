@@ -1,4 +1,4 @@
-"""Another package adds an attention, a position encoding and a cell: one file and one entry point each.
+"""Another package adds an attention, a position encoding, a cell and a schedule: one file and one entry point each.
 
 Recipes, training, saved models, inspection and drawings then know them, without a line anywhere else.
 """
@@ -15,8 +15,26 @@ import torch
 import regard
 from regard import registry
 from regard.config import Recipe, read_recipe, tiny_form
+from regard.training.listener import Quiet
 
 FILES = {
+    "staircase": '''
+"""A learning rate that is halved every few steps."""
+
+__all__ = ["staircase"]
+
+def staircase(learning_rate: float, every: int = 1000):
+    return lambda step: learning_rate * 0.5 ** (step // every)
+''',
+    "undeclared": '''
+"""An encoder that does not say what an encoder must."""
+from torch import nn
+
+class Undeclared(nn.Module):
+    pass
+
+__all__ = ["Undeclared"]
+''',
     "nearness": '''
 """Attention by distance: the nearer two vectors are, the higher the score."""
 import torch
@@ -88,6 +106,12 @@ ramp = another_package.ramp
 
 [regard.layers.cell]
 minimal_gated = another_package.minimal_gated
+
+[regard.training.schedule]
+staircase = another_package.staircase
+
+[regard.encoder]
+undeclared = another_package.undeclared
 """
 SMALL = ["training.steps=4", "training.validate_every=0", "training.device=cpu", "data.valid_limit=8"]
 
@@ -113,9 +137,9 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Any:
     registry._elsewhere.cache_clear()
 
 
-def made(recipe: str, folder: Path, *changes: str) -> tuple[Recipe, Any]:
+def made(recipe: str, folder: Path, *changes: str, report: Quiet | None = None) -> tuple[Recipe, Any]:
     """A tiny model, trained for a few steps, saved and loaded; and what an inspection of it records."""
-    run = regard.train(tiny_form(read_recipe(recipe)), *SMALL, *changes, folder=folder, quiet=True)
+    run = regard.train(tiny_form(read_recipe(recipe)), *SMALL, *changes, out=folder, report=report or Quiet())
     model = regard.load(run.folder, device="cpu")
     before, after = (model.translate("a b c d", beam=beam).text for beam in (1, 3))
     assert isinstance(before, str) and isinstance(after, str)
@@ -161,13 +185,30 @@ def test_a_cell(tmp_path: Path) -> None:
     assert "<svg" in trace.svg("gates")
 
 
+def test_a_schedule(tmp_path: Path) -> None:
+    changes = [
+        'training.schedule={kind = "staircase", every = 2}',
+        "training.learning_rate=0.01",
+        "training.log_every=1",
+    ]
+    rates: dict[int, float] = {}
+    report = Quiet()
+    report.log = lambda log: rates.update({log.step: log.learning_rate})  # type: ignore[method-assign]
+    saved, trace = made("bahdanau", tmp_path / "run", *changes, report=report)
+    assert saved.training.schedule == {"kind": "staircase", "every": 2}
+    assert rates == {step: pytest.approx(0.01 * 0.5 ** (step // 2)) for step in range(1, 5)}
+    assert "<svg" in trace.svg()
+
+
 def test_what_they_take_is_checked_before_any_work(tmp_path: Path) -> None:
     for change, message in (
         ('model.decoder.attention={kind = "nearness", sharp = 1}', "takes no 'sharp'; did you mean 'sharpness'"),
         ('model.decoder.attention={kind = "nearnes"}', "did you mean 'nearness'"),
+        ('training.schedule={kind = "staircase", evry = 2}', "staircase takes no 'evry'; did you mean 'every'"),
+        ("model.encoder.kind=undeclared", r"Undeclared must be a subclass of regard\.encoder\._base\.Encoder"),
     ):
         with pytest.raises(regard.UserError, match=message):
-            regard.train(tiny_form(read_recipe("bahdanau")), change, folder=tmp_path / "run", quiet=True)
+            regard.train(tiny_form(read_recipe("bahdanau")), change, out=tmp_path / "run", quiet=True)
     assert not (tmp_path / "run").exists()
 
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from regard.assemble import build_model
-from regard.types import Memory, State, concatenate, fork, grow, narrow, select_
+from regard.states import concatenate, fork, grow, narrow, select_
+from regard.types import Memory, State
 
 SENTENCES, BEAMS = 2, 3
 

@@ -12,7 +12,7 @@ from typing import get_args
 
 import pytest
 
-from regard import assemble
+from regard import loading
 from regard.config import read_recipe
 from regard.pretrained import shipped_models
 
@@ -45,8 +45,8 @@ def test_a_typed_program_that_uses_the_public_api(tmp_path: Path) -> None:
 def test_load_knows_the_task_of_every_shipped_model_by_its_name() -> None:
     """A new model needs its name in an overload of `load`."""
     known = {
-        **dict.fromkeys(get_args(assemble.Translators), "translate"),
-        **dict.fromkeys(get_args(assemble.Generators), "generate"),
+        **dict.fromkeys(get_args(loading.Translators), "translate"),
+        **dict.fromkeys(get_args(loading.Generators), "generate"),
         "fashion": "classify",
         "shapes": "caption",
     }

@@ -19,7 +19,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 STRATEGIES = ("single_process", "cuda_graph", "data_parallel", "sharded")
-TRANSFORMER = ("regard.model.seq2seq", "regard.encoder.transformer", "regard.decoder.transformer")
+TRANSFORMER = (
+    "regard.model.seq2seq",
+    "regard.encoder.transformer",
+    "regard.decoder.transformer",
+    "regard.layers.attention.multi_head",  # recipes name it, so no import leads there
+)
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ CLOSURES = {
         TRANSFORMER, 1200, without=("regard.errors", "regard.registry", "regard.layers.cross_entropy")
     ),
     "with beam search": Closure((*TRANSFORMER, "regard.decoding.beam"), 2200),
-    "from regard.load to the model": Closure(("regard", "regard.assemble", "regard.stem.tokens", *TRANSFORMER), 4500),
+    "from regard.load to the model": Closure(("regard", "regard.loading", "regard.stem.tokens", *TRANSFORMER), 4500),
     "a training step beyond the model": Closure(
         # The loop holds one of four strategies, which are imported when one is chosen.
         ("regard.training.loop", *(f"regard.training.{strategy}" for strategy in STRATEGIES)),

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.assemble import assign_weights, build_model
+from regard.assemble import build_model
 from regard.bench import _ctranslate2 as peer
 from regard.bench._alone import PAUSE, Contestant, idle_mib, take_turns
 from regard.bench._benchmark import Benchmark, Row, Setting, Work
@@ -25,6 +25,7 @@ from regard.bench.decode import LENGTH, our_output
 from regard.data.tokenizer._base import SPECIALS
 from regard.interchange.ctranslate2 import write
 from regard.layers.fast_linear import int8_is_fast, ready_for_use
+from regard.loading import assign_weights
 from regard.storage import load_weights, save_weights, write_file
 from regard.types import END
 

@@ -21,7 +21,7 @@ from regard.bench._compare import compare
 from regard.bench._marian import marian_like
 from regard.bench._plain import Plain, plain_loss
 from regard.device import mixed_precision
-from regard.layers.compiling import compile_layers
+from regard.layers.compile_layers import compile_layers
 from regard.training.cuda_graph import CudaGraphs
 from regard.types import BEGIN, END, PAD, Batch
 

@@ -14,7 +14,7 @@ from regard.cli.translate import lines_waiting, writing_may_fail
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.task._base import ExampleTask
+    from regard.task._examples import ExampleTask
 
 MOST, BYTES = 256, 32_000_000
 """Inputs that are answered together, and how much they may weigh: a thousand photographs are not held at once."""

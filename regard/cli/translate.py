@@ -175,8 +175,8 @@ def translate(
         ]
 
     if input and output:
-        from regard.assemble import find_model
         from regard.bulk import Shards
+        from regard.loading import find_model
         from regard.storage import read_folder
 
         # What the model refuses must be refused before the folder is made for it.

@@ -26,19 +26,15 @@ class Decoder(nn.Module, ABC):
 
     def __init__(self, embedding: TokenEmbedding, width: int, tie: bool):
         super().__init__()
-        if tie and embedding.table.embedding_dim != width:
+        own = embedding.table.embedding_dim
+        if tie and own != width:
             raise UserError(
-                f"model.decoder: the embedding ({embedding.table.embedding_dim}) cannot be tied to an output layer "
-                f"of another width ({width}); make them equal or set tie = false"
+                f"model.decoder.tie: embedding ({own}) and output ({width}) differ in width; use tie = false"
             )
         self.embedding = embedding
         self.output = None if tie else nn.Linear(width, embedding.table.num_embeddings, bias=False)
         self.projection: nn.Module | None = None
         """A faster output projection for inference (layers/fast_linear.py)."""
-
-    @property
-    def token_embedding(self) -> TokenEmbedding:
-        return self.embedding
 
     @abstractmethod
     def start(self, memory: Memory, beams: int, capacity: int) -> State: ...

@@ -14,19 +14,21 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard import registry
 from regard.decoder._base import Decoder
 from regard.errors import UserError
 from regard.layers.attention._base import build_attention
 from regard.layers.bridge import Bridge
 from regard.layers.cell._base import CellState
 from regard.layers.embedding import TokenEmbedding
-from regard.layers.observable import observe_jointly
+from regard.layers.observe_jointly import observe_jointly
 from regard.layers.recurrence import Recurrence
 from regard.types import Memory, State, map_tree
 
 __all__ = ["AttentionalDecoder"]
 
 ORDERS = ("before", "after")
+FAMILY = "layers/attention"
 
 
 class AttentionalDecoder(Decoder):
@@ -61,6 +63,12 @@ class AttentionalDecoder(Decoder):
         super().__init__(TokenEmbedding(vocabulary, embedded, "none", dropout), hidden, tie)
         memory_width = memory_width or width
         self.cross_attention = build_attention(attention, "model.decoder.attention", width, memory_width)
+        kind = attention if isinstance(attention, str) else str(attention["kind"])
+        if memory_width != width and "memory_width" not in registry.keywords(registry.factory(FAMILY, kind)):
+            raise UserError(
+                f"model.decoder.attention: {kind} needs a memory ({memory_width}) as wide as the decoder ({width}); "
+                "make the widths equal"
+            )
         context = self.cross_attention.context
         self.before, self.fed = order == "before", feed and order == "after"
         extra = context if self.before else hidden if self.fed else 0

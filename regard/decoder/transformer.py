@@ -147,6 +147,4 @@ def start_state(
 
 def check_memory_width(memory_width: int | None, width: int) -> None:
     if memory_width and memory_width != width:
-        raise UserError(
-            f"model.decoder: is {width} wide, but attends to vectors of {memory_width}; make the widths equal"
-        )
+        raise UserError(f"model.decoder: is {width} wide, but its memory is {memory_width}; make the widths equal")

@@ -15,7 +15,7 @@ from regard.decoder.transformer import DecoderLayer, check_memory_width, start_s
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.halting import Halting, check_steps
 from regard.layers.kv_cache import cache_positions
-from regard.layers.observable import observe_jointly
+from regard.layers.observe_jointly import observe_jointly
 from regard.layers.position.sinusoidal import Sinusoidal
 from regard.layers.precision import computed_in
 from regard.layers.residual import last_norm

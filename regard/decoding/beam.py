@@ -17,13 +17,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.decoding.best import best
-from regard.decoding.cuda_graph import uses_cuda_graphs
 from regard.decoding.opening import first_ids
 from regard.decoding.rules import Rule
-from regard.decoding.search import FIRST_CAPACITY, Search, pad_batch, padded_length, run
+from regard.decoding.search import FIRST_CAPACITY, Search, pad_batch, padded_length, run, uses_cuda_graphs
 from regard.decoding.step_callback import Step, step_callback
 from regard.errors import UserError
-from regard.types import END, Hypothesis, Memory, StepwiseDecoder, select_
+from regard.states import Hypothesis, StepwiseDecoder, select_
+from regard.types import END, Memory
 
 
 def penalty(length: int, exponent: float) -> float:

@@ -17,7 +17,6 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from regard.decoding.step_callback import step_callback
 from regard.types import Tree, map_tree
 
 MAX_GRAPHS = 24
@@ -25,10 +24,6 @@ MAX_GRAPHS = 24
 _graphs: WeakKeyDictionary[Any, OrderedDict[Hashable, _CapturedSearch]] = WeakKeyDictionary()
 _failed: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 """Decoders whose steps cannot be captured."""
-
-
-def uses_cuda_graphs(device: torch.device) -> bool:
-    return device.type == "cuda" and step_callback() is None
 
 
 class GraphedSearch:

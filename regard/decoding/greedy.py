@@ -10,7 +10,8 @@ from torch import Tensor
 from regard.decoding.best import best
 from regard.decoding.rules import Rule
 from regard.decoding.walk import walk
-from regard.types import Hypothesis, Memory, StepwiseDecoder
+from regard.states import Hypothesis, StepwiseDecoder
+from regard.types import Memory
 
 
 def greedy(

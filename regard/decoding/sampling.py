@@ -13,7 +13,8 @@ from regard.decoding.best import best
 from regard.decoding.rules import Rule
 from regard.decoding.walk import walk
 from regard.errors import UserError
-from regard.types import Hypothesis, Memory, StepwiseDecoder
+from regard.states import Hypothesis, StepwiseDecoder
+from regard.types import Memory
 
 
 def sample(

@@ -16,11 +16,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.decoding import cuda_graph
 from regard.decoding.cancellation import cancelled_sentences
 from regard.decoding.opening import next_log_probs
 from regard.decoding.rules import Rule
-from regard.types import Hypothesis, Memory, State, StepwiseDecoder, Tree, grow, map_tree, narrow
+from regard.decoding.step_callback import step_callback
+from regard.states import Hypothesis, StepwiseDecoder, grow, narrow
+from regard.types import Memory, State, Tree, map_tree
 
 CHECK_EVERY = 8
 """Steps between two checks for finished sentences, where reading from the device means waiting for it."""
@@ -107,15 +108,15 @@ def run(search: Search, sentences: int, forced: int) -> list[list[Hypothesis]]:
     longest = int(search.limits.max())
     found: list[list[Hypothesis]] = [[] for _ in range(sentences)]
     order = list(range(sentences))
-    graphed = cuda_graph.uses_cuda_graphs(search.over.device)
+    graphed = uses_cuda_graphs(search.over.device)
     steps: Any = search
     for written in range(forced + 1, longest + 1):
         if graphed and steps is search and steps.ids.shape[1] == 1:  # a forced prefix is read before that
-            steps = cuda_graph.GraphedSearch(steps, search.decoder)
+            steps = _graphed(steps, search.decoder)
         capacity = steps.capacity()
         if capacity is not None and written > capacity:
             grown = steps.grow(min(2 * capacity, padded_length(longest, graphed)))
-            steps = cuda_graph.GraphedSearch(grown, search.decoder) if graphed else grown
+            steps = _graphed(grown, search.decoder) if graphed else grown
         steps.advance()
         if graphed and written < longest and (written - forced) % CHECK_EVERY:
             continue
@@ -138,8 +139,19 @@ def run(search: Search, sentences: int, forced: int) -> list[list[Hypothesis]]:
             continue
         narrowed = steps.narrow(stay[torch.arange(bucket(left)).clamp(max=left - 1)].to(steps.over.device))
         narrowed.over[left:] = True
-        steps = cuda_graph.GraphedSearch(narrowed, search.decoder)
+        steps = _graphed(narrowed, search.decoder)
     return found
+
+
+def uses_cuda_graphs(device: torch.device) -> bool:
+    return device.type == "cuda" and step_callback() is None
+
+
+def _graphed(search: Any, decoder: StepwiseDecoder) -> Any:
+    """The search with its steps replayed as a CUDA graph."""
+    from regard.decoding.cuda_graph import GraphedSearch
+
+    return GraphedSearch(search, decoder)
 
 
 def padded_length(length: int, graphed: bool) -> int:
@@ -157,7 +169,7 @@ def pad_batch(memory: Memory, rules: Sequence[Rule]) -> tuple[Memory, list[Rule]
     """For CUDA graphs, pads memory and rules to one of a few shapes by repeating the last sentence; elsewhere it
     changes nothing. Also returns which sentence each entry is."""
     sentences, device = len(memory), memory.states.device
-    if not cuda_graph.uses_cuda_graphs(device):
+    if not uses_cuda_graphs(device):
         return memory, list(rules), torch.arange(sentences, device=device)
     index = torch.arange(bucket(sentences), device=device).clamp(max=sentences - 1)
     more = -memory.mask.shape[1] % 16

@@ -12,7 +12,8 @@ from torch import Tensor
 from regard.decoding.opening import first_ids, next_log_probs
 from regard.decoding.rules import Rule
 from regard.decoding.sampling import check_sampling, distribution, draw
-from regard.types import END, State, StepwiseDecoder, empty_memory
+from regard.states import StepwiseDecoder, empty_memory
+from regard.types import END, State
 
 
 class Drawn(NamedTuple):

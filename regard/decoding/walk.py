@@ -12,12 +12,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.decoding.cuda_graph import uses_cuda_graphs
 from regard.decoding.opening import first_ids
 from regard.decoding.rules import Rule
-from regard.decoding.search import FIRST_CAPACITY, Search, pad_batch, padded_length, run
+from regard.decoding.search import FIRST_CAPACITY, Search, pad_batch, padded_length, run, uses_cuda_graphs
 from regard.decoding.step_callback import Step, step_callback
-from regard.types import END, Hypothesis, Memory, StepwiseDecoder
+from regard.states import Hypothesis, StepwiseDecoder
+from regard.types import END, Memory
 
 Choose = Callable[[Float[Tensor, "B V"], Float[Tensor, "B"]], Int[Tensor, "B"]]
 """Log-probabilities and one random number in 0..1 per sentence to one token per sentence. Two functions that choose

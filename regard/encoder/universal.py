@@ -12,7 +12,7 @@ from regard import registry
 from regard.encoder._base import Encoder
 from regard.encoder.transformer import EncoderLayer
 from regard.layers.halting import Halting, check_steps
-from regard.layers.observable import observe_jointly
+from regard.layers.observe_jointly import observe_jointly
 from regard.layers.position.sinusoidal import Sinusoidal
 from regard.layers.residual import last_norm
 from regard.types import Memory

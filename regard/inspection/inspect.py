@@ -6,9 +6,9 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from regard.assemble import load
 from regard.errors import UserError, suggestion
 from regard.inspection.trace.base import Trace
+from regard.loading import load
 
 
 @runtime_checkable
@@ -21,11 +21,16 @@ class Inspectable(Protocol):
 
 
 def inspect(model: Any, given: Any, *, device: str = "auto", **options: Any) -> Trace:
-    """Runs a model on one input and returns the trace of what it computed.
+    """Runs a model on one input and returns a trace of what it computed.
 
-    `model` is a loaded model, or the name or path of one; `given` a text, or an image or recording (a path, bytes or
-    values). `options` are those of the task's own `inspect`, for a translator `beam`, `length_penalty` and
-    `max_length`. A notebook shows the trace as pictures; `svg()`, `figure()`, `html()` and `json()` export it.
+    Args:
+        model: A loaded model, or the name or path of one.
+        given: A text, or an image or recording (a path, bytes or values).
+        device: "auto", "cpu", "cuda" or "cuda:1".
+        options: Those of the task's own `inspect`; for a translator `beam`, `length_penalty` and `max_length`.
+
+    Returns:
+        The trace. A notebook shows it as pictures; `svg()`, `figure()`, `html()` and `json()` export it.
     """
     name = ""
     if isinstance(model, str | Path):

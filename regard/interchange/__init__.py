@@ -18,14 +18,22 @@ def export(
     source_language: str = "",
     target_language: str = "",
 ) -> Path:
-    """Writes a model (a shipped one, a model folder or a run) into a new folder, smaller or for another program.
+    """Writes a model into a new folder, smaller or for another program.
 
-    `format` is "regard" or a file of this folder ("ctranslate2"). `precision` is how weights are kept: float32,
-    bfloat16 or int8; ctranslate2 also knows float16 and int16. The languages are for a translator that states none.
+    Args:
+        model: A shipped model, a model folder or a run.
+        output: The folder to create.
+        format: "regard", or a kind in the `interchange` folder, such as "ctranslate2".
+        precision: How weights are stored: "float32", "bfloat16" or "int8"; for ctranslate2 also "float16" or "int16".
+        source_language: The source language, for a translator that states none.
+        target_language: The target language, likewise.
+
+    Returns:
+        The new folder.
     """
     from regard import registry
-    from regard.assemble import export as for_regard
     from regard.errors import UserError, suggestion
+    from regard.loading import export as for_regard
 
     formats = registry.kinds("interchange")
     if format != OWN and format not in formats:

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.assemble import load
 from regard.child_process import child_environment, python_command
 from regard.config import Data, Decoding, Recipe, Training, to_toml
 from regard.errors import UserError
 from regard.lab._experiment import Setting
+from regard.loading import load
 from regard.runs import train
 from regard.training.listener import Quiet
 
@@ -172,15 +172,15 @@ def train_all(attempts: Sequence[Attempt], corpus: Corpus, place: Path, setting:
 def _train(which: Attempt, place: Path, setting: Setting) -> None:
     recipe, steps = which.recipe, which.steps
     training = replace(recipe.training, steps=steps, learning_rate=which.rate, warmup=max(1, steps // 10))
-    settled = replace(recipe, training=replace(training, validate_every=steps, save_every=steps))
+    resolved = replace(recipe, training=replace(training, validate_every=steps, save_every=steps))
     if (place / "tokenizer").exists():
-        settled.tokenizer = {"kind": recipe.tokenizer["kind"], "path": str(place / "tokenizer")}
+        resolved.tokenizer = {"kind": recipe.tokenizer["kind"], "path": str(place / "tokenizer")}
     folder = which.folder(place)
     if setting.jobs == 1:
-        train(settled, folder=folder, report=_Progress(setting, str(which)))
+        train(resolved, folder=folder, report=_Progress(setting, str(which)))
         return
     file = place / f"{folder.name}.toml"
-    file.write_text(to_toml(settled), encoding="utf-8")
+    file.write_text(to_toml(resolved), encoding="utf-8")
     command = python_command("-m", "regard", "train", str(file), "--output", str(folder), "--quiet")
     done = subprocess.run(command, capture_output=True, text=True, env=child_environment(OMP_NUM_THREADS="1"))
     if done.returncode:

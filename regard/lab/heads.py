@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from regard.assemble import build_model, load
+from regard.assemble import build_model
 from regard.data.corpus import read_pairs
 from regard.data.corpus.hold_out import choose
 from regard.evaluation.translation import corpus_scores
@@ -28,6 +28,7 @@ from regard.lab._everyday import OTHERS, TESTED, Pair
 from regard.lab._experiment import Experiment, Numbers, Setting, Verdict, one_thread
 from regard.lab._heads import as_ids, attentions, gated, importance, seen
 from regard.lab._numbers import rounded
+from regard.loading import load
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from regard.assemble import build_model, load, resolve_model
+from regard.assemble import build_model, resolve_model
 from regard.config import Recipe, read_recipe
 from regard.data.corpus import read_pairs
 from regard.evaluation.translation import corpus_scores
@@ -33,6 +33,7 @@ from regard.lab._translators import (
     train_all,
     written,
 )
+from regard.loading import load
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
-from regard.assemble import load, resolve_model
+from regard.assemble import resolve_model
 from regard.data.corpus import read_pairs
 from regard.data.corpus.hold_out import HeldOut, choose
 from regard.evaluation.translation import compare, corpus_scores
@@ -28,6 +28,7 @@ from regard.lab._drawing import PALETTE, TILE, panels
 from regard.lab._experiment import Experiment, Numbers, Setting, Verdict, one_thread
 from regard.lab._numbers import rounded
 from regard.lab._translators import Attempt, Corpus, Pair, made_up, recipe_for, train_all, written
+from regard.loading import load
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,7 +1,8 @@
-"""Kernels for the attention of sentences on a GPU, which are short and many: the formula of attend.py in Triton.
+"""Triton kernels for attention over many short sequences: the formula of attend.py.
 
-One program takes one head of one sentence. In training it holds all scores at once, and computes them anew on the way
-back rather than keeping them. In use few queries look at many keys, block by block. Imported only where Triton is.
+One program per head and sentence. In training it holds all scores at once, and the backward pass recomputes them
+instead of storing them. In decoding, few queries attend to many keys, block by block. Imported only where Triton is
+installed.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -20,16 +21,16 @@ from torch.nn import functional as F
 from regard.layers.attend import attention_weights
 
 MOST = 128
-"""Positions whose scores a program can hold."""
+"""The longest sequence whose scores a program can hold."""
 FEW = 16
-"""Queries that are few."""
+"""The most queries of the decoding kernel."""
 BLOCK = 32
-"""Keys that few queries look at together."""
+"""Keys per block of the decoding kernel."""
 
 
 @triton.jit
-def _place(strides, head, heads, position, column):
-    """Where the vectors of a head lie in a tensor (B T H K), whose first three strides are given."""
+def _offsets(strides, head, heads, position, column):
+    """Offsets of the vectors of a head in a tensor (B T H K), from its first three strides."""
     start = (head // heads).to(tl.int64) * strides[0] + (head % heads) * strides[2]
     return start + position[:, None] * strides[1] + column[None, :]
 
@@ -37,51 +38,52 @@ def _place(strides, head, heads, position, column):
 @triton.jit
 def _read(tensor, strides, head, heads, length, position, column):
     inside = position[:, None] < length
-    return tl.load(tensor + _place(strides, head, heads, position, column), mask=inside, other=0.0)
+    return tl.load(tensor + _offsets(strides, head, heads, position, column), mask=inside, other=0.0)
 
 
 @triton.jit
 def _write(tensor, strides, head, heads, length, position, column, values):
     inside = position[:, None] < length
-    tl.store(tensor + _place(strides, head, heads, position, column), values.to(tensor.dtype.element_ty), mask=inside)
+    tl.store(tensor + _offsets(strides, head, heads, position, column), values.to(tensor.dtype.element_ty), mask=inside)
 
 
 @triton.jit
-def _weights(query, key, cost, sentence, has_cost, causal, keys, position, scale):
-    """attention_weights; what may not be seen weighs 0."""
-    costs = tl.load(cost + sentence.to(tl.int64) * keys + position, mask=(position < keys) & (has_cost != 0), other=0.0)
-    scores = tl.dot(query, tl.trans(key)) * scale + costs[None, :].to(tl.float32)
-    seen = (position[None, :] < keys) & ((position[None, :] <= position[:, None]) | (causal == 0))
-    scores = tl.where(seen, scores, -float("inf"))
+def _weights(query, key, bias, sentence, has_bias, causal, keys, position, scale):
+    """attention_weights; masked positions weigh 0."""
+    known = (position < keys) & (has_bias != 0)
+    biases = tl.load(bias + sentence.to(tl.int64) * keys + position, mask=known, other=0.0)
+    scores = tl.dot(query, tl.trans(key)) * scale + biases[None, :].to(tl.float32)
+    visible = (position[None, :] < keys) & ((position[None, :] <= position[:, None]) | (causal == 0))
+    scores = tl.where(visible, scores, -float("inf"))
     most = tl.max(scores, 1)
     weights = tl.exp(scores - tl.where(most == -float("inf"), 0.0, most)[:, None])
     total = tl.sum(weights, 1)
     return weights / tl.where(total == 0.0, 1.0, total)[:, None]
 
 
-# Lengths and flags differ from call to call: none of them is worth a kernel of its own.
-_OPEN = ["queries", "keys", "has_cost", "causal"]
+# Lengths and flags vary from call to call: Triton must not compile a kernel for each value.
+_OPEN = ["queries", "keys", "has_bias", "causal"]
 
 
 @triton.jit(do_not_specialize=_OPEN)
 def _forward(
-    q, k, v, cost, out, q_strides, k_strides, v_strides, out_strides,
-    heads, queries, keys, scale, has_cost, causal, SIZE: tl.constexpr, WIDTH: tl.constexpr,
+    q, k, v, bias, out, q_strides, k_strides, v_strides, out_strides,
+    heads, queries, keys, scale, has_bias, causal, SIZE: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     head = tl.program_id(0)
     position, column = tl.arange(0, SIZE), tl.arange(0, WIDTH)
     query = _read(q, q_strides, head, heads, queries, position, column)
     key = _read(k, k_strides, head, heads, keys, position, column)
     value = _read(v, v_strides, head, heads, keys, position, column)
-    weights = _weights(query, key, cost, head // heads, has_cost, causal, keys, position, scale)
+    weights = _weights(query, key, bias, head // heads, has_bias, causal, keys, position, scale)
     _write(out, out_strides, head, heads, queries, position, column, tl.dot(weights.to(value.dtype), value))
 
 
 @triton.jit(do_not_specialize=_OPEN)
 def _backward(
-    q, k, v, cost, d_out, dq, dk, dv,
+    q, k, v, bias, d_out, dq, dk, dv,
     q_strides, k_strides, v_strides, d_out_strides, dq_strides, dk_strides, dv_strides,
-    heads, queries, keys, scale, has_cost, causal, SIZE: tl.constexpr, WIDTH: tl.constexpr,
+    heads, queries, keys, scale, has_bias, causal, SIZE: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     head = tl.program_id(0)
     position, column = tl.arange(0, SIZE), tl.arange(0, WIDTH)
@@ -89,7 +91,7 @@ def _backward(
     key = _read(k, k_strides, head, heads, keys, position, column)
     value = _read(v, v_strides, head, heads, keys, position, column)
     change = _read(d_out, d_out_strides, head, heads, queries, position, column)
-    weights = _weights(query, key, cost, head // heads, has_cost, causal, keys, position, scale)
+    weights = _weights(query, key, bias, head // heads, has_bias, causal, keys, position, scale)
     d_value = tl.dot(tl.trans(weights.to(change.dtype)), change)
     _write(dv, dv_strides, head, heads, keys, position, column, d_value)
     d_weights = tl.dot(change, tl.trans(value))
@@ -99,96 +101,98 @@ def _backward(
 
 
 @torch.library.custom_op("regard::short_attention", mutates_args=())
-def short_attention(given: Sequence[Tensor], cost: Tensor | None, causal: bool) -> Tensor:
-    """What queries (B T H K) find at keys and values (B S H K). `given` are these three, or for vectors that look at
-    each other the one projection (B T 3 H K) that made all of them. `cost` (B S) is added to the scores."""
-    query, key, value = tensors = _three(given)
+def short_attention(inputs: Sequence[Tensor], bias: Tensor | None, causal: bool) -> Tensor:
+    """Attention of queries (B T H K) to keys and values (B S H K). `inputs` are these three, or for self-attention the
+    one tensor (B T 3 H K) that holds them all. `bias` (B S) is added to the scores."""
+    query, key, value = tensors = _three(inputs)
     out = torch.empty(query.shape, dtype=query.dtype, device=query.device)
     if _fits(query, key):
-        _launch(_forward, tensors, cost, causal, (out,))
+        _launch(_forward, tensors, bias, causal, (out,))
     else:
-        mask = None if cost is None else cost[:, None, None]
+        mask = None if bias is None else bias[:, None, None]
         query, key, value = (tensor.transpose(1, 2) for tensor in tensors)
         out.copy_(F.scaled_dot_product_attention(query, key, value, mask, is_causal=causal).transpose(1, 2))
     return out
 
 
 @torch.library.custom_op("regard::short_attention_backward", mutates_args=())
-def short_attention_backward(d_out: Tensor, given: Sequence[Tensor], cost: Tensor | None, causal: bool) -> list[Tensor]:
-    query, key, value = tensors = _three(given)
-    d_given = _like(given)
+def short_attention_backward(
+    d_out: Tensor, inputs: Sequence[Tensor], bias: Tensor | None, causal: bool
+) -> list[Tensor]:
+    query, key, value = tensors = _three(inputs)
+    d_inputs = _like(inputs)
     if _fits(query, key):
-        _launch(_backward, tensors, cost, causal, (d_out.contiguous(), *_three(d_given)))
-        return d_given
-    # What the kernel does, for the few that are too long for it.
-    d_query, d_key, d_value = (tensor.transpose(1, 2) for tensor in _three(d_given))
+        _launch(_backward, tensors, bias, causal, (d_out.contiguous(), *_three(d_inputs)))
+        return d_inputs
+    # The same for sequences that are too long for the kernel.
+    d_query, d_key, d_value = (tensor.transpose(1, 2) for tensor in _three(d_inputs))
     query, key, value, d_out = (tensor.transpose(1, 2) for tensor in (*tensors, d_out))
-    weights = attention_weights(query, key, None if cost is None else cost[:, None, None] == 0, causal)
+    weights = attention_weights(query, key, None if bias is None else bias[:, None, None] == 0, causal)
     d_value.copy_(weights.transpose(-2, -1) @ d_out)
     d_weights = d_out @ value.transpose(-2, -1)
     d_scores = weights * (d_weights - (weights * d_weights).sum(-1, keepdim=True)) * query.shape[-1] ** -0.5
     d_query.copy_(d_scores @ key)
     d_key.copy_(d_scores.transpose(-2, -1) @ query)
-    return d_given
+    return d_inputs
 
 
-def _three(given: Sequence[Tensor]) -> Sequence[Tensor]:
-    return given[0].unbind(2) if len(given) == 1 else given
+def _three(inputs: Sequence[Tensor]) -> Sequence[Tensor]:
+    return inputs[0].unbind(2) if len(inputs) == 1 else inputs
 
 
 def _fits(query: Tensor, key: Tensor) -> bool:
     return max(query.shape[1], key.shape[1]) <= MOST
 
 
-def _launch(kernel: Any, tensors: Sequence[Tensor], cost: Tensor | None, causal: bool, others: Any) -> None:
+def _launch(kernel: Any, tensors: Sequence[Tensor], bias: Tensor | None, causal: bool, others: Any) -> None:
     query, key, _ = tensors
     sentences, queries, heads, width = query.shape
     size = max(32, triton.next_power_of_2(max(queries, key.shape[1])))
     kernel[(sentences * heads,)](
-        *tensors, query if cost is None else cost.contiguous(), *others,
+        *tensors, query if bias is None else bias.contiguous(), *others,
         *(tensor.stride()[:3] for tensor in (*tensors, *others)),
-        heads, queries, key.shape[1], width**-0.5, int(cost is not None), int(causal), size, width,
+        heads, queries, key.shape[1], width**-0.5, int(bias is not None), int(causal), size, width,
         num_warps=4 if size > 32 else 2,
     )  # fmt: skip
 
 
-def _like(given: Sequence[Tensor]) -> list[Tensor]:
-    return [torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device) for tensor in given]
+def _like(inputs: Sequence[Tensor]) -> list[Tensor]:
+    return [torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device) for tensor in inputs]
 
 
 @short_attention.register_fake
-def _(given, cost, causal):
-    return _like(_three(given)[:1])[0]
+def _(inputs, bias, causal):
+    return _like(_three(inputs)[:1])[0]
 
 
 @short_attention_backward.register_fake
-def _(d_out, given, cost, causal):
-    return _like(given)
+def _(d_out, inputs, bias, causal):
+    return _like(inputs)
 
 
-def _keep(ctx: Any, inputs: Any, output: Tensor) -> None:
-    given, cost, ctx.causal = inputs
-    ctx.save_for_backward(cost, *given)
+def _save(ctx: Any, inputs: Any, output: Tensor) -> None:
+    tensors, bias, ctx.causal = inputs
+    ctx.save_for_backward(bias, *tensors)
 
 
-def _pull_back(ctx: Any, d_out: Tensor) -> Any:
-    cost, *given = ctx.saved_tensors
-    return short_attention_backward(d_out, given, cost, ctx.causal), None, None
+def _backward_of(ctx: Any, d_out: Tensor) -> Any:
+    bias, *inputs = ctx.saved_tensors
+    return short_attention_backward(d_out, inputs, bias, ctx.causal), None, None
 
 
-short_attention.register_autograd(_pull_back, setup_context=_keep)
+short_attention.register_autograd(_backward_of, setup_context=_save)
 
 
-@triton.jit(do_not_specialize=["queries", "keys", "has_cost", "cost_b", "cost_q"])
+@triton.jit(do_not_specialize=["queries", "keys", "has_bias", "bias_b", "bias_q"])
 def _few(
-    q, k, v, cost, out, q_strides, k_strides, v_strides, out_strides, cost_b, cost_q,
-    heads, queries, keys, scale, has_cost, SIZE: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr,
+    q, k, v, bias, out, q_strides, k_strides, v_strides, out_strides, bias_b, bias_q,
+    heads, queries, keys, scale, has_bias, SIZE: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     head = tl.program_id(0)
     row, column = tl.arange(0, SIZE), tl.arange(0, WIDTH)
     query = _read(q, q_strides, head, heads, queries, row, column)
-    cost += (head // heads).to(tl.int64) * cost_b
-    # Of the keys so far: the highest score, the weights' sum and the values mixed by them, both relative to it.
+    bias += (head // heads).to(tl.int64) * bias_b
+    # Online softmax over the keys so far: highest score, sum of weights, and weighted sum of values.
     most = tl.full([SIZE], -float("inf"), tl.float32)
     total = tl.zeros([SIZE], tl.float32)
     mixed = tl.zeros([SIZE, WIDTH], tl.float32)
@@ -196,9 +200,9 @@ def _few(
         position = start + tl.arange(0, BLOCK)
         key = _read(k, k_strides, head, heads, keys, position, column)
         value = _read(v, v_strides, head, heads, keys, position, column)
-        known = (row[:, None] < queries) & (position[None, :] < keys) & (has_cost != 0)
-        costs = tl.load(cost + row[:, None] * cost_q + position[None, :], mask=known, other=0.0)
-        scores = tl.dot(query, tl.trans(key)) * scale + costs.to(tl.float32)
+        known = (row[:, None] < queries) & (position[None, :] < keys) & (has_bias != 0)
+        biases = tl.load(bias + row[:, None] * bias_q + position[None, :], mask=known, other=0.0)
+        scores = tl.dot(query, tl.trans(key)) * scale + biases.to(tl.float32)
         scores = tl.where(position[None, :] < keys, scores, -float("inf"))
         higher = tl.maximum(most, tl.max(scores, 1))
         level = tl.where(higher == -float("inf"), 0.0, higher)
@@ -211,15 +215,15 @@ def _few(
     _write(out, out_strides, head, heads, queries, row, column, mixed)
 
 
-def few_queries(query: Tensor, key: Tensor, value: Tensor, cost: Tensor | None) -> Tensor:
-    """What a few queries (B T H K) find at keys and values (B S H K), without gradients. `cost` fits (B T S)."""
+def few_queries(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
+    """Attention of a few queries (B T H K) to keys and values (B S H K), without gradients. `bias` fits (B T S)."""
     sentences, queries, heads, width = query.shape
     keys = key.shape[1]
-    costs = query if cost is None else cost.expand(sentences, queries, keys)
+    biases = query if bias is None else bias.expand(sentences, queries, keys)
     out = torch.empty(query.shape, dtype=query.dtype, device=query.device)
     _few[(sentences * heads,)](
-        query, key, value, costs, out,
-        *(tensor.stride()[:3] for tensor in (query, key, value, out)), *costs.stride()[:2],
-        heads, queries, keys, width**-0.5, int(cost is not None), FEW, BLOCK, width, num_warps=1,
+        query, key, value, biases, out,
+        *(tensor.stride()[:3] for tensor in (query, key, value, out)), *biases.stride()[:2],
+        heads, queries, keys, width**-0.5, int(bias is not None), FEW, BLOCK, width, num_warps=1,
     )  # fmt: skip
     return out

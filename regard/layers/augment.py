@@ -1,7 +1,7 @@
-"""Augmentation: a batch changed a little each time it is trained on, in ways that leave its meaning; never in use.
+"""Data augmentation in training, one function for each name.
 
-One function for each name. They draw from torch's own generator on the batch's device, so that a resumed run draws
-the same, and wait for nothing. An encoded image has mean 0, so 0 is what fills a gap.
+They draw from torch's generator on the batch's device, so that a resumed run draws the same numbers and nothing waits
+for the GPU. An encoded image has mean 0, so gaps are filled with 0.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Way = Callable[[Tensor], Tensor]
 
 
 def flip(images: Images) -> Images:
-    """Every other image, by chance, as in a mirror: left and right change places."""
+    """Mirrors each image horizontally with probability 1/2."""
     mirrored = torch.rand(len(images), 1, 1, 1, device=images.device) < 0.5
     return torch.where(mirrored, images.flip(-1), images)
 
 
 def shift(images: Images) -> Images:
-    """Each image moved by up to an eighth of its size, up or down and to either side."""
+    """Shifts each image by up to an eighth of its size, vertically and horizontally."""
     batch, _, height, width = images.shape
     y, x = height // 8, width // 8
     down = torch.randint(0, 2 * y + 1, (batch, 1), device=images.device) + torch.arange(height, device=images.device)
@@ -37,36 +37,36 @@ def shift(images: Images) -> Images:
 
 
 def erase(images: Images) -> Images:
-    """In every other image, by chance, a rectangle is blotted out (Zhong et al. 2020): a tenth to half of each side."""
+    """Erases a rectangle, a tenth to half of each side, with probability 1/2 (Zhong et al. 2020)."""
     batch, _, height, width = images.shape
     chosen = torch.rand(batch, 1, device=images.device) < 0.5
 
     def along(length: int) -> Tensor:
-        """Which of the rows or columns are in the rectangle."""
+        """The rows or columns of the rectangle."""
         extent = torch.empty(batch, 1, device=images.device).uniform_(0.1, 0.5) * length
         start = torch.rand(batch, 1, device=images.device) * (length - extent)
-        places = torch.arange(length, device=images.device) + 0.5
-        return (places >= start) & (places < start + extent)
+        positions = torch.arange(length, device=images.device) + 0.5
+        return (positions >= start) & (positions < start + extent)
 
     inside = (chosen & along(height))[:, None, :, None] & along(width)[:, None, None, :]
     return images.masked_fill(inside, 0.0)
 
 
 def mask(frames: Float[Tensor, "B T M"]) -> Float[Tensor, "B T M"]:
-    """Two stretches of time and two of pitch are blotted out of every recording (Park et al. 2019, SpecAugment).
+    """Masks two intervals of time and two of frequency in every recording (Park et al. 2019, SpecAugment).
 
-    A stretch is up to a tenth of the time or a fifth of the pitches.
+    An interval is up to a tenth of the time or a fifth of the frequency bands.
     """
-    batch, times, pitches = frames.shape
+    batch, times, bands = frames.shape
 
     def along(length: int, part: float) -> Tensor:
         extent = torch.rand(batch, 1, device=frames.device) * part * length
         start = torch.rand(batch, 1, device=frames.device) * (length - extent)
-        places = torch.arange(length, device=frames.device) + 0.5
-        return (places >= start) & (places < start + extent)
+        positions = torch.arange(length, device=frames.device) + 0.5
+        return (positions >= start) & (positions < start + extent)
 
     for _ in range(2):
-        frames = frames.masked_fill(along(times, 0.1)[:, :, None] | along(pitches, 0.2)[:, None, :], 0.0)
+        frames = frames.masked_fill(along(times, 0.1)[:, :, None] | along(bands, 0.2)[:, None, :], 0.0)
     return frames
 
 
@@ -75,7 +75,7 @@ SOUNDS: dict[str, Way] = {"mask": mask}
 
 
 class Augment(nn.Module):
-    """The named ways one after another, as in "flip shift"; without names, and out of training, nothing is changed."""
+    """Applies the named augmentations in order, as in "flip shift"; in training only."""
 
     def __init__(self, names: str = "", ways: Mapping[str, Way] = IMAGES, where: str = "model.stem.augment"):
         super().__init__()

@@ -1,4 +1,4 @@
-"""From where an encoder ended to where a recurrent decoder begins."""
+"""The initial state of a recurrent decoder, from the encoder's output."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Bridge(nn.Module):
         if not self.maps:
             return self._copied(memory)
         found = [state[0] for state in memory.final] if memory.final else [_mean(memory)]
-        # The top layers face each other; where the decoder is the taller one, the rest begin with the lowest.
+        # Top layers are paired; where the decoder has more layers, its lower ones start from the encoder's lowest.
         paired = [found[max(0, len(found) - len(self.maps) + i)] for i in range(len(self.maps))]
-        begun = [torch.tanh(layer(h)) for layer, h in zip(self.maps, paired)]
-        return [state.chunk(self.shape[1], -1) for state in begun]
+        initial = [torch.tanh(layer(h)) for layer, h in zip(self.maps, paired)]
+        return [state.chunk(self.shape[1], -1) for state in initial]
 
     def _copied(self, memory: Memory) -> list[CellState]:
         states = memory.final or []
@@ -48,6 +48,6 @@ class Bridge(nn.Module):
 
 
 def _mean(memory: Memory) -> Tensor:
-    """Of the real positions: an encoder that does not end anywhere is summed up by all it says."""
+    """The mean of the real positions, for an encoder without a final state."""
     real = memory.mask[..., None].to(memory.states.dtype)
     return (memory.states * real).sum(1) / real.sum(1).clamp(min=1)

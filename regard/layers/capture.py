@@ -21,7 +21,16 @@ Observer = Callable[[str, Tensor], None]
 
 @contextmanager
 def capture(model: nn.Module) -> Iterator[Captured]:
-    """`with capture(model) as captured:` fills `captured` while the block runs. Captures may be nested."""
+    """Records what the layers of a model compute while a block runs: `with capture(model) as captured:`.
+
+    Captures can be nested; each of them records everything.
+
+    Args:
+        model: The module to observe; for a loaded model, its `.model`.
+
+    Returns:
+        A context manager that yields a dictionary: `encoder.layers.0.attention.weights` -> one tensor per call.
+    """
     captured: Captured = {}
     observable = {name: module for name, module in model.named_modules() if isinstance(module, Observable)}
     before = {name: module.observer for name, module in observable.items()}

@@ -1,7 +1,8 @@
-"""The loss of predicting tokens: label-smoothed cross-entropy, summed over the real ones (Vaswani et al. 2017, 5.4).
+"""Label-smoothed cross-entropy, summed over the real tokens (Vaswani et al. 2017, 5.4).
 
-Once as the formula, of logits, and once for training, of what logits are made from: over a large vocabulary they are
-the largest thing a step makes, so they are made for some positions at a time and turned into their gradient in place.
+Twice: as the formula, from logits, and for training, from hidden states and output weight. With a large vocabulary the
+logits are the largest tensor of a step, so they are computed for some positions at a time and turned into their
+gradient in place.
 """
 
 from __future__ import annotations
@@ -19,60 +20,60 @@ from regard.layers.precision import computed_in
 from regard.types import PAD
 
 ROWS = {"cpu": 512, "cuda": 4096}
-"""Positions at a time: as few as keep the products efficient."""
+"""Positions per chunk: as few as keep the products efficient."""
 
 
-def token_loss(logits: Float[Tensor, "B T V"], wanted: Int[Tensor, "B T"], smoothing: float = 0.0) -> Float[Tensor, ""]:
-    """(1 - s) * -log p(wanted) + s * mean over the vocabulary of -log p, summed over positions that are not padding."""
+def token_loss(logits: Float[Tensor, "B T V"], target: Int[Tensor, "B T"], smoothing: float = 0.0) -> Float[Tensor, ""]:
+    """(1 - s) * -log p(target) + s * mean over the vocabulary of -log p, summed over positions that are not padding."""
     return F.cross_entropy(
-        logits.flatten(0, 1).float(), wanted.flatten(), ignore_index=PAD, label_smoothing=smoothing, reduction="sum"
+        logits.flatten(0, 1).float(), target.flatten(), ignore_index=PAD, label_smoothing=smoothing, reduction="sum"
     )
 
 
 def projected_loss(
-    hidden: Float[Tensor, "B T D"], weight: Float[Tensor, "V D"], wanted: Int[Tensor, "B T"], smoothing: float = 0.0
+    hidden: Float[Tensor, "B T D"], weight: Float[Tensor, "V D"], target: Int[Tensor, "B T"], smoothing: float = 0.0
 ) -> Float[Tensor, ""]:
-    """`token_loss` of the logits hidden @ weight^T, without ever holding all of them."""
-    return _ProjectedLoss.apply(hidden.flatten(0, 1), weight, wanted.flatten(), smoothing)  # type: ignore[no-untyped-call]
+    """`token_loss` of the logits hidden @ weight^T, without storing all of them."""
+    return _ProjectedLoss.apply(hidden.flatten(0, 1), weight, target.flatten(), smoothing)  # type: ignore[no-untyped-call]
 
 
 class _ProjectedLoss(torch.autograd.Function):
-    """Softmax minus smoothed target is the gradient of the logits, so all gradients are made on the way forward."""
+    """The gradient of the logits is softmax minus smoothed target, so `forward` computes all gradients."""
 
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> Tensor:
         device = hidden.device.type
         dtype = computed_in(hidden)
         exact = dtype if dtype == torch.float64 else torch.float32
         needed = any(ctx.needs_input_grad[:2])
         fused = needed and compiling.active and device == "cuda"
-        # Every word of the vocabulary is wanted a little: (p - even) is the gradient, or p where nothing is smoothed.
-        # It is made as even * (p / even - 1), which is exact also where p is nearly even, as in the end most are.
+        # With smoothing every word has a target of at least `even`: the gradient is p - even. It is computed as
+        # even * (p / even - 1), which is exact also where p is close to even, as most are in the end.
         even = smoothing / len(weight)
         scale = 1.0 if fused else even or 1.0
         if fused:
             from regard.layers.loss_kernel import to_gradient
         with torch.autocast(device, enabled=False):
-            real = (wanted != PAD)[:, None]
+            real = (target != PAD)[:, None]
             inward, table = hidden.to(dtype) * real, weight.to(dtype)
             mean_word = table.mean(0, dtype=exact)
             total = torch.zeros((), device=hidden.device)
             d_inward, d_weight = torch.empty_like(inward), torch.zeros_like(weight)
             size = ROWS.get(device, 1024)
             for rows in (slice(start, start + size) for start in range(0, len(inward), size)):
-                chosen = wanted[rows, None]
+                chosen = target[rows, None]
                 logits = inward[rows] @ table.T
                 if fused:
-                    total += to_gradient(logits, wanted[rows], smoothing)
+                    total += to_gradient(logits, target[rows], smoothing)
                     torch.mm(logits, table, out=d_inward[rows])
                     d_weight += logits.T @ inward[rows]
                     continue
                 log_p = logits.log_softmax(-1, dtype=exact)
                 found = log_p.gather(1, chosen)
                 loss = (smoothing - 1) * found
-                if smoothing:  # the mean of all log p is that of the logits, less what the softmax took off each
-                    taken_off = logits.gather(1, chosen).to(exact) - found
-                    loss -= smoothing * ((inward[rows].to(exact) @ mean_word)[:, None] - taken_off)
+                if smoothing:  # the mean of all log p is the mean logit minus the log of the softmax's denominator
+                    log_sum = logits.gather(1, chosen).to(exact) - found
+                    loss -= smoothing * ((inward[rows].to(exact) @ mean_word)[:, None] - log_sum)
                 total += (loss * real[rows]).sum()
                 if needed:
                     gradient = torch.expm1(log_p.sub_(math.log(even)), out=logits) if even else log_p.exp_().to(dtype)

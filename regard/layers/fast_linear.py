@@ -1,14 +1,14 @@
-"""Linear layers for use on a CPU, where the products of a few rows with large weights are most of the work.
+"""Fast linear layers for CPU inference, where products of a few rows with large weights are most of the work.
 
-Weights are laid out once as the kernels want them. In int8 a quarter of the memory is read and four times as many
-products are done at once. Both are for use only: such a model cannot be trained or saved.
+Weights are packed once into the layout of the kernels. With int8 a quarter of the memory is read and four times as many
+products are done per instruction. A model with such layers cannot be trained or saved.
 """
 
 from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -21,7 +21,16 @@ from regard.layers.feed_forward import FeedForward
 
 PRECISIONS = ("auto", "float32", "bfloat16", "int8")
 FEW = 3
-"""So many rows are still faster with the weights as they were."""
+"""Below this number of rows the unpacked weights are faster."""
+
+
+@runtime_checkable
+class HasProjection(Protocol):
+    """A decoder, whose output weight may be that of its embedding."""
+
+    projection: nn.Module | None
+
+    def output_weight(self) -> Tensor: ...
 
 
 class FastLinear(nn.Module, ABC):
@@ -33,7 +42,7 @@ class FastLinear(nn.Module, ABC):
         self._parts: dict[tuple[int, int], FastLinear] = {}
 
     def forward(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N P"]:
-        if x.requires_grad:  # the kernels know no gradient: who looks back goes through the weights as they were
+        if x.requires_grad:  # the kernels have no gradient: use the original weights
             return F.linear(x, self._weight, self._bias)
         return self.fast(x)
 
@@ -41,7 +50,7 @@ class FastLinear(nn.Module, ABC):
     def fast(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N P"]: ...
 
     def part(self, x: Float[Tensor, "*N D"], start: int, stop: int) -> Float[Tensor, "*N Q"]:
-        """Some rows of W only; laid out when they are first asked for."""
+        """Some rows of W only; packed on first use."""
         if (start, stop) not in self._parts:
             bias = None if self._bias is None else self._bias[start:stop]
             self._parts[start, stop] = type(self)(self._weight[start:stop], bias)
@@ -49,7 +58,7 @@ class FastLinear(nn.Module, ABC):
 
 
 class PackedLinear(FastLinear):
-    """In float32."""
+    """Packed weights in float32."""
 
     def __init__(self, weight: Float[Tensor, "P D"], bias: Float[Tensor, "P"] | None):
         super().__init__(weight, bias)
@@ -64,9 +73,9 @@ class PackedLinear(FastLinear):
 
 
 class Int8Linear(FastLinear):
-    """W and x rounded to 127 steps on either side of 0, with a scale for each row of W and each row of x.
+    """W and x quantised to int8, with one scale for each row of W and of x.
 
-    Each row of x has a scale of its own, so no sentence changes what comes of another in its batch.
+    Each row of x has its own scale, so that no sentence affects another in its batch.
     """
 
     def __init__(self, weight: Float[Tensor, "P D"], bias: Float[Tensor, "P"] | None):
@@ -76,7 +85,7 @@ class Int8Linear(FastLinear):
     def fast(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N P"]:
         if self._packed is None:
             self._packed = _packed_int8(self._weight)
-        # The kernel has one scale for all of x, so each row is brought to the range from -1 to 1 before and back after.
+        # The kernel has one scale for all of x, so each row is scaled to -1..1 before and back after.
         largest = torch.maximum(x.amax(-1, keepdim=True), x.amin(-1, keepdim=True).neg_()).clamp_min_(1e-30)
         y = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(x / largest, 1 / 127, 128, self._packed)
         y.mul_(largest)
@@ -86,13 +95,13 @@ class Int8Linear(FastLinear):
 def _packed_int8(weight: Tensor) -> torch.ScriptObject:
     scale = weight.abs().amax(1).clamp_min(1e-30) / 127
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # these types are to leave PyTorch one day; see `int8_is_fast`
+        warnings.simplefilter("ignore")  # PyTorch deprecates these types; see `int8_is_fast`
         rounded = torch.quantize_per_channel(weight, scale.double(), torch.zeros_like(scale).long(), 0, torch.qint8)
     return torch.ops.quantized.linear_prepack(rounded, None)
 
 
 def int8_is_fast() -> bool:
-    """Whether this CPU multiplies int8 without overflow, and this PyTorch has the kernel."""
+    """Whether this CPU multiplies int8 without overflow (VNNI) and this PyTorch has the kernel."""
     names = ("_is_vnni_supported", "_is_avx512_vnni_supported")  # the second in newer versions
     vnni = any(getattr(torch.cpu, name, lambda: False)() for name in names)
     engines = torch.backends.quantized.supported_engines
@@ -105,8 +114,8 @@ def packing_is_possible() -> bool:
 
 
 def ready_for_use(model: nn.Module, precision: str, device: torch.device) -> nn.Module:
-    """The model, its Transformer layers and its projection to the vocabulary as fast as the device can. `auto` is
-    int8 on a CPU that is fast at it, bfloat16 on a GPU that has it, and else float32."""
+    """The model with fast Transformer layers and output projection for this device. `auto` is int8 on a CPU with fast
+    int8, bfloat16 on a GPU that supports it, else float32."""
     if precision not in PRECISIONS:
         raise UserError(f"precision '{precision}' is not known; use {', '.join(PRECISIONS)}")
     on_cpu = device.type == "cpu"
@@ -130,8 +139,7 @@ def replace_linears(model: nn.Module, kind: type[FastLinear]) -> None:
     modules: list[Any] = list(model.modules())
     for module in modules:
         if isinstance(module, (MultiHead, FeedForward)):
-            for name in ("inward", "outward"):
-                linear = getattr(module, name)
-                setattr(module, name, kind(linear.weight, linear.bias))
-        elif hasattr(module, "projection"):  # a decoder's, whose weights may be those of its embedding
+            module.inward = kind(module.inward.weight, module.inward.bias)  # type: ignore[assignment, arg-type]
+            module.outward = kind(module.outward.weight, module.outward.bias)  # type: ignore[assignment, arg-type]
+        elif isinstance(module, HasProjection):
             module.projection = kind(module.output_weight(), None)

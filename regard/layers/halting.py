@@ -1,6 +1,6 @@
 """Adaptive computation time (Graves 2016), for each position by itself (Dehghani et al. 2019, 2.2).
 
-What a step of thinking is, it does not know: it only decides how many of them a position gets.
+The caller provides the transition of a step; this decides how many steps each position takes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from regard.errors import UserError
 from regard.layers.observable import Observable
 
 MAX_STEPS = 128
-"""Steps cost time and memory but no weights, so unlike layers they are not limited by a model's weight file."""
+"""Steps need no weights of their own, so unlike layers their number is not bounded by the weight file."""
 
 
 def check_steps(steps: int, where: str) -> None:
@@ -27,9 +27,9 @@ def check_steps(steps: int, where: str) -> None:
 class Halting(Observable):
     """A position halts at the first step N at which p_1 + .. + p_N reaches 1 - epsilon, where p_n = sigmoid(w s_n + b).
 
-    What comes out is the mean of its states s_1 .. s_N, weighted by p_1 .. p_{N-1} and the remainder R = 1 - the sum of
-    these. N + R, the ponder time, is what thinking cost. Tells its observer "ponder", (B, T, 1), and "shares",
-    (B, T, steps): the weight of each step in the mean.
+    The output is the mean of its states s_1 .. s_N, weighted by p_1 .. p_{N-1} and the remainder R = 1 - their sum.
+    N + R is the ponder time. Reports "ponder", (B, T, 1), and "shares", (B, T, steps), the weight of each step in the
+    mean, to its observer.
     """
 
     def __init__(self, width: int, epsilon: float = 0.01):
@@ -37,31 +37,30 @@ class Halting(Observable):
         self.epsilon = epsilon
         self.judge = nn.Linear(width, 1)
         nn.init.xavier_uniform_(self.judge.weight)
-        nn.init.ones_(self.judge.bias)  # as in both papers: at first a position halts after about two steps
+        nn.init.ones_(self.judge.bias)  # as in both papers: initially a position halts after about two steps
 
     def forward(
         self,
         x: Float[Tensor, "B T D"],
-        think: Callable[[Tensor, int], Tensor],
+        transition: Callable[[Tensor, int], Tensor],
         most: int,
         mask: Bool[Tensor, "B T"] | None = None,
         early: bool = False,
     ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B T"]]:
-        """The mean state and the ponder time of each position after at most so many steps of `think(x, step)`.
+        """The mean state and the ponder time of each position after at most `most` steps of `transition(x, step)`.
 
-        Where the mask is False a position never begins: its mean is zero and costs nothing. `early` leaves out the
-        steps that nobody takes part in any more, which changes nothing in what comes out.
+        At padding both are zero. `early` stops when all positions have halted, which does not change the result.
         """
         running = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if mask is None else mask
         spent, ponder = torch.zeros(2, *x.shape[:2], device=x.device)
         mean = torch.zeros_like(x)
         shares = []
         for step in range(most):
-            x = torch.where(running[..., None], think(x, step), x)  # who has halted stays as it was, for others to see
-            # From the state the step made (Graves, eq. 6); the Universal Transformer's authors take the one before it,
-            # by which the first step is judged without having looked at anything.
+            x = torch.where(running[..., None], transition(x, step), x)  # halted positions stay as they are
+            # From the state after the step (Graves, eq. 6); the Universal Transformer's authors use the one before it,
+            # which judges the first step before it has attended to anything.
             probability = torch.sigmoid(self.judge(x)[..., 0].float())
-            # The last step takes what is left, so that the shares sum to one (Graves, eq. 8); theirs then do not.
+            # The last step takes the remainder, so that the shares sum to one (Graves, eq. 8); theirs do not.
             halts = running & (spent + probability >= 1 - self.epsilon) if step < most - 1 else running
             share = torch.where(halts, 1 - spent, probability * running)
             mean = mean + share[..., None].to(x.dtype) * x

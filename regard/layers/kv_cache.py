@@ -25,7 +25,6 @@ class CachePositions:
     """The cache positions that a step writes, and those that each beam may read."""
 
     positions: Int[Tensor, "T"]
-    """Written by this step."""
     length: int
     """How many positions are read, from the first."""
     past: Bool[Tensor, "T length"] | None
@@ -54,8 +53,12 @@ class CachePositions:
 
     def write(self, cache: KVCache, entries: Tree) -> None:
         """Stores entries (R, T, ...) at `positions`."""
-        for kept, new in zip(_leaves(cache), _leaves(entries), strict=True):
-            kept.index_copy_(1, self.positions, new.to(kept.dtype).unflatten(0, (len(kept), -1)).transpose(1, 2))
+        if isinstance(cache, dict):
+            for name in cache:
+                self.write(cache[name], entries[name])
+        else:
+            entries = entries.to(cache.dtype).unflatten(0, (len(cache), -1))  # (B, beams, T, ...)
+            cache.index_copy_(1, self.positions, entries.transpose(1, 2))
 
     def own_past(self, cache: KVCache) -> Tree:
         """Each beam's own past, (R, length, ...): a copy, for attentions that cannot read the shared entries."""
@@ -90,9 +93,3 @@ def cache_positions(ids: Int[Tensor, "R T"], state: State, dtype: torch.dtype) -
 
 def _numbers(origin: Tensor, beams: int) -> Tensor:
     return torch.arange(beams, dtype=origin.dtype, device=origin.device)
-
-
-def _leaves(tree: Tree) -> list[Tensor]:
-    found: list[Tensor] = []
-    map_tree(lambda t: found.append(t) or t, tree)  # type: ignore[func-returns-value]
-    return found

@@ -1,8 +1,8 @@
-"""A linear-chain conditional random field (Lafferty, McCallum and Pereira 2001): labels that know their neighbours.
+"""A linear-chain conditional random field (Lafferty, McCallum and Pereira 2001).
 
 score(y) = start[y_1] + sum_t emission_t[y_t] + sum_t follows[y_{t-1}, y_t] + end[y_n]        p(y) = exp(score(y)) / Z
 
-Positions may be padded on the right; what stands there cannot matter. A sequence without any position has Z = 1.
+Positions may be padded on the right, which has no effect. An empty sequence has Z = 1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Emissions = Float[Tensor, "B T L"]
 
 
 class LinearChain(nn.Module):
-    """The scores of beginning with a label, of one following another, and of ending with one."""
+    """Scores of starting with a label, of transitions between labels, and of ending with one."""
 
     def __init__(self, labels: int):
         super().__init__()
@@ -30,7 +30,7 @@ class LinearChain(nn.Module):
         return self._score(emissions, labels, mask) - self._forward(emissions, mask)[1]
 
     def marginals(self, emissions: Emissions, mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T L"]:
-        """p(y_t), whatever the others are: forward-backward (Rabiner 1989)."""
+        """The marginals p(y_t), by forward-backward (Rabiner 1989)."""
         forward, total = self._forward(emissions, mask)
         after = self.end.expand(len(emissions), -1)
         backward = [after]
@@ -42,7 +42,7 @@ class LinearChain(nn.Module):
         return found.masked_fill(~mask[..., None], 0.0)
 
     def best(self, emissions: Emissions, mask: Bool[Tensor, "B T"]) -> Int[Tensor, "B T"]:
-        """The likeliest labels all together (Viterbi 1967); 0 at padding."""
+        """The most probable label sequence (Viterbi 1967); 0 at padding."""
         rows = torch.arange(len(emissions), device=emissions.device)
         score = self.start + emissions[:, 0]
         came_from = []
@@ -65,7 +65,7 @@ class LinearChain(nn.Module):
         return (own + steps + self.start[labels[:, 0]] + self.end[last]) * mask[:, 0]
 
     def _forward(self, emissions: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """log of the summed weight of all ways to each label at each position, and log Z."""
+        """log of the summed weight of all paths to each label at each position, and log Z."""
         score = self.start + emissions[:, 0]
         scores = [score]
         for t in range(1, emissions.shape[1]):

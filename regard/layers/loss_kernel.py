@@ -1,5 +1,7 @@
-"""The loss of predicting tokens and its gradient from logits, for training on a GPU: one kernel that reads each row of
-logits twice and writes it once. Imported only where layers are compiled, as it needs Triton."""
+"""Triton kernel for label-smoothed cross-entropy and its gradient: reads each row of logits twice, writes it once.
+
+Imported only where layers are compiled, because it needs Triton.
+"""
 
 # mypy: disable-error-code="no-untyped-def"
 
@@ -14,15 +16,15 @@ from regard.types import PAD
 
 
 @triton.jit
-def _rows(logits, wanted, losses, smoothing, IGNORED: tl.constexpr, WORDS: tl.constexpr, SIZE: tl.constexpr):
-    """A program takes one position. Its logits become softmax - (1 - s) * [wanted] - s / words, or 0 for padding."""
+def _rows(logits, target, losses, smoothing, IGNORED: tl.constexpr, WORDS: tl.constexpr, SIZE: tl.constexpr):
+    """One program per position. Its logits become softmax - (1 - s) * [target] - s / words, or 0 for padding."""
     row = tl.program_id(0).to(tl.int64)
     logits += row * WORDS
-    word = tl.load(wanted + row)
+    word = tl.load(target + row)
     chosen = tl.load(logits + word).to(tl.float32)
     columns = tl.arange(0, SIZE)
     lowest = -1e30
-    # The softmax's denominator while its largest logit is still sought, in each of SIZE columns by itself.
+    # Online softmax: running maximum and denominator for each of SIZE columns.
     most, total, sum_ = tl.full([SIZE], lowest, tl.float32), tl.zeros([SIZE], tl.float32), tl.zeros([SIZE], tl.float32)
     for start in range(0, WORDS, SIZE):
         inside = start + columns < WORDS
@@ -43,10 +45,10 @@ def _rows(logits, wanted, losses, smoothing, IGNORED: tl.constexpr, WORDS: tl.co
         tl.store(logits + start + columns, (gradient * real).to(logits.dtype.element_ty), mask=inside)
 
 
-def to_gradient(logits: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
-    """The summed loss of some positions; their logits (N V) become the gradient."""
+def to_gradient(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
+    """The summed loss of some positions; overwrites their logits (N V) with the gradient."""
     losses = torch.empty(len(logits), device=logits.device)
     words = logits.shape[1]
     size = min(4096, triton.next_power_of_2(words))
-    _rows[(len(logits),)](logits, wanted, losses, smoothing, PAD, words, size, num_warps=8)
+    _rows[(len(logits),)](logits, target, losses, smoothing, PAD, words, size, num_warps=8)
     return losses.sum()

@@ -1,4 +1,4 @@
-"""From one vector a position to one vector an example."""
+"""Pooling: one vector per example from one per position."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ POOLINGS = ("mean", "max", "last", "first")
 
 
 class Pooling(nn.Module):
-    """mean or max of the real positions; last, where a recurrent encoder ended; first, a class token's place."""
+    """mean or max of the real positions; last: the final state of a recurrent encoder; first: the class token."""
 
     def __init__(self, kind: str = "mean"):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The type that products are computed in."""
+"""The data type of matrix products."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from torch import Tensor
 
 
 def computed_in(like: Tensor) -> torch.dtype:
-    """Autocast's where it is on, else that of the tensor."""
+    """Autocast's type where it is enabled, else the tensor's."""
     device = like.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else like.dtype

@@ -22,7 +22,7 @@ class Residual(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "B T D"], sublayer: Callable[[Tensor], Tensor]) -> Float[Tensor, "B T D"]:
-        # Autocast normalises in float32 and would leave it so: what runs through the stack keeps the type it came with.
+        # Autocast normalises in float32; the cast keeps the residual stream in the type it came with.
         if self.first:
             return x + self.dropout(sublayer(self.norm(x).to(x.dtype)))
         return self.norm(x + self.dropout(sublayer(x))).to(x.dtype)

@@ -15,8 +15,8 @@ class Model(nn.Module, ABC):
 
     @property
     def cuda_graphable(self) -> bool:
-        """Whether a training step can be captured as a CUDA graph (training/cuda_graph.py): it does the same work for
-        every batch of one shape, examples of only padding add nothing, and the host draws no numbers."""
+        """Whether a training step can be a CUDA graph: it does the same work for every batch of one shape, examples of
+        only padding add nothing to it, and the host draws no numbers."""
         return False
 
     @staticmethod

@@ -8,7 +8,8 @@ from torch import Tensor
 from regard.decoder._base import Decoder
 from regard.layers.cross_entropy import projected_loss
 from regard.model._base import Model
-from regard.types import Batch, LossSum, empty_memory
+from regard.states import empty_memory
+from regard.types import Batch, LossSum
 
 __all__ = ["LanguageModel"]
 

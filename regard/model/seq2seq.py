@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
@@ -13,8 +15,10 @@ from regard.layers.cross_entropy import projected_loss
 from regard.layers.position._base import Position
 from regard.layers.position.shifted import shift_together
 from regard.model._base import Model
-from regard.stem._base import Stem
 from regard.types import Batch, LossSum, Memory
+
+if TYPE_CHECKING:
+    from regard.stem._base import Stem
 
 __all__ = ["Seq2Seq"]
 

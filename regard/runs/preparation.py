@@ -6,17 +6,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from regard.assemble import CODEC_FILES, read_recipe_of, task_of, vectors_of
 from regard.config import Recipe, recipe_from_toml
 from regard.data.corpus.preparing import forget_held_out
 from regard.data.fingerprints import fingerprints, read_fingerprints, refuse_changes, write_fingerprints
 from regard.errors import UserError
+from regard.loading import CODEC_FILES, read_recipe_of, task_of
 from regard.runs.resolution import PATHS
 from regard.storage import read_folder, read_small, write_file
 from regard.task._base import Prepared
 from regard.training.listener import Listener, Quiet
 from regard.training.progress import OtherRank
 from regard.training.ranks import Ranks
+from regard.word_vectors import vectors_of
 
 
 def prepare(recipe: Recipe, place: Path, resume: bool = False, report: Listener | None = None) -> Prepared:

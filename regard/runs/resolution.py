@@ -14,27 +14,18 @@ import torch
 from torch import nn
 
 from regard import registry
-from regard.assemble import (
-    EXAMPLE_SIZES,
-    VECTORS,
-    Uninitialised,
-    build_model,
-    check_vectors,
-    find_model,
-    read_recipe_of,
-    resolve_model,
-    task_of,
-    vectors_of,
-)
+from regard.assemble import EXAMPLE_SIZES, VECTORS, build_model, resolve_model
 from regard.config import Data, Recipe, data_root
 from regard.data import tokenizer as tokenizers
 from regard.data.corpus.pair_languages import with_languages
 from regard.data.corpus.reading import split_column
 from regard.data.datasets import data_sets
 from regard.errors import UserError
+from regard.loading import Uninitialised, find_model, read_recipe_of, task_of
 from regard.storage import read_folder
 from regard.task._writing import longest_text
 from regard.training.defaults import with_defaults
+from regard.word_vectors import check_vectors, vectors_of
 
 PATHS = ("source", "target", "valid_source", "valid_target", "hold_out", "train", "valid", "test")
 """The keys of the data section that name files."""
@@ -62,14 +53,14 @@ def resolve(
     if recipe.training.start_from:
         recipe, fine_tuning = _starting_from(recipe)
     else:
-        recipe = replace(recipe, tokenizer=tokenizers.settled(recipe.tokenizer), model=resolve_model(recipe.model))
+        recipe = replace(recipe, tokenizer=tokenizers.resolved(recipe.tokenizer), model=resolve_model(recipe.model))
     with torch.device("meta"), Uninitialised():  # refuses parts that do not fit together
         model = build_model(recipe.model, **EXAMPLE_SIZES)
     check_positions(model, recipe)
     recipe = _with_vector_paths(recipe)
     check_vectors(model, vectors_of(recipe.model))
     recipe = replace(recipe, training=with_defaults(recipe.training, fine_tuning))
-    recipe = task.settle(recipe)
+    recipe = task.resolve(recipe)
     return with_languages(recipe, stated, note) if recipe.task == "translate" else recipe
 
 

@@ -9,21 +9,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.assemble import (
-    VECTORS,
-    assign_weights,
-    begin_with_vectors,
-    build_model,
-    model_files,
-    read_recipe_of,
-    take_over,
-    task_of,
-    vectors_of,
-)
+from regard.assemble import VECTORS, build_model
 from regard.config import Recipe, Training, to_toml
 from regard.device import mixed_precision
 from regard.errors import UserError
-from regard.layers.compiling import compile_layers, has_triton
+from regard.layers.compile_layers import compile_layers, has_triton
+from regard.loading import assign_weights, model_files, read_recipe_of, take_over, task_of
 from regard.model._base import Model
 from regard.runs.resolution import PATHS, check_positions
 from regard.storage import read_folder, write_file
@@ -33,6 +24,7 @@ from regard.training.listener import Listener, Quiet
 from regard.training.ranks import Ranks
 from regard.training.trainer import Trainer
 from regard.types import Validation
+from regard.word_vectors import begin_with_vectors, vectors_of
 
 MIN_STEPS_TO_COMPILE = 2000
 """Shorter trainings take less time than compiling does."""

@@ -6,10 +6,10 @@ from functools import partial
 from pathlib import Path
 from statistics import mean, pstdev
 
-from regard.assemble import load, task_of
 from regard.config import Recipe, apply_overrides
 from regard.data.fingerprints import fingerprints, read_fingerprints, refuse_changes
 from regard.errors import UserError
+from regard.loading import load, task_of
 from regard.runs.resolution import PATHS
 from regard.runs.training_run import new_folder, saved_recipe, train
 from regard.training.distributed import together

@@ -11,9 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from regard.assemble import load, model_files, task_of
 from regard.config import Recipe, apply_overrides, read_recipe, tiny_form, to_toml
 from regard.errors import UserError, suggestion
+from regard.loading import load, model_files, task_of
 from regard.runs.preparation import data_files, join, prepare
 from regard.runs.resolution import Files, file_names, resolve, with_absolute_paths
 from regard.runs.setup import make_trainer, without_paths
@@ -65,13 +65,30 @@ def train(
     quiet: bool = False,
     report: Listener | None = None,
 ) -> Run:
-    """Trains by a recipe (a file or a shipped one's name) or on two text files, as the command `regard train` does.
+    """Trains a model by a recipe or on two text files, as the command `regard train` does.
 
-    Overrides are settings such as `"training.steps=200"`; `task`, `valid_source`, `valid_target`, `start_from` (a model
-    to fine-tune), `steps` and `device` are settings of the recipe under another name. `tiny` trains the recipe's
-    `[tiny]` form in seconds, on generated data. `out` is the new run's folder (`folder` is its former name), and
-    `resume` the folder of a run to continue: one that a signal stopped, for example.
-    Processes started by torchrun train together; rank 0 prepares and reports.
+    Processes started by torchrun train together; rank 0 prepares the data and reports.
+
+    Args:
+        recipe: A recipe's file, or the name of a shipped one (`regard recipes` lists them).
+        overrides: Settings such as `"training.steps=200"`.
+        task: What the model is for, if the recipe does not say.
+        source: One or more text files in the source language.
+        target: Their translations, line by line.
+        valid_source: Text to validate on; by default part of the training text is held out.
+        valid_target: Its translation.
+        start_from: A model to fine-tune, by name or path.
+        tiny: Train the recipe's `[tiny]` form in seconds, on generated data.
+        steps: Training steps.
+        device: "auto", "cpu", "cuda" or "cuda:1".
+        out: The folder of the new run.
+        folder: The former name of `out`.
+        resume: The folder of a run to continue, for example one that a signal stopped.
+        quiet: Print nothing.
+        report: Receives progress instead of the terminal.
+
+    Returns:
+        The run: its folder, its scores and its finished model (`run.model`).
     """
     if folder is not None:
         if out is not None:

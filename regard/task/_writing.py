@@ -22,9 +22,11 @@ from regard.errors import UserError
 from regard.layers.capture import capture
 from regard.layers.cross_entropy import token_loss
 from regard.layers.embedding import TokenEmbedding
-from regard.task._base import ExampleTask, Progress
+from regard.states import Hypothesis, StepwiseDecoder
+from regard.task._base import Progress
+from regard.task._examples import ExampleTask
 from regard.task._one_or_many import one_or_many
-from regard.types import BEGIN, END, Hypothesis, Memory, StepwiseDecoder
+from regard.types import BEGIN, END, Memory
 from regard.word_alignment import average
 
 if TYPE_CHECKING:
@@ -114,6 +116,7 @@ class Writer(ExampleTask):
 
     @property
     def tokenizer(self) -> Tokenizer:
+        """The tokenizer of the generated text."""
         target = self.pair.target
         assert isinstance(target, Text)
         return target.tokenizer
@@ -175,14 +178,14 @@ class Writer(ExampleTask):
     def _sure(self, memory: Memory, texts: Sequence[list[int]]) -> list[list[float]]:
         """How likely each token of a text is, given those before it; one text for each entry of the memory."""
         longest = max(1, *map(len, texts))
-        wanted = torch.tensor([ids + [END] * (longest - len(ids)) for ids in texts], device=self.device)
-        fed = torch.cat([torch.full_like(wanted[:, :1], BEGIN), wanted[:, :-1]], 1)
+        targets = torch.tensor([ids + [END] * (longest - len(ids)) for ids in texts], device=self.device)
+        fed = torch.cat([torch.full_like(targets[:, :1], BEGIN), targets[:, :-1]], 1)
         decoder = self.model.decoder
         hidden, _ = decoder.advance(fed, decoder.start(memory, beams=1, capacity=0))
         # Of one position at a time: the logits of all would be the largest thing that using a model makes.
         columns = [
             decoder.project(state[:, None])[:, 0].float().softmax(-1).gather(1, ids[:, None])[:, 0]
-            for state, ids in zip(hidden.unbind(1), wanted.unbind(1))
+            for state, ids in zip(hidden.unbind(1), targets.unbind(1))
         ]
         return [row[: len(ids)] for row, ids in zip(torch.stack(columns, 1).tolist(), texts)]
 
@@ -196,14 +199,34 @@ class Writer(ExampleTask):
         max_length: int | None = None,
         n_best: int = 1,
     ) -> CaptionTrace:
-        """The trace of the text generated for one input; `name` is the model's, for headings."""
+        """Generates the text for one input and returns a trace of what the model computed.
+
+        Args:
+            given: The picture or recording.
+            name: The name of the model in pictures.
+            beam: Beam width. Defaults to the recipe's.
+            length_penalty: The higher, the longer the text; 0 to 10.
+            max_length: Most tokens of the text.
+            n_best: How many texts the search returns.
+
+        Returns:
+            The trace.
+        """
         from regard.inspection.record.caption import record_caption
 
         return record_caption(self, given, name, beam, length_penalty, max_length, n_best)
 
     @torch.inference_mode()
     def attention(self, given: InputLike, ids: Sequence[int]) -> Tensor:
-        """Cross-attention of each token (`Written.ids`): (T, S), the mean over layers and heads."""
+        """Cross-attention of each token of a text, the mean over layers and heads.
+
+        Args:
+            given: The picture or recording.
+            ids: The token ids of the text (`Written.ids`).
+
+        Returns:
+            Weights (T, S).
+        """
         _, source, mask = next(self.batches([self.pair.input.accept(given)]))
         fed = torch.tensor([[BEGIN, *ids[:-1]]], device=self.device)
         with capture(self.model.decoder) as captured:

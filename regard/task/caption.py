@@ -26,7 +26,15 @@ class Captioner(Writer):
     @overload
     def caption(self, pictures: Iterable[PictureLike], **options: Unpack[WritingOptions]) -> list[Written]: ...
     def caption(self, pictures: Any, **options: Unpack[WritingOptions]) -> Any:
-        """Describes a picture, or many pictures into a list."""
+        """Describes a picture, or many into a list.
+
+        Args:
+            pictures: A picture (a path, bytes or pixels), or an iterable of pictures.
+            options: See `WritingOptions`.
+
+        Returns:
+            A `Written`, or a list of them.
+        """
         return self.written(pictures, **options)
 
     def judge(self, valid: Sequence[Example]) -> Validation:

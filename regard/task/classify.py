@@ -14,7 +14,8 @@ from regard.data.input._accepted import InputLike
 from regard.data.input._base import Raw
 from regard.data.target.label import Label
 from regard.evaluation.labels import accuracy, macro_f1
-from regard.task._base import ExampleTask, Progress
+from regard.task._base import Progress
+from regard.task._examples import ExampleTask
 from regard.task._one_or_many import one_or_many
 from regard.types import Better, Validation
 
@@ -51,6 +52,7 @@ class Classifier(ExampleTask):
 
     @property
     def labels(self) -> Label:
+        """The labels that the model knows."""
         target = self.pair.target
         assert isinstance(target, Label)
         return target
@@ -62,7 +64,12 @@ class Classifier(ExampleTask):
     def classify(self, inputs: Any, progress: Progress | None = None) -> Any:
         """Classifies one input of the kind the model reads (a text, a picture, a series, ...), or many into a list.
 
-        `progress` is called with the number of inputs finished since the last call.
+        Args:
+            inputs: One input, or an iterable of inputs.
+            progress: Called with the number of inputs finished since the last call.
+
+        Returns:
+            A `Classification`, or a list of them.
         """
         return one_or_many(inputs, self.pair.input, lambda raws: self._classify(raws, progress))
 
@@ -77,7 +84,15 @@ class Classifier(ExampleTask):
         return [found[i] for i in range(len(raws))]
 
     def inspect(self, given: InputLike, *, name: str = "") -> TextTrace | ImageTrace:
-        """The trace of one classified text or image; `name` is the model's, for headings."""
+        """Classifies one text or picture and returns a trace of what the model computed.
+
+        Args:
+            given: The text or picture.
+            name: The name of the model in pictures.
+
+        Returns:
+            The trace.
+        """
         from regard.inspection.record.classify import record_classification
 
         return record_classification(self, given, name)

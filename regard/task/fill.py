@@ -18,7 +18,7 @@ from regard.data.input.text import PlainText, Text
 from regard.data.target.masked import Masked
 from regard.data.tokenizer._base import Tokenizer
 from regard.errors import UserError
-from regard.task._base import ExampleTask
+from regard.task._examples import ExampleTask
 from regard.task._one_or_many import one_or_many
 from regard.types import END, UNKNOWN, Better, Validation
 
@@ -66,6 +66,7 @@ class Filler(ExampleTask):
 
     @property
     def tokenizer(self) -> Tokenizer:
+        """The tokenizer of the model."""
         reader = self.pair.input
         assert isinstance(reader, Text)
         return reader.tokenizer
@@ -75,7 +76,15 @@ class Filler(ExampleTask):
     @overload
     def fill(self, texts: Iterable[str], top: int = 5) -> list[Filled]: ...
     def fill(self, texts: Any, top: int = 5) -> Any:
-        """Fills the blanks (`_`) of a text, or of many into a list, with `top` candidates per blank."""
+        """Fills the blanks (`_`) of a text, or of many into a list.
+
+        Args:
+            texts: A text, or an iterable of texts.
+            top: Candidates per blank.
+
+        Returns:
+            A `Filled`, or a list of them.
+        """
         return one_or_many(texts, PlainText(), lambda raws: self._fill(raws, top))
 
     @torch.inference_mode()
@@ -91,7 +100,15 @@ class Filler(ExampleTask):
         return result
 
     def inspect(self, text: str, *, name: str = "") -> TextTrace:
-        """The trace of one text whose blanks were filled; `name` is the model's, for headings."""
+        """Fills the blanks of one text and returns a trace of what the model computed.
+
+        Args:
+            text: The text.
+            name: The name of the model in pictures.
+
+        Returns:
+            The trace.
+        """
         from regard.inspection.record.fill import record_filling
 
         return record_filling(self, PlainText().accept(text), name)

@@ -19,7 +19,8 @@ from regard.data.splitting import read_parts
 from regard.data.target.future import Future, Windows
 from regard.errors import UserError
 from regard.evaluation.forecasting import coverage, mae, mase, mse, percent
-from regard.task._base import ExampleTask, Note
+from regard.task._base import Note
+from regard.task._examples import ExampleTask
 from regard.task._one_or_many import one_or_many
 from regard.types import Batch, Better, Validation
 
@@ -77,10 +78,11 @@ class Forecaster(ExampleTask):
 
     @property
     def columns(self) -> list[str]:
+        """The columns of the series, by name."""
         return self.series.columns or [str(number) for number in range(1, len(self.series.mean) + 1)]
 
     @classmethod
-    def settle(cls, recipe: Recipe) -> Recipe:
+    def resolve(cls, recipe: Recipe) -> Recipe:
         """Files named only for training are split by time into all three parts; the column names are stored."""
         files = recipe.data
         data = replace(files, valid=files.valid or files.train, test=files.test or files.train, hold_out_valid=0)
@@ -179,10 +181,17 @@ class Forecaster(ExampleTask):
         self, series: Iterable[SeriesLike], horizon: int | None = None, note: Note = ...
     ) -> list[Forecast]: ...
     def forecast(self, series: Any, horizon: int | None = None, note: Note = lambda text: None) -> Any:
-        """Forecasts the next `horizon` steps of a series, or of many into a list; by default as many as in training.
+        """Forecasts the next steps of a series, or of many into a list.
 
-        A series is an array (steps, columns), a DataFrame or a CSV file; of the latter two the model's columns are
-        selected by name. Beyond its trained horizon the model continues from its own forecasts; `note` is called then.
+        Args:
+            series: An array (steps, columns), a DataFrame or a CSV file, or an iterable of these. The model's columns
+                are selected by name where there are names.
+            horizon: Steps to forecast; by default as many as in training. Beyond that the model continues from its own
+                forecasts.
+            note: Called with a message if the horizon is longer than in training.
+
+        Returns:
+            A `Forecast` in the units of the series, or a list of them.
         """
         return one_or_many(series, self.series, lambda raws: [self._forecast(raw, horizon, note) for raw in raws])
 

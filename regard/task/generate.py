@@ -32,12 +32,13 @@ from regard.decoding.sampling import check_sampling, distribution
 from regard.decoding.stream import stream
 from regard.errors import UserError
 from regard.model.language_model import LanguageModel
+from regard.states import empty_memory
 from regard.task._base import Note, Prepared, Task
 from regard.task._generated import Generated, Next, Piece, SamplingOptions, Score, Spelling, perplexity
 from regard.task._one_or_many import one_or_many
 from regard.task._text_windows import as_ids, coded, spans
 from regard.task._writing import longest_text
-from regard.types import BEGIN, END, PAD, UNKNOWN, Better, Validation, empty_memory
+from regard.types import BEGIN, END, PAD, UNKNOWN, Better, Validation
 
 if TYPE_CHECKING:
     from regard.inspection.trace.text import LanguageModelTrace
@@ -80,7 +81,7 @@ class Generator(Task):
         return tokenizers.from_files(files)
 
     @classmethod
-    def settle(cls, recipe: Recipe) -> Recipe:
+    def resolve(cls, recipe: Recipe) -> Recipe:
         if recipe.data.max_length < 2:
             raise UserError(f"data.max_length: a window of {recipe.data.max_length} shows no text; use 2 or more")
         _read(recipe)
@@ -171,9 +172,15 @@ class Generator(Task):
         return found
 
     def score(self, text: str) -> Score:
-        """The log-probability of each token of a text, without END, as the text may continue.
+        """Scores each token of a text, without END, as the text may continue.
 
         A text longer than the context is read as `stream` reads it.
+
+        Args:
+            text: The text.
+
+        Returns:
+            The tokens and their log-probabilities.
         """
         ids = self.encode(text)
         if not ids:
@@ -193,9 +200,9 @@ class Generator(Task):
         shown = []
         for window in windows[:: max(1, len(windows) // max(1, count))][:count]:
             given = min(SHOWN[0], len(window) // 2)
-            prompt, wanted = window[:given].tolist(), window[given : given + SHOWN[1]].tolist()
+            prompt, actual = window[:given].tolist(), window[given : given + SHOWN[1]].tolist()
             written = [d.id for d in self._stream(prompt, length=SHOWN[1])]
-            shown.append((*map(self.tokenizer.decode, (prompt, written, wanted)),))
+            shown.append((*map(self.tokenizer.decode, (prompt, written, actual)),))
         return cast(list[tuple[str, str, str]], shown)
 
     # --------------------------------------------------------------------------------------------------------- to use
@@ -223,10 +230,20 @@ class Generator(Task):
         top_p: float = 1.0,
         seed: int = 0,
     ) -> Iterator[Piece]:
-        """Continues a text token by token, until END or `length` tokens (0: no limit).
+        """Continues a text token by token, until END or `length` tokens.
 
-        The last piece is END if the model ended the text. The text may outgrow the model's context, see
-        decoding/stream.py.
+        The last piece is END if the model ended the text. A text may outgrow the model's context (decoding/stream.py).
+
+        Args:
+            prompt: The text to continue.
+            length: Most tokens generated; 0: no limit. Defaults to the recipe's.
+            temperature: Below 1 safer, above 1 bolder; 0.01 to 100.
+            top_k: Sample from the k most probable tokens only; 0: all.
+            top_p: Sample from the fewest tokens whose probabilities add up to this.
+            seed: Seed of the samples.
+
+        Returns:
+            An iterator over `Piece`, one per token.
         """
         length = self.recipe.decoding.max_length if length is None else length
         if not 0 <= length <= LONGEST:
@@ -266,8 +283,17 @@ class Generator(Task):
         self, prompt: Iterable[str], *, count: int, seed: int = 0, **options: Unpack[SamplingOptions]
     ) -> list[list[Generated]]: ...
     def generate(self, prompt: Any = "", *, count: int | None = None, seed: int = 0, **options: Any) -> Any:
-        """Continues a prompt, or many into a list. With `count`, a list of `count` continuations of each prompt,
-        sampled with `seed` and the seeds after it. `options` are those of `stream`."""
+        """Continues a prompt, or many into a list.
+
+        Args:
+            prompt: A text to continue, or an iterable of texts.
+            count: How many continuations of each prompt; they use `seed` and the seeds after it.
+            seed: Seed of the samples.
+            options: See `SamplingOptions`.
+
+        Returns:
+            A `Generated`, or a list of them; with many prompts and `count`, a list of lists.
+        """
         if count is not None and not 1 <= count <= 1000:
             raise UserError(f"count must lie between 1 and 1000, not {count}")
         if count is None:
@@ -305,7 +331,18 @@ class Generator(Task):
     def next_tokens(
         self, prompt: str = "", *, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, count: int = 10
     ) -> list[Next]:
-        """The `count` most probable next tokens, with the probabilities that `stream` samples with."""
+        """The most probable next tokens, with the probabilities that `stream` samples with.
+
+        Args:
+            prompt: The text to continue.
+            temperature: As in `stream`.
+            top_k: As in `stream`.
+            top_p: As in `stream`.
+            count: How many tokens.
+
+        Returns:
+            The tokens, most probable first.
+        """
         check_sampling(temperature, top_k, top_p)
         _, log_probs = self.outlook(self.encode(prompt))
         probabilities, tokens = distribution(log_probs[None], temperature, top_k, top_p)
@@ -329,7 +366,18 @@ class Generator(Task):
     def inspect(
         self, text: str, *, name: str = "", temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0
     ) -> LanguageModelTrace:
-        """The trace of one text: the probability of each token, and the distribution of the next one."""
+        """Reads one text and returns a trace of what the model computed, up to the distribution of the next token.
+
+        Args:
+            text: The text.
+            name: The name of the model in pictures.
+            temperature: As in `stream`, for the next token.
+            top_k: As in `stream`.
+            top_p: As in `stream`.
+
+        Returns:
+            The trace.
+        """
         from regard.inspection.record.generate import record_language_model
 
         return record_language_model(self, text, name, temperature, top_k, top_p)

@@ -17,7 +17,8 @@ from regard.data.target.tags import Tags
 from regard.data.word_spans import word_spans
 from regard.evaluation.entities import entities, entity_scores
 from regard.evaluation.labels import accuracy
-from regard.task._base import ExampleTask, Progress
+from regard.task._base import Progress
+from regard.task._examples import ExampleTask
 from regard.task._one_or_many import one_or_many
 from regard.types import Better, Validation
 
@@ -88,6 +89,7 @@ class Tagger(ExampleTask):
 
     @property
     def names(self) -> list[str]:
+        """The tags that the model knows."""
         target = self.pair.target
         assert isinstance(target, Tags)
         return target.labels.names
@@ -97,7 +99,15 @@ class Tagger(ExampleTask):
     @overload
     def tag(self, texts: Iterable[str | Sequence[str]], progress: Progress | None = None) -> list[Tagging]: ...
     def tag(self, texts: Any, progress: Progress | None = None) -> Any:
-        """Tags a text, or many into a list. Texts are split into words; in a list, one may also be a list of words."""
+        """Tags the words of a text, or of many into a list.
+
+        Args:
+            texts: A text, or an iterable of texts, each of which may also be a list of words.
+            progress: Called with the number of inputs finished since the last call.
+
+        Returns:
+            A `Tagging`, or a list of them.
+        """
         return one_or_many(texts, self.pair.input, lambda raws: self._tag(raws, progress))
 
     def _tag(self, raws: Sequence[str | Words], progress: Progress | None) -> list[Tagging]:
@@ -106,7 +116,15 @@ class Tagger(ExampleTask):
         return [_tagging(*parts, *tags) for parts, tags in zip(cut, found)]
 
     def inspect(self, text: str, *, name: str = "") -> TextTrace:
-        """The trace of one tagged text; `name` is the model's, for headings."""
+        """Tags one text and returns a trace of what the model computed.
+
+        Args:
+            text: The text.
+            name: The name of the model in pictures.
+
+        Returns:
+            The trace.
+        """
         from regard.inspection.record.tag import record_tagging
 
         return record_tagging(self, PlainText().accept(text), name)

@@ -12,7 +12,8 @@ import torch
 from regard.data.format._base import Example
 from regard.data.input._accepted import ClipLike
 from regard.data.input._base import Raw
-from regard.task._base import ExampleTask, Progress
+from regard.task._base import Progress
+from regard.task._examples import ExampleTask
 from regard.task._one_or_many import one_or_many
 from regard.types import Better, Validation
 
@@ -42,7 +43,15 @@ class Tracker(ExampleTask):
     @overload
     def track(self, clips: Iterable[ClipLike], progress: Progress | None = None) -> list[Track]: ...
     def track(self, clips: Any, progress: Progress | None = None) -> Any:
-        """Tracks the object through a clip, or through many into a list."""
+        """Tracks the object through a clip, or through many into a list.
+
+        Args:
+            clips: A clip (a path, bytes or frames), or an iterable of clips.
+            progress: Called with the number of inputs finished since the last call.
+
+        Returns:
+            A `Track`, or a list of them.
+        """
         return one_or_many(clips, self.pair.input, lambda raws: self._track(raws, progress))
 
     @torch.inference_mode()

@@ -27,7 +27,15 @@ class Transcriber(Writer):
     @overload
     def transcribe(self, recordings: Iterable[SoundLike], **options: Unpack[WritingOptions]) -> list[Written]: ...
     def transcribe(self, recordings: Any, **options: Unpack[WritingOptions]) -> Any:
-        """Transcribes a recording, or many into a list."""
+        """Transcribes a recording, or many into a list.
+
+        Args:
+            recordings: A recording (a path, bytes, or samples with their rate), or an iterable of them.
+            options: See `WritingOptions`.
+
+        Returns:
+            A `Written`, or a list of them.
+        """
         return self.written(recordings, **options)
 
     def judge(self, valid: Sequence[Example]) -> Validation:

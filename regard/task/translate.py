@@ -31,12 +31,13 @@ from regard.layers.capture import capture
 from regard.layers.cross_entropy import token_loss
 from regard.layers.observable import Observable
 from regard.model.seq2seq import Seq2Seq
+from regard.states import Hypothesis, concatenate
 from regard.task._base import Prepared, Task
 from regard.task._one_or_many import one_or_many
 from regard.task._splitting import sentences, split_long
 from regard.task._translation import Translation, TranslationOptions, check_options, joined
 from regard.task._writing import longest_text, search
-from regard.types import BEGIN, END, Better, Hypothesis, Memory, Validation, concatenate
+from regard.types import BEGIN, END, Better, Memory, Validation
 from regard.word_alignment import average, links, word_matrix
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Translator(Task):
         return tokenizers.from_files(files)
 
     @classmethod
-    def settle(cls, recipe: Recipe) -> Recipe:
+    def resolve(cls, recipe: Recipe) -> Recipe:
         if not recipe.data.source and not recipe.data.format:
             raise UserError("data.source: nothing to train on; give --source FILE and --target FILE, or a recipe")
         training_pairs(recipe.data)  # refuses missing files
@@ -126,6 +127,13 @@ class Translator(Task):
         """Translates a text, or many into a list in the same order.
 
         An empty text stays empty; one too long for the model is split (see `warn`).
+
+        Args:
+            texts: A text, or an iterable of texts.
+            options: See `TranslationOptions`.
+
+        Returns:
+            A `Translation`, or a list of them.
         """
         return one_or_many(texts, PlainText(), lambda accepted: self._translate(accepted, **options))
 
@@ -284,10 +292,20 @@ class Translator(Task):
         of: int = 0,
         prefix: Sequence[int] = (),
     ) -> TranslationTrace:
-        """The trace of one translated sentence; `name` is the model's, for headings.
+        """Translates one sentence and returns a trace of what the model computed.
 
-        The search finds `n_best` translations, and the trace is of number `of`, from 0. `prefix` are token ids that the
-        translation is forced to begin with; where the last of them is END, nothing is searched.
+        Args:
+            text: The sentence.
+            name: The name of the model in pictures.
+            beam: Beam width. Defaults to the recipe's.
+            length_penalty: As in `translate`.
+            max_length: As in `translate`.
+            n_best: How many translations the search returns.
+            of: The one to inspect, from 0.
+            prefix: Token ids that the translation must begin with. If the last one is END, nothing is searched.
+
+        Returns:
+            The trace, with attention, search and gates.
         """
         from regard.inspection.record.translate import one_sentence, record_translation
 

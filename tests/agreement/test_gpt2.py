@@ -1,4 +1,4 @@
-"""Ours and transformers' GPT-2, the same weights: logits, loss, every gradient, and what is written greedily."""
+"""GPT-2 with the same weights as in transformers: equal logits, loss, gradients and greedy output."""
 
 import pytest
 import torch
@@ -6,7 +6,8 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from regard.assemble import build_model
 from regard.decoding.greedy import greedy
-from regard.types import BEGIN, END, PAD, Batch, empty_memory
+from regard.states import empty_memory
+from regard.types import BEGIN, END, PAD, Batch
 
 VOCABULARY, LENGTH, WIDTH, LAYERS, HEADS = 40, 16, 32, 2, 4
 

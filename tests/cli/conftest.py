@@ -1,4 +1,4 @@
-"""A model small enough to be made for every test run: random weights, real everything else."""
+"""A model small enough to create for every test run: random weights, everything else real."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ LINES = ["je suis étudiant.", "où est la gare ?", "elle a lu ce livre deux foi
 def model(tmp_path_factory) -> str:
     import torch
 
-    from regard.assemble import build_model, model_files, resolve_model
+    from regard.assemble import build_model, resolve_model
     from regard.config import Decoding, Recipe
     from regard.data.tokenizer.word import Word
+    from regard.loading import model_files
     from regard.storage import write_folder
 
     torch.manual_seed(10)

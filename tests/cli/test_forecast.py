@@ -1,4 +1,4 @@
-"""`regard forecast` as a user meets it: a table, JSON, CSV or a drawing; one line for a mistake."""
+"""`regard forecast`: table, JSON, CSV or drawing; mistakes in one line."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ def run_forecast(run_regard):
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> Path:
     """Looks at three rows and says the last one again, half a spread higher, for two steps."""
-    from regard.assemble import build_model, model_files, resolve_model
+    from regard.assemble import build_model, resolve_model
     from regard.config import Recipe
     from regard.data.codec import Pair
     from regard.data.input.series import Series
     from regard.data.target.future import Future
+    from regard.loading import model_files
     from regard.storage import write_folder
 
     shape = resolve_model(

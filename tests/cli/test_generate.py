@@ -1,4 +1,4 @@
-"""`regard generate`: text as it is written, JSON, MIDI files, terminals, pipes and interruptions."""
+"""`regard generate`: streamed text, JSON, MIDI files, terminals, pipes and interrupts."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ import pytest
 import torch
 
 import regard as package
-from regard.assemble import build_model, model_files, resolve_model
+from regard.assemble import build_model, resolve_model
 from regard.cli.generate import _encoded
 from regard.config import Data, Decoding, Recipe
 from regard.data.midi import midi
 from regard.data.music import read_steps
 from regard.data.tokenizer.character import Character
 from regard.data.tokenizer.word import Word
+from regard.loading import model_files
 from regard.storage import write_folder
 from regard.types import END
 

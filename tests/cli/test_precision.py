@@ -1,13 +1,13 @@
-"""`regard translate --precision`: whatever is computed in, a simple sentence comes out the same."""
+"""`regard translate --precision`: a simple sentence has the same translation in every precision."""
 
 from __future__ import annotations
 
 import pytest
 
-from regard.assemble import load
 from regard.cli.terminal import Precision
 from regard.cli.translate import translate
 from regard.layers.fast_linear import int8_is_fast
+from regard.loading import load
 
 from .conftest import regard
 

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from regard.assemble import CODEC_FILES, GIVEN
+from regard.assemble import GIVEN
 from regard.errors import UserError
+from regard.loading import CODEC_FILES
 
 SENTENCEPIECE = "tokenizer.model"
 """The one file that is not ours to write as JSON."""

@@ -6,8 +6,9 @@ from typing import Any
 import torch
 
 from regard import registry
-from regard.assemble import build_model, task_of
+from regard.assemble import build_model
 from regard.config import apply_overrides, read_recipe, shipped_recipes, tiny_form
+from regard.loading import task_of
 from regard.runs import prepare, resolve
 
 SMALL = ["data.format.count=60", "decoding.max_length=6", "decoding.beam=2"]

@@ -1,4 +1,4 @@
-"""The laws of models that only write. Every kind of decoder that can do without a memory is held to them."""
+"""The laws of language models. Every kind of decoder that works without a memory is held to them."""
 
 import pytest
 import torch
@@ -9,7 +9,8 @@ from regard.decoding.greedy import greedy
 from regard.decoding.sampling import sample
 from regard.decoding.stream import stream
 from regard.errors import UserError
-from regard.types import BEGIN, END, PAD, Batch, empty_memory
+from regard.states import empty_memory
+from regard.types import BEGIN, END, PAD, Batch
 
 VOCABULARY, CAPACITY = 23, 8
 SIZES = {"width": 16, "heads": 4, "feed_forward": 32, "layers": 2, "dropout": 0.1}

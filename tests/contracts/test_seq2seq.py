@@ -1,4 +1,4 @@
-"""The laws of models that read and write. Every combination of encoder and decoder kinds is held to them."""
+"""The laws of encoder-decoder models. Every combination of encoder and decoder is held to them."""
 
 import itertools
 
@@ -12,7 +12,8 @@ from regard.decoding.greedy import greedy
 from regard.decoding.sampling import sample
 from regard.layers.attention._base import Attention
 from regard.layers.capture import capture
-from regard.types import BEGIN, END, PAD, Batch, fork, narrow, select_
+from regard.states import fork, narrow, select_
+from regard.types import BEGIN, END, PAD, Batch
 
 VOCABULARY, WIDTH = 23, 16
 SIZES = {"width": WIDTH, "heads": 4, "feed_forward": 32, "layers": 2, "dropout": 0.1}
@@ -23,12 +24,10 @@ ATTENTIONS = [
     {"kind": "local", "window": 1},
     {"kind": "local", "window": 2, "alignment": "monotonic", "score": "dot"},
 ]
-LOOKS = [
+ORDERS = [("before", True, "gru"), ("after", True, "lstm"), ("after", False, "lstm")]
+ATTENTIONAL = [
     {"attention": attention, "order": order, "feed": feed, "cell": cell}
-    for attention, (order, feed, cell) in itertools.product(
-        ATTENTIONS,
-        [("before", True, "gru"), ("after", True, "lstm"), ("after", False, "lstm")],
-    )
+    for attention, (order, feed, cell) in itertools.product(ATTENTIONS, ORDERS)
 ]
 VARIANTS: dict[tuple[str, str], list[dict]] = {
     ("encoder", "transformer"): [{"norm": "pre"}, {"norm": "post"}],
@@ -45,7 +44,7 @@ VARIANTS: dict[tuple[str, str], list[dict]] = {
     ],
     ("encoder", "recurrent"): [{"cell": "lstm"}, {"cell": "gru", "direction": "backward"}],
     ("decoder", "recurrent"): [{"cell": "lstm"}, {"cell": "gru"}, {"cell": "rnn"}, {"layer_norm": True}],
-    ("decoder", "attentional"): [{}, *LOOKS, {"layer_norm": True}, {"embedding": 12, "tie": False}],
+    ("decoder", "attentional"): [{}, *ATTENTIONAL, {"layer_norm": True}, {"embedding": 12, "tie": False}],
 }
 
 
@@ -80,12 +79,24 @@ def combinations() -> list[dict]:
     return found
 
 
+def is_slow(tree: dict) -> bool:
+    """Every attention is tried with one order of the attentional decoder each time, with the others in the slow tests."""
+    decoder = {key: value for key, value in tree["decoder"].items() if key not in ("kind", *SIZES)}
+    if tree["decoder"]["kind"] != "attentional" or decoder not in ATTENTIONAL:
+        return False
+    attention, order = divmod(ATTENTIONAL.index(decoder), len(ORDERS))
+    return attention % len(ORDERS) != order
+
+
 def title(tree: dict) -> str:
     words = [str(value) for part in ("encoder", "decoder") for name, value in tree[part].items() if name not in SIZES]
     return "-".join(words).replace(" ", "")
 
 
-@pytest.fixture(scope="module", params=combinations(), ids=title)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(tree, id=title(tree), marks=[pytest.mark.slow] * is_slow(tree)) for tree in combinations()],
+)
 def model(request):
     torch.manual_seed(0)
     made = build_model(request.param, VOCABULARY).eval()

@@ -7,12 +7,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from regard.evaluation.scores import SCORES
 
 import regard
 from regard import registry
-from regard.assemble import model_files
 from regard.errors import UserError
+from regard.loading import model_files
 from regard.storage import write_folder
 from tests.contracts.tasks import KINDS, RECIPES, Tasks
 
@@ -70,7 +69,7 @@ def test_it_is_what_it_says(name, task):
     offered = dir(task)
     assert name in offered and {"device", "judge", "model", "recipe"} <= set(offered)
     assert all(getattr(task, one) is not None for one in offered)
-    hidden = {"prepare", "settle", "codec", "epochs", "fit", "usual", "write", "written", "inputs"}
+    hidden = {"prepare", "resolve", "codec", "epochs", "fit", "usual", "write", "written", "inputs"}
     assert not hidden & set(offered)
     assert not any(one.startswith("_") for one in offered) and len(offered) < 12
     assert task.usage.startswith(name) and "{model}" in task.usage and task.unit
@@ -111,7 +110,7 @@ def test_saved_and_loaded_it_answers_the_same(name, tasks, inputs, tmp_path):
 
 def test_its_scores_are_declared_finite_and_the_same_every_time(name, task, valid):
     found = task.judge(valid)
-    assert found.scores and set(found.scores) <= set(SCORES[name])
+    assert found.scores and set(found.scores) <= set(task.scores)
     assert all(type(score) is float and math.isfinite(score) for score in found.scores.values())
     assert task.judge(valid).scores == found.scores
     assert len(found.samples) <= task.recipe.training.samples

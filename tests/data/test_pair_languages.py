@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from regard.assemble import export
 from regard.config import Recipe, read_recipe
 from regard.data.corpus import pair_languages as module
 from regard.data.corpus.pair_languages import pair_languages, with_languages
 from regard.errors import UserError
 from regard.languages import split_pair
+from regard.loading import export
 from regard.pretrained import shipped_models
 from regard.serving.catalogue import read_models
 from regard.storage import read_folder, write_folder
@@ -56,7 +56,7 @@ def test_without_the_package_nothing_is_detected(tmp_path: Path, monkeypatch: py
     assert pair_languages(*corpus(tmp_path)) == ("", "")
 
 
-def settled(stated: Recipe, start: Recipe | None = None, files: tuple[str, str] = ("x.de", "x.en")):
+def resolved(stated: Recipe, start: Recipe | None = None, files: tuple[str, str] = ("x.de", "x.en")):
     notes: list[str] = []
     known = start or Recipe()
     recipe = replace(
@@ -70,17 +70,17 @@ def settled(stated: Recipe, start: Recipe | None = None, files: tuple[str, str] 
 
 
 def test_stated_languages_win_and_those_of_the_start_are_compared() -> None:
-    assert settled(Recipe(source_language="nl", target_language="fr"))[:2] == ("nl", "fr")
-    assert settled(Recipe(source_language="nl"))[:2] == ("nl", "en")
-    assert settled(Recipe())[:2] == ("de", "en") and "German (de)" in settled(Recipe())[2]
+    assert resolved(Recipe(source_language="nl", target_language="fr"))[:2] == ("nl", "fr")
+    assert resolved(Recipe(source_language="nl"))[:2] == ("nl", "en")
+    assert resolved(Recipe())[:2] == ("de", "en") and "German (de)" in resolved(Recipe())[2]
     start = Recipe(source_language="en", target_language="de")
-    assert settled(Recipe(), start)[:2] == ("en", "de")
-    assert "warning" in settled(Recipe(), start)[2] and "warning" not in settled(Recipe(), start, ("x.en", "x.de"))[2]
+    assert resolved(Recipe(), start)[:2] == ("en", "de")
+    assert "warning" in resolved(Recipe(), start)[2] and "warning" not in resolved(Recipe(), start, ("x.en", "x.de"))[2]
 
 
 def test_a_name_instead_of_a_code_is_refused_with_the_code() -> None:
     with pytest.raises(UserError, match="source_language: 'French' is no language code; write fr"):
-        settled(Recipe(source_language="French"))
+        resolved(Recipe(source_language="French"))
 
 
 @pytest.mark.parametrize(

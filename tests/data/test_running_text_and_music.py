@@ -1,4 +1,4 @@
-"""Running text, chorales and what is made of both: read as they should be, or refused in one line; and music to MIDI."""
+"""Running text and chorales, read or refused in one line; music as MIDI files."""
 
 import gzip
 import io
@@ -19,7 +19,7 @@ from regard.data.midi import Note, midi, notes
 from regard.data.music import bar_of, read_steps, tidy, write_steps
 from regard.data.normalise import as_written
 from regard.data.splitting import read_parts
-from regard.data.tokenizer import from_files, settled
+from regard.data.tokenizer import from_files, resolved
 from regard.data.tokenizer.character import Character
 from regard.data.tokenizer.word import Word
 from regard.errors import UserError
@@ -108,7 +108,7 @@ def test_exact_is_saved_and_off_unless_wanted():
     assert from_files(plain.files()).decode(plain.encode(text)) == "a b c [0m"
     older = {"tokenizer.json": json.dumps({"kind": "character", "characters": ["a"]}).encode()}
     assert from_files(older).decode(from_files(older).encode("a \n a")) == "a a"
-    assert settled({"kind": "character"})["exact"] is False
+    assert resolved({"kind": "character"})["exact"] is False
 
 
 # Chorales.

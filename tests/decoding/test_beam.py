@@ -1,4 +1,4 @@
-"""The beam against brute force, against a beam in plain Python that never stops early, and against itself alone."""
+"""Beam search against brute force, against a plain Python beam without early stopping, and batched against single."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from regard.decoding.beam import beam, penalty
 from regard.decoding.rules import Forbid, MinLength, NoLoops
 from regard.errors import UserError
-from regard.types import END, Hypothesis
+from regard.states import Hypothesis
+from regard.types import END
 
 from .table import Table
 

@@ -38,7 +38,7 @@ class Again:
 @pytest.fixture
 def graphed(monkeypatch):
     def on():
-        monkeypatch.setattr(cuda_graph, "uses_cuda_graphs", lambda device: True)
+        monkeypatch.setattr("regard.decoding.search.uses_cuda_graphs", lambda device: True)
         monkeypatch.setattr("regard.decoding.beam.uses_cuda_graphs", lambda device: True)
         monkeypatch.setattr("regard.decoding.walk.uses_cuda_graphs", lambda device: True)
         monkeypatch.setattr(cuda_graph, "_graph", Again)

@@ -9,7 +9,8 @@ import torch
 
 from regard.decoding.greedy import greedy
 from regard.decoding.rules import Forbid, MinLength, NoLoops
-from regard.types import END, Hypothesis
+from regard.states import Hypothesis
+from regard.types import END
 
 from .table import Table
 

@@ -1,4 +1,4 @@
-"""Samples follow the distribution they are meant to follow, whoever stands beside them in the batch."""
+"""Samples follow their distribution, whatever else is in the batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from regard.decoding.greedy import greedy
 from regard.decoding.rules import Forbid, NoLoops
 from regard.decoding.sampling import distribution, draw, sample
 from regard.errors import UserError
-from regard.types import END, Hypothesis
+from regard.states import Hypothesis
+from regard.types import END
 
 from .table import Table
 

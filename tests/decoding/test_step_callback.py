@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from regard.decoding.cuda_graph import uses_cuda_graphs
+from regard.decoding.search import uses_cuda_graphs
 from regard.decoding.step_callback import Step, on_step, step_callback
 
 

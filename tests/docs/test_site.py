@@ -61,7 +61,8 @@ def listed(page: Path) -> list[Path]:
     found: list[Path] = []
     for block in TOCTREE.findall(page.read_text(encoding="utf-8")):
         names = [line for line in block.splitlines() if line and not line.startswith(":")]
-        for name in names:
+        for name in names:  # `name`, or `Title <name>`
+            name = name.rpartition("<")[2].removesuffix(">")
             found += sorted(page.parent.glob(f"{name}.md"))
     return found
 

@@ -15,7 +15,7 @@ from task.test_generate import made as made_writer
 from torch import Tensor, nn
 
 import regard
-from regard.assemble import build_model, model_files, task_of
+from regard.assemble import build_model
 from regard.cli.inspect import content
 from regard.config import read_recipe, tiny_form
 from regard.data.tokenizer.character import Character
@@ -26,6 +26,7 @@ from regard.inspection.trace.base import SOURCE, TARGET
 from regard.inspection.trace.text import LanguageModelTrace, TextTrace
 from regard.layers.capture import capture
 from regard.layers.fast_linear import PackedLinear, packing_is_possible, replace_linears
+from regard.loading import model_files, task_of
 from regard.runs import prepare, resolve
 from regard.storage import write_folder
 from regard.task.generate import Generator

@@ -1,4 +1,4 @@
-"""What `regard export --format ctranslate2` writes computes what our model computes, in CTranslate2's own code."""
+"""What `regard export --format ctranslate2` writes gives the same results in CTranslate2."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import regard
-from regard.assemble import build_model, export, model_files, resolve_model
+from regard.assemble import build_model, resolve_model
 from regard.cli.export import Precision, Program
 from regard.cli.export import export as command
 from regard.config import Recipe
@@ -22,6 +22,7 @@ from regard.decoding.greedy import greedy
 from regard.decoding.rules import MinLength
 from regard.errors import UserError
 from regard.interchange import ctranslate2 as interchange
+from regard.loading import export, model_files
 from regard.storage import load_tensors, write_folder
 from regard.types import BEGIN, END
 

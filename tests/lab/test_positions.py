@@ -1,4 +1,4 @@
-"""Do the models differ in nothing but their positions, and what flips the verdict?"""
+"""The models differ in their positions alone; what flips the verdict."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.assemble import build_model, load
+from regard.assemble import build_model
 from regard.errors import UserError
 from regard.lab import positions
 from regard.lab._experiment import Setting
 from regard.lab._translators import Attempt, train_all, written
 from regard.lab.positions import BEYOND, INSIDE, KINDS, SIZES, TABLE, Positions, bleu, difference
 from regard.layers.position.learned import Learned
+from regard.loading import load
 from regard.runs import train
 
 EXPERIMENT = Positions()

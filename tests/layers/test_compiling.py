@@ -1,4 +1,4 @@
-"""Compiled layers, with a compiler that only counts."""
+"""Compiled layers, with a compiler that only counts calls."""
 
 import warnings
 from collections import Counter
@@ -8,6 +8,7 @@ import torch
 
 from regard.assemble import build_model
 from regard.layers import compiling
+from regard.layers.compile_layers import compile_layers
 
 IDS = torch.tensor([[5, 6, 7]])
 SEEN = torch.ones(1, 3, dtype=torch.bool)
@@ -40,7 +41,7 @@ def test_each_layer_is_compiled_once_and_only_a_training_step_uses_it(compiled):
     model = build_model({"preset": "tiny", "dropout": 0.0}, 20).train()
     before = model(IDS, SEEN, IDS)
     layers = [*model.encoder.layers, *model.decoder.layers]
-    assert compiling.compile_layers(model) == len(layers) > 2
+    assert compile_layers(model) == len(layers) > 2
     assert compiling.active
     assert made == Counter(layer.forward for layer in layers)
 
@@ -56,4 +57,4 @@ def test_each_layer_is_compiled_once_and_only_a_training_step_uses_it(compiled):
 
 def test_a_model_without_repeated_layers_stays_as_it_is(compiled):
     model = build_model({"preset": "tiny", "encoder": "recurrent", "decoder": "recurrent"}, 20)
-    assert compiling.compile_layers(model) == 0 and not compiled[0]
+    assert compile_layers(model) == 0 and not compiled[0]

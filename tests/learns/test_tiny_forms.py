@@ -7,8 +7,8 @@ slow tests.
 import pytest
 
 import regard
-from regard.assemble import task_of
 from regard.config import Recipe, read_recipe, shipped_recipes, tiny_form
+from regard.loading import task_of
 
 RECIPES = {name: read_recipe(name) for name in shipped_recipes()}
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.serving.catalogue import Catalogue, ServedModel
+from regard.serving.http.app import make_app
+from regard.serving.settings import Settings
 from regard.serving.workers.translation_result import SearchOptions, TranslationResult
 from regard.serving.workers.worker_pool import WorkerPool
 
@@ -98,3 +100,8 @@ def _translated(sentence: str, search: SearchOptions) -> TranslationResult:
         attention=[[float(n == m) for m in range(len(words))] for n in range(len(words))] if search.attention else None,
         alternatives=[TranslationResult(f"{text} ({n})", score=-0.5 - n) for n in range(1, search.n_best)],
     )
+
+
+def fake_app(pool: FakePool | None = None, models: Catalogue | None = None, **settings: Any) -> Any:
+    """The server's app with a pool that answers at once."""
+    return make_app(Settings(**settings), models or catalogue(), pool or FakePool(), log_requests=False)

@@ -106,6 +106,7 @@ while time.monotonic() < end:
     time.sleep(0.02)
 print(json.dumps(times))
 """
+"""A client that asks for /health, as a process of its own: the load of the others does not hold up its clock."""
 
 
 @dataclass

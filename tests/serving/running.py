@@ -60,22 +60,28 @@ def fake_server(files: int | None = None, **settings: Any) -> Iterator[Running]:
 def _running(command: list[str], env: dict[str, str]) -> Iterator[Running]:
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env, cwd=ROOT)
     said: list[str] = []
-    threading.Thread(target=_hear, args=(process, said), daemon=True).start()
+    threading.Thread(target=hear, args=(process, said), daemon=True).start()
     try:
         server = Running(_address(process, said))
         server.process, server.said = process, said
         yield server
     finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        stop(process)
 
 
-def _hear(process: subprocess.Popen[bytes], said: list[str]) -> None:
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """SIGTERM; and SIGKILL if that does not end it."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def hear(process: subprocess.Popen[bytes], said: list[str]) -> None:
+    """Collects what a process writes to stderr."""
     assert process.stderr
     for line in process.stderr:
         said.append(line.decode("utf-8", "replace").rstrip("\n"))

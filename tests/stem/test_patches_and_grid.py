@@ -1,4 +1,4 @@
-"""What images become: patches in their order, a grid of places, and what cannot be made of them."""
+"""Stems of images: patches in order, a grid of positions, and images that do not fit."""
 
 import pytest
 import torch
@@ -105,7 +105,7 @@ def test_images_are_augmented_in_training_only(make):
     "make, line",
     [
         (lambda: Patches(1, 28, patch=5), "model.stem.patch: 5 does not divide images of 28 pixels; use one of 2, 4, 7, 14, 28"),
-        (lambda: Patches(1, 28, position={"kind": "learned", "length": 10}), "model.stem.position: has room for 10 positions, but there are 50"),
+        (lambda: Patches(1, 28, position={"kind": "learned", "length": 10}), "model.stem.position: room for 10 positions, but there are 50"),
         (lambda: Patches(1, 28, position="learnt"), "model.stem.position: no kind 'learnt'; did you mean 'learned'?"),
         (lambda: Patches(1, 28, augment="flop"), "model.stem.augment: no 'flop'; did you mean 'flip'?"),
         (lambda: Grid(1, 6, stages=3), "model.stem.stages: 6 pixels halved 3 times leave no grid"),

@@ -1,4 +1,4 @@
-"""The model that ships with the package, used as a newcomer would."""
+"""The shipped fr-en model, used as a newcomer would."""
 
 import random
 import re
@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import regard
-from regard.assemble import export, load
 from regard.layers.fast_linear import int8_is_fast
+from regard.loading import export, load
 from regard.pretrained import shipped_models
 from regard.storage import read_folder
 from regard.types import BEGIN, END

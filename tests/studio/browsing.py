@@ -10,7 +10,6 @@ import importlib.util
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import pytest
-from serving.running import ROOT, environment
+from serving.running import ROOT, environment, hear, stop
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -66,9 +65,10 @@ def write_tiny(folder: Path, shape: str, seed: int = 3) -> Path:
     are letters, so that it reads any text."""
     import torch
 
-    from regard.assemble import build_model, model_files, resolve_model
+    from regard.assemble import build_model, resolve_model
     from regard.config import Decoding, Recipe
     from regard.data.tokenizer.character import Character
+    from regard.loading import model_files
     from regard.storage import write_folder
 
     torch.manual_seed(seed)
@@ -100,7 +100,7 @@ def running_studio(*options: str, ready: bool = True) -> Iterator[Studio]:
         command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment(OMP_NUM_THREADS="1"), cwd=ROOT
     )
     said: list[str] = []
-    threading.Thread(target=_hear, args=(process, said), daemon=True).start()
+    threading.Thread(target=hear, args=(process, said), daemon=True).start()
     try:
         studio = Studio(_address(process, said))
         studio.process, studio.said, studio.folders = process, said, {}
@@ -109,16 +109,6 @@ def running_studio(*options: str, ready: bool = True) -> Iterator[Studio]:
         yield studio
     finally:
         stop(process)
-
-
-def stop(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(20)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 @pytest.fixture(scope="session")
@@ -222,12 +212,6 @@ def _is_wrong(message: Any) -> bool:
     """A question that was refused, or that nobody answered, is told on the page; browsers log it all the same."""
     asked = re.search(r"/studio/(ask/|models|runs)", message.location.get("url", ""))
     return message.type == "error" and not (message.text.startswith("Failed to load resource") and asked)
-
-
-def _hear(process: subprocess.Popen[bytes], said: list[str]) -> None:
-    assert process.stderr
-    for line in process.stderr:
-        said.append(line.decode("utf-8", "replace").rstrip("\n"))
 
 
 def _address(process: subprocess.Popen[bytes], said: list[str]) -> str:

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from studio.browsing import SHAPES
 
-from regard.assemble import build_model, model_files, resolve_model
+from regard.assemble import build_model, resolve_model
 from regard.config import Decoding, Recipe
 from regard.data.tokenizer.word import Word
+from regard.loading import model_files
 from regard.storage import write_folder
 from regard.task.translate import Translator
 

@@ -18,9 +18,10 @@ def write_writer(folder: Path, kind: str) -> Path:
     """A language model of letters with random weights."""
     import torch
 
-    from regard.assemble import build_model, model_files, resolve_model
+    from regard.assemble import build_model, resolve_model
     from regard.config import Data, Recipe
     from regard.data.tokenizer.character import Character
+    from regard.loading import model_files
     from regard.storage import write_folder
 
     torch.manual_seed(4)

@@ -1,4 +1,4 @@
-"""Tiny models that look at pictures, with random weights: to classify them, and to write about them."""
+"""Tiny image models with random weights: a classifier and a captioner."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.assemble import build_model, model_files, resolve_model
+from regard.assemble import build_model, resolve_model
 from regard.config import Decoding, Recipe
 from regard.data.codec import Pair
 from regard.data.input.image import Image
@@ -17,6 +17,7 @@ from regard.data.input.sound import SoundInput
 from regard.data.target.label import Label
 from regard.data.target.text import Text
 from regard.data.tokenizer.word import Word
+from regard.loading import model_files
 from regard.storage import write_folder
 from regard.task.caption import Captioner
 from regard.task.classify import Classifier

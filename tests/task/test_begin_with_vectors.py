@@ -1,4 +1,4 @@
-"""A recipe's `vectors`: copied into the weights when training begins, said aloud, and never a path in a saved model."""
+"""A recipe's `vectors`: copied into the weights when training begins, reported, and never a path in a saved model."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import pytest
 import torch
 
 import regard
-from regard.assemble import build_model, read_model, resolve_model
+from regard.assemble import build_model, resolve_model
 from regard.config import Recipe, apply_overrides, read_recipe, recipe_from_dict, tiny_form
 from regard.data.vectors.file import write_vectors
 from regard.data.vectors.near import Vectors
 from regard.errors import UserError
+from regard.loading import read_model
 from regard.runs import resolve
 from regard.storage import read_folder
 from regard.training.listener import Quiet

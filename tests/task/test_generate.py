@@ -1,4 +1,4 @@
-"""A language model in use: how texts are cut, how they are judged, and how they are gone on with."""
+"""A language model in use: splitting of texts, perplexity and continuation."""
 
 import math
 
@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import regard
-from regard.assemble import build_model, model_files, resolve_model, task_of
+from regard.assemble import build_model, resolve_model
 from regard.config import Data, Decoding, Recipe, Training, read_recipe, tiny_form
 from regard.data.examples import collate
 from regard.data.format._base import Example
@@ -17,12 +17,14 @@ from regard.data.tokenizer.word import Word
 from regard.decoding.rules import Forbid
 from regard.decoding.sampling import sample
 from regard.errors import UserError
+from regard.loading import model_files, task_of
 from regard.runs import prepare, resolve
+from regard.states import empty_memory
 from regard.storage import write_folder
 from regard.task._generated import Spelling
 from regard.task._text_windows import as_ids, coded, spans
 from regard.task.generate import Generator
-from regard.types import BEGIN, END, PAD, UNKNOWN, empty_memory
+from regard.types import BEGIN, END, PAD, UNKNOWN
 
 TEXT = "ROMEO:\nWhat light is this?\n\nJULIET:\n\tNone.\n"
 WINDOW = 16
@@ -362,7 +364,7 @@ def test_a_saved_model_is_the_same(characters, tmp_path):
 
 def test_attentional_decoders_are_refused_before_anything_is_written():
     recipe = Recipe(task="generate", data=Data(format={"kind": "made_text"}), model={"decoder": "attentional"})
-    with pytest.raises(UserError, match="nothing to look at"):
+    with pytest.raises(UserError, match="needs a source to attend to"):
         resolve(recipe)
 
 
@@ -370,5 +372,5 @@ def test_shipped_recipes_are_whole():
     for name in ("gpt-shakespeare", "gpt-shakespeare-small", "char-rnn-shakespeare", "music-transformer", "music-lstm"):
         recipe = read_recipe(name)
         assert recipe.task == "generate" and recipe.data.train == recipe.data.valid == recipe.data.test
-        settled = resolve(tiny_form(recipe))
-        assert set(settled.model) == {"kind", "decoder"}
+        resolved = resolve(tiny_form(recipe))
+        assert set(resolved.model) == {"kind", "decoder"}

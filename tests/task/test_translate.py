@@ -1,4 +1,4 @@
-"""What a Translator does at the edges of what its model knows."""
+"""A Translator at the limits of what its model knows."""
 
 import pytest
 import torch
@@ -8,6 +8,7 @@ from regard.assemble import build_model, resolve_model
 from regard.config import Recipe
 from regard.data.tokenizer.character import Character
 from regard.errors import UserError
+from regard.task._translation import check_options
 from regard.task.translate import Translator
 from regard.types import BEGIN, END
 
@@ -51,7 +52,7 @@ def test_too_few_positions_for_the_text_are_refused_before_training(tmp_path):
 @pytest.mark.parametrize("wrong", [{"beam": 0}, {"n_best": 0}, {"length_penalty": -1.0}, {"max_length": 0}])
 def test_limits_are_refused_before_anything_is_searched(wrong):
     with pytest.raises(UserError):
-        Translator._check(
+        check_options(
             wrong.get("beam", 4), wrong.get("n_best", 1), wrong.get("length_penalty"), wrong.get("max_length"), None
         )
 

@@ -17,7 +17,7 @@ def maker(kind: str) -> type[Tokenizer]:
     return cast(type[Tokenizer], registry.factory("data/tokenizer", kind, "tokenizer.kind"))
 
 
-def settled(given: Mapping[str, Any]) -> dict[str, Any]:
+def resolved(given: Mapping[str, Any]) -> dict[str, Any]:
     """A recipe's `[tokenizer]` with the defaults of its kind filled in; unknown keys are refused."""
     options = dict(given)
     kind = options.pop("kind", "subword")
@@ -33,7 +33,7 @@ def settled(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def train(options: Mapping[str, Any], lines: Iterable[str], seed: int) -> Tokenizer:
     """Trains a tokenizer from a recipe's `[tokenizer]` table."""
-    keys = {name: value for name, value in settled(options).items() if name != "path"}
+    keys = {name: value for name, value in resolved(options).items() if name != "path"}
     return maker(keys.pop("kind")).train(lines, seed=seed, **keys)
 
 

@@ -20,7 +20,7 @@ from regard.inspection.trace.text import TextTrace
 from regard.layers.capture import Captured, capture
 
 if TYPE_CHECKING:
-    from regard.task._base import ExampleTask
+    from regard.task._examples import ExampleTask
 
 LogProbability = Callable[[Tensor, int], Tensor]
 """From the ids of one text, (1, T), and the index of an output, to the log-probability of that output."""

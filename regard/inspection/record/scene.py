@@ -14,7 +14,7 @@ from regard.inspection.trace.scene import Scene
 from regard.stem.frames import RANGE, Frames
 
 if TYPE_CHECKING:
-    from regard.task._base import ExampleTask
+    from regard.task._examples import ExampleTask
 
 MOST_PLACES = 1024
 """A trace grows with the square of the number of places."""

@@ -25,7 +25,8 @@ from regard.inspection.trace.base import SOURCE, TARGET, Side
 from regard.inspection.trace.gradients import Gradients
 from regard.inspection.trace.translation import Candidate, TranslationTrace
 from regard.layers.capture import capture
-from regard.types import BEGIN, END, Hypothesis
+from regard.states import Hypothesis
+from regard.types import BEGIN, END
 
 if TYPE_CHECKING:
     from regard.task.translate import Translator

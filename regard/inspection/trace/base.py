@@ -201,7 +201,14 @@ class Trace(ABC):
         return found
 
     def json(self, parts: Collection[str] | None = None) -> str:
-        """The tree as JSON."""
+        """Writes every number of the trace as JSON.
+
+        Args:
+            parts: The fields to include among those that only some views need (`parts()`); None: all.
+
+        Returns:
+            The JSON file as text.
+        """
         return json.dumps(self.tree(parts), ensure_ascii=True, allow_nan=False)
 
     def views(self) -> Mapping[str, DrawView]:
@@ -222,15 +229,39 @@ class Trace(ABC):
         return views[name](self, chosen)
 
     def svg(self, view: str = "", **choice: Any) -> str:
-        """The first picture of a view."""
+        """Draws the first picture of a view as SVG.
+
+        Args:
+            view: The name of the view; by default the trace's own.
+            choice: Which part of it: `layer`, `head`, `attention`, `tokens`, `position`: see `regard inspect --help`.
+
+        Returns:
+            The SVG file as text.
+        """
         return self.view(view, **choice).pictures[0].svg()
 
     def figure(self, view: str = "", **choice: Any) -> Figure:
-        """The same picture as a matplotlib figure."""
+        """Draws the first picture of a view with matplotlib.
+
+        Args:
+            view: The name of the view; by default the trace's own.
+            choice: Which part of it: `layer`, `head`, `attention`, `tokens`, `position`: see `regard inspect --help`.
+
+        Returns:
+            A matplotlib figure.
+        """
         return self.view(view, **choice).pictures[0].figure()
 
     def html(self, view: str = "", **choice: Any) -> str:
-        """A self-contained page with all pictures of a view and their values."""
+        """Draws all pictures of a view on one self-contained page.
+
+        Args:
+            view: The name of the view; by default the trace's own.
+            choice: Which part of it: `layer`, `head`, `attention`, `tokens`, `position`: see `regard inspect --help`.
+
+        Returns:
+            The HTML file as text.
+        """
         from regard.inspection.draw.page import page
 
         return page(self, self.view(view, **choice))

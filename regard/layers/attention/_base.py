@@ -10,12 +10,11 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard import registry
-from regard.errors import UserError
-from regard.layers.attend import as_boolean, weighted_sum
+from regard.layers.attend import Mask, as_boolean, weighted_sum
 from regard.layers.kv_cache import CachePositions, KVCache
 from regard.layers.observable import Observable
 from regard.layers.precision import computed_in
@@ -24,8 +23,6 @@ Query = Float[Tensor, "B T D"]
 Context = Float[Tensor, "B T C"]
 ProjectedMemory = dict[str, Tensor]
 """Whatever can be computed from the memory alone, such as keys and values, each (B, S, ...)."""
-Mask = Bool[Tensor, "..."] | Float[Tensor, "..."] | None
-"""Broadcastable to (B, T, S): boolean (True = attend) or an additive bias (0 or -inf); attend.py takes both."""
 Positions = Int[Tensor, "T"] | None
 """The queries' positions in the target, for attentions that depend on them; None: 0, 1, 2, ..."""
 
@@ -80,17 +77,9 @@ class Attention(Observable, ABC):
 
 
 def build_attention(spec: str | dict[str, Any], where: str, width: int, memory_width: int, heads: int = 0) -> Attention:
-    """The attention that a recipe names, for queries of `width` and a memory of `memory_width`.
-
-    `heads` is their number where the recipe's table names none; 0: the attention's own default.
-    """
+    """The attention that a recipe names. `heads` holds where its table names none; 0: the attention's own default."""
     offered = {"width": width, "memory_width": memory_width}
     if heads and (isinstance(spec, str) or "heads" not in spec):
         offered["heads"] = heads
     attention: Attention = registry.build("layers/attention", spec, where, **offered)
-    kind = spec if isinstance(spec, str) else spec["kind"]
-    if memory_width != width and "memory_width" not in registry.keywords(registry.factory("layers/attention", kind)):
-        raise UserError(
-            f"{where}: {kind} needs a memory ({memory_width}) as wide as the decoder ({width}); make the widths equal"
-        )
     return attention

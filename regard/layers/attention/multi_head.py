@@ -17,8 +17,6 @@ from regard.layers.precision import computed_in
 
 __all__ = ["MultiHead"]
 
-Heads = Float[Tensor, "B T H K"]
-
 
 class MultiHead(Attention):
     """Concat(head_1 .. head_h) W_O, where head_i attends with its own projections of query, key and value."""
@@ -47,16 +45,11 @@ class MultiHead(Attention):
         query, key, value = all_three.unbind(2)
         return self.attend_heads(query, key, value, mask, causal)
 
-    def project(self, x: Float[Tensor, "B T D"]) -> tuple[Heads, Float[Tensor, "B T 2 H K"]]:
-        """Queries, and keys and values in one tensor, of the same vectors."""
-        query, key_value = self.inward(x).split((self.width, 2 * self.width), dim=-1)
-        return self._split(query), key_value.unflatten(-1, (2, self.heads, self.width // self.heads))
-
     def cached_self_attend(self, x: Float[Tensor, "R T D"], cache: KVCache, at: CachePositions) -> Context:
         """All beams of a sentence attend to the entries of all its beams; the bias leaves each its own past."""
-        query, key_value = self.project(x)
-        at.write(cache, key_value)
-        queries = query.unflatten(0, (len(cache), -1)).flatten(1, 2)
+        query, key_value = self.inward(x).split((self.width, 2 * self.width), dim=-1)
+        at.write(cache, key_value.unflatten(-1, (2, self.heads, self.width // self.heads)))
+        queries = self._split(query).unflatten(0, (len(cache), -1)).flatten(1, 2)
         key, value = cache[:, : at.length].flatten(1, 2).unbind(2)
         return self.attend_heads(queries, key, value, at.bias).view(x.shape)
 

@@ -42,5 +42,4 @@ def shift_together(model: nn.Module) -> None:
 
 
 def _drawn(most: int) -> int:
-    """From the CPU's generator: checkpoints save its state, and nothing waits for the GPU."""
-    return int(torch.randint(most + 1, ()))
+    return int(torch.randint(most + 1, ()))  # from the CPU's generator, whose state a checkpoint saves

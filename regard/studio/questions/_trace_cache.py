@@ -79,7 +79,7 @@ def check_text(model: Any, text: str) -> None:
 
 
 def _count_tokens(model: Any, text: str) -> int:
-    from regard.task._base import ExampleTask
+    from regard.task._examples import ExampleTask
 
     if not isinstance(model, ExampleTask):
         return len(model.encode(text))

@@ -47,7 +47,7 @@ class Request(TaskRequest):
 
 def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
     from regard.inspection.inspect import Inspectable
-    from regard.task._base import ExampleTask
+    from regard.task._examples import ExampleTask
 
     question = Request(**request)
     reads_images = isinstance(model, ExampleTask) and model.pair.input.kind == "image"

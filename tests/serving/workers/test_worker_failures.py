@@ -9,58 +9,25 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from serving.running import environment
+from serving.scripted_pool import COMMAND, SCRIPT, running, said, within
 
 from regard.errors import UserError
-from regard.serving.catalogue import Catalogue, ServedModel
-from regard.serving.settings import Settings
 from regard.serving.workers import worker_pool, worker_process
 from regard.serving.workers.errors import JobFailed, JobRefused
-from regard.serving.workers.translation_result import SearchOptions
-from regard.serving.workers.worker_pool import WorkerPool
-
-SCRIPT = Path(__file__).parents[1] / "scripted_worker.py"
 
 
 @pytest.fixture(autouse=True)
 def short_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_process, "COMMAND", (sys.executable, str(SCRIPT)))
+    monkeypatch.setattr(worker_process, "COMMAND", COMMAND)
     monkeypatch.setattr(worker_pool, "PING_INTERVAL", 0.2)
     monkeypatch.setattr(worker_pool, "CANCEL_DEADLINE", 0.5)
     monkeypatch.setattr(worker_pool, "FIRST_BACKOFF", 0.05)
-
-
-@asynccontextmanager
-async def running(
-    *models: str, optional: bool = False, folder: Path = SCRIPT, **settings: Any
-) -> AsyncIterator[WorkerPool]:
-    served = [ServedModel(name, folder, "translate", optional=optional) for name in models or ("m",)]
-    said: list[str] = []
-    pool = WorkerPool(Settings(**{"workers": 1, **settings}), Catalogue(served), said.append)
-    pool.said = said  # type: ignore[attr-defined]
-    await pool.start()
-    try:
-        yield pool
-    finally:
-        await pool.close()
-
-
-def within(seconds: float, test: Callable[[], Awaitable[None]]) -> None:
-    async def limited() -> None:
-        async with asyncio.timeout(seconds):
-            await test()
-
-    asyncio.run(limited())
-
-
-async def said(pool: WorkerPool, *texts: str) -> list[str]:
-    return [one.text for one in await pool.translate("m", texts, SearchOptions())]
 
 
 async def until(true: Callable[[], bool]) -> None:

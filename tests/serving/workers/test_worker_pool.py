@@ -6,53 +6,24 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
+from serving.scripted_pool import COMMAND, running, said, within
 
 from regard.errors import UserError
-from regard.serving.catalogue import Catalogue, ServedModel
-from regard.serving.settings import Settings
 from regard.serving.workers import worker_process
 from regard.serving.workers.errors import JobFailed, JobRefused, ServerBusy
 from regard.serving.workers.job_queue import Throughput
 from regard.serving.workers.translation_cache import TranslationCache
 from regard.serving.workers.translation_result import SearchOptions
-from regard.serving.workers.worker_pool import WorkerPool
 
 HOW = SearchOptions()
 
 
 @pytest.fixture(autouse=True)
 def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = Path(__file__).parents[1] / "scripted_worker.py"
-    monkeypatch.setattr(worker_process, "COMMAND", (sys.executable, str(script)))
-
-
-@asynccontextmanager
-async def running(name: str = "m", **settings: Any) -> AsyncIterator[WorkerPool]:
-    catalogue = Catalogue([ServedModel(name, Path("nowhere"), "translate", "fr", "en")])
-    pool = WorkerPool(Settings(**{"workers": 1, **settings}), catalogue)
-    await pool.start()
-    try:
-        yield pool
-    finally:
-        await pool.close()
-
-
-def within(seconds: float, test: Callable[[], Awaitable[None]]) -> None:
-    async def limited() -> None:
-        async with asyncio.timeout(seconds):
-            await test()
-
-    asyncio.run(limited())
-
-
-async def said(pool: WorkerPool, *texts: str) -> list[str]:
-    return [one.text for one in await pool.translate("m", texts, HOW)]
+    monkeypatch.setattr(worker_process, "COMMAND", COMMAND)
 
 
 def test_each_gets_its_own_answers_in_order_though_they_were_computed_together() -> None:

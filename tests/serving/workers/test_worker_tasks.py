@@ -295,7 +295,7 @@ def test_attention_that_is_too_much_is_refused_by_the_worker_before_it_is_made_i
     monkeypatch.setattr(translated, "MAX_ATTENTION_WEIGHTS", weights - 1)
     monkeypatch.setattr("regard.serving.workers.worker._as_tree", None)
     refused = _answer(found, True, True)
-    assert refused["kind"] == "refused" and f"{weights} weights, {weights - 1} are the most" in refused["error"]
+    assert refused["kind"] == "refused" and f"{weights} weights exceed the limit of {weights - 1}" in refused["error"]
 
 
 class Echo:
@@ -577,7 +577,7 @@ def test_S8_no_address_is_ever_fetched(models, monkeypatch):
     assert not calls
     for task in task_names():
         module = module_of(task)
-        for form in tasks._forms(module):
+        for form in tasks._request_types(module):
             assert not [name for name in form.model_fields if name.lower() in ("url", "uri", "link", "path", "file")]
 
 

@@ -14,24 +14,18 @@ import deepl
 import pytest
 import uvicorn
 from serving.calling import FORM, Reply, call, form
-from serving.fakes import FakePool, catalogue
+from serving.fakes import FakePool, fake_app
 
 from regard.serving.catalogue import Catalogue, ServedModel
-from regard.serving.http.app import make_app
-from regard.serving.settings import Settings
 from regard.serving.workers.errors import ServerBusy
 
 FRENCH = "Bonjour tout le monde, je suis étudiant et j'habite à Paris."
 ASKED = {"text": ["Bonjour."], "target_lang": "EN", "source_lang": "FR"}
 
 
-def server(pool: FakePool | None = None, models: Catalogue | None = None, **settings: Any) -> Any:
-    return make_app(Settings(**settings), models or catalogue(), pool or FakePool(), log_requests=False)  # type: ignore[arg-type]
-
-
 @pytest.fixture(scope="module")
 def app() -> Any:
-    return server()
+    return fake_app()
 
 
 def translate(app: Any, **fields: Any) -> Reply:
@@ -96,7 +90,7 @@ def test_unless_a_model_is_made_for_one(code: str) -> None:
     folder = Path("/srv/models")
     pool = FakePool()
     models = [ServedModel(f"en-{code}", folder / code, "translate", "en", code) for code in ("pb", "pt")]
-    reply = translate(server(pool, Catalogue(models)), text=["Hello."], source_lang="EN", target_lang=code)
+    reply = translate(fake_app(pool, Catalogue(models)), text=["Hello."], source_lang="EN", target_lang=code)
     assert reply.json()["translations"] == [{"detected_source_language": "EN", "text": "HELLO."}]
     assert pool.calls[0][0] == ("en-pb" if code == "PT-BR" else "en-pt")
 
@@ -153,7 +147,7 @@ def test_tags_that_are_not_known(app: Any, tags: Any) -> None:
 
 def test_S6_what_exceeds_the_limits_is_refused_before_any_work() -> None:
     pool = FakePool()
-    small = server(pool, char_limit=5, batch_limit=1)
+    small = fake_app(pool, char_limit=5, batch_limit=1)
     refused(translate(small, text=["abcdef"]), "Too many characters: 6; this server takes 5 in a request.")
     refused(translate(small, text=["a", "b"]), "Too many texts: 2; this server takes 1 in a request.")
     assert pool.calls == []
@@ -166,15 +160,15 @@ def test_S6_a_count_of_a_wrong_type(app: Any, wanted: Any) -> None:
 
 
 def test_other_refusals_have_the_same_shape(app: Any) -> None:
-    busy = translate(server(FakePool(error=ServerBusy(3))))
+    busy = translate(fake_app(FakePool(error=ServerBusy(3))))
     assert (busy.status, set(busy.json()), busy.headers["retry-after"]) == (503, {"message"}, "3")
     refused(call(app, "GET", "/v2/translate"), "Method not allowed", 405)
     refused(call(app, "POST", "/v2/document"), "Not found", 404)
-    assert set(translate(server(text_limit=20)).json()) == {"message"}
+    assert set(translate(fake_app(text_limit=20)).json()) == {"message"}
 
 
 def test_keys() -> None:
-    guarded = server(api_keys=("abc",))
+    guarded = fake_app(api_keys=("abc",))
     for path in ("/v2/translate", "/v2/languages", "/v2/usage"):
         refused(call(guarded, "POST", path), "Please contact the server operator to get an API key", 403)
         refused(call(guarded, "POST", path, headers={"Authorization": "DeepL-Auth-Key abd"}), "Invalid API key", 403)
@@ -196,7 +190,7 @@ def test_languages(app: Any) -> None:
 
 
 def test_only_what_a_model_reads_or_writes_is_listed() -> None:
-    one = server(models=Catalogue([ServedModel("fr-en", Path("/srv/models/fr-en"), "translate", "fr", "en")]))
+    one = fake_app(models=Catalogue([ServedModel("fr-en", Path("/srv/models/fr-en"), "translate", "fr", "en")]))
     assert [language["language"] for language in call(one, "GET", "/v2/languages").json()] == ["FR"]
     found = call(one, "GET", "/v2/languages", query="type=target").json()
     assert [language["language"] for language in found] == ["EN-GB", "EN-US"]
@@ -205,7 +199,7 @@ def test_only_what_a_model_reads_or_writes_is_listed() -> None:
 def test_what_is_listed_is_understood() -> None:
     folder, pool = Path("/srv/models"), FakePool()
     pairs = [("pb", "zt"), ("zh", "pb"), ("zh", "zt"), ("pb", "pt")]
-    app = server(pool, Catalogue([ServedModel(f"{a}-{b}", folder, "translate", a, b) for a, b in pairs]))
+    app = fake_app(pool, Catalogue([ServedModel(f"{a}-{b}", folder, "translate", a, b) for a, b in pairs]))
     sources = [one["language"] for one in call(app, "GET", "/v2/languages").json()]
     targets = {one["language"]: one["name"] for one in call(app, "GET", "/v2/languages", query="type=target").json()}
     assert sources == ["PT", "ZH"]
@@ -224,12 +218,12 @@ def test_what_is_listed_is_understood() -> None:
 @pytest.mark.parametrize("code", ["PT", "PT-BR", "PT-PT", "pt"])
 def test_the_only_region_there_is_will_do(code: str) -> None:
     pool = FakePool()
-    app = server(pool, Catalogue([ServedModel("pb-en", Path("/srv/models"), "translate", "pb", "en")]))
+    app = fake_app(pool, Catalogue([ServedModel("pb-en", Path("/srv/models"), "translate", "pb", "en")]))
     assert translate(app, source_lang=code).status == 200 and pool.calls[0][0] == "pb-en"
 
 
 def test_usage_counts_what_was_translated() -> None:
-    fresh = server()
+    fresh = fake_app()
     assert call(fresh, "GET", "/v2/usage").json()["character_count"] == 0
     translate(fresh, text=["Bonjour.", "Oui."])
     translate(fresh, target_lang="ZZ")
@@ -256,7 +250,7 @@ def listening(app: Any) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with listening(server(api_keys=("abc",))) as address:
+    with listening(fake_app(api_keys=("abc",))) as address:
         yield address
 
 

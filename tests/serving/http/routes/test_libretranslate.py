@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from serving.calling import Reply, call, form
-from serving.fakes import FakePool, catalogue
+from serving.fakes import FakePool, catalogue, fake_app
 
 from regard.serving.catalogue import Catalogue, ServedModel
 from regard.serving.http.app import make_app
@@ -19,13 +19,9 @@ ENGLISH = "I am a student and I live in a small house in the country."
 ASKED = {"q": "Bonjour.", "source": "fr", "target": "en"}
 
 
-def server(pool: FakePool | None = None, models: Catalogue | None = None, **settings: Any) -> Any:
-    return make_app(Settings(**settings), models or catalogue(), pool or FakePool(), log_requests=False)  # type: ignore[arg-type]
-
-
 @pytest.fixture(scope="module")
 def app() -> Any:
-    return server()
+    return fake_app()
 
 
 def translate(app: Any, **fields: Any) -> Reply:
@@ -83,14 +79,14 @@ def test_line_breaks_stay(app: Any) -> None:
 @pytest.mark.parametrize("text", ["🙂", "🎉🎉 👩‍👩‍👧", "   ", "\n", "..."])
 def test_a_text_without_words_comes_back_unchanged(text: str) -> None:
     pool = FakePool()
-    assert translate(server(pool), q=text).json() == {"translatedText": text}
+    assert translate(fake_app(pool), q=text).json() == {"translatedText": text}
     assert pool.calls == []
 
 
 @pytest.mark.parametrize("code", ["fr", "FR"])
 def test_into_the_same_language_nothing_changes(code: str) -> None:
     pool = FakePool()
-    assert translate(server(pool), source=code, target="fr").json() == {"translatedText": "Bonjour."}
+    assert translate(fake_app(pool), source=code, target="fr").json() == {"translatedText": "Bonjour."}
     assert pool.calls == []
 
 
@@ -167,7 +163,7 @@ def test_a_missing_field(app: Any, field: str, value: Any) -> None:
 def test_the_first_mistake_is_told(app: Any) -> None:
     """In this order: fields that are missing, format, alternatives, limits, languages."""
     wrong: dict[str, Any] = {"q": [], "source": "", "target": "", "format": "xml", "alternatives": "x"}
-    small = server(batch_limit=1, char_limit=3)
+    small = fake_app(batch_limit=1, char_limit=3)
     for field, right, message in (
         ("q", ["a", "bcd"], "Invalid request: missing q parameter"),
         ("source", "xx", "Invalid request: missing source parameter"),
@@ -219,27 +215,27 @@ def test_alternatives_that_are_not_a_number_in_a_form(app: Any) -> None:
 @pytest.mark.parametrize("wanted", [2, 10**9, 2**62, "2"])
 def test_S6_too_many_alternatives(wanted: Any) -> None:
     pool = FakePool()
-    small = server(pool, alternatives_limit=1)
+    small = fake_app(pool, alternatives_limit=1)
     refused(translate(small, alternatives=wanted), "Invalid request: alternatives parameter must be <= 1")
     assert pool.calls == []
     assert translate(small, alternatives=1).status == 200
-    endless = server(pool, alternatives_limit=-1)
+    endless = fake_app(pool, alternatives_limit=-1)
     assert translate(endless, alternatives=10**9).status == 400
     assert len(translate(endless, alternatives=50).json()["alternatives"]) == 50
 
 
 def test_S6_what_exceeds_the_limits_is_refused_before_any_work() -> None:
     pool = FakePool()
-    small = server(pool, char_limit=5, batch_limit=1)
+    small = fake_app(pool, char_limit=5, batch_limit=1)
     refused(translate(small, q="Bonjour ici"), "Invalid request: request (11) exceeds text limit (5)")
     refused(translate(small, q=["a", "b"]), "Invalid request: request (2) exceeds text limit (1)")
     refused(
-        translate(server(pool, char_limit=5), q=["abc", "def"]), "Invalid request: request (6) exceeds text limit (5)"
+        translate(fake_app(pool, char_limit=5), q=["abc", "def"]), "Invalid request: request (6) exceeds text limit (5)"
     )
     refused(call(small, "POST", "/detect", q="Bonjour"), "Invalid request: request (7) exceeds text limit (5)")
     assert pool.calls == []
     assert translate(small, q="abcde").status == translate(small, q=["abcde"]).status == 200
-    assert translate(server(char_limit=-1, batch_limit=-1), q=["a"] * 2000).status == 200
+    assert translate(fake_app(char_limit=-1, batch_limit=-1), q=["a"] * 2000).status == 200
 
 
 @pytest.mark.parametrize("format", ["xml", "HTML", "5", 5, 0, True, False, ["html"], [], {}])
@@ -264,7 +260,7 @@ def test_a_pair_that_is_not_there() -> None:
             ServedModel("b", folder / "b", "translate", "en", "es"),
         ]
     )
-    reply = translate(server(models=models), source="de", target="es")
+    reply = translate(fake_app(models=models), source="de", target="es")
     refused(reply, "Spanish (es) is not available as a target language from German (de)")
 
 
@@ -286,7 +282,7 @@ def test_json_that_is_malformed(app: Any) -> None:
 
 
 def test_a_body_that_is_too_large(app: Any) -> None:
-    reply = translate(server(text_limit=100), q="a" * 200)
+    reply = translate(fake_app(text_limit=100), q="a" * 200)
     assert reply.status == 413 and set(reply.json()) == {"error"}
 
 
@@ -315,7 +311,7 @@ def test_what_is_disabled(app: Any) -> None:
 
 def test_keys_are_told_apart_for_what_is_kept() -> None:
     pool = FakePool()
-    guarded = server(pool, api_keys=("one", "two"))
+    guarded = fake_app(pool, api_keys=("one", "two"))
     for key in ("one", "two", "one"):
         assert translate(guarded, api_key=key).status == 200
     first, second, third = pool.owners
@@ -366,7 +362,7 @@ def test_codes_go_out_as_the_public_knows_them() -> None:
     """Every name of a language is accepted."""
     folder = Path("/srv/models")
     pairs = [("zh", "en"), ("en", "pb")]
-    chinese = server(models=Catalogue([ServedModel(a, folder / a, "translate", a, b) for a, b in pairs]))
+    chinese = fake_app(models=Catalogue([ServedModel(a, folder / a, "translate", a, b) for a, b in pairs]))
     found = {language["code"]: language for language in call(chinese, "GET", "/languages").json()}
     assert set(found) == {"en", "pt-BR", "zh-Hans"}
     assert found["zh-Hans"]["targets"] == ["en", "zh-Hans"] and found["zh-Hans"]["name"].startswith("Chinese")
@@ -413,5 +409,5 @@ def test_frontend_settings(app: Any) -> None:
             },
         },
     )
-    other = call(server(char_limit=-1, api_keys=("k",)), "GET", "/frontend/settings").json()
+    other = call(fake_app(char_limit=-1, api_keys=("k",)), "GET", "/frontend/settings").json()
     assert (other["charLimit"], other["apiKeys"], other["keyRequired"]) == (-1, True, True)

@@ -1,0 +1,274 @@
+"""Model folder -> something to use: `load`, and what it checks on the way.
+
+A folder may come from anybody, so no number in it is trusted before it is checked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from regard import registry
+from regard.assemble import build_model
+from regard.config import Recipe, recipe_from_toml, to_toml
+from regard.data.codec import Codec
+from regard.device import pick_device
+from regard.errors import UserError, suggestion
+from regard.layers.fast_linear import ready_for_use
+from regard.pretrained import shipped_models
+from regard.storage import Folder, read_folder, save_weights, write_folder
+from regard.task._base import Task
+
+if TYPE_CHECKING:
+    from regard.task.caption import Captioner
+    from regard.task.classify import Classifier
+    from regard.task.fill import Filler
+    from regard.task.forecast import Forecaster
+    from regard.task.generate import Generator
+    from regard.task.tag import Tagger
+    from regard.task.track import Tracker
+    from regard.task.transcribe import Transcriber
+    from regard.task.translate import Translator
+
+MAX_BUFFERS = 1 << 28
+"""Bytes of all buffers of a model that is read from a folder."""
+CODEC_FILES = ("tokenizer", "input", "labels", "target")
+"""First words of the names of the codec's files: what converts between raw examples and tensors."""
+
+
+def model_files(recipe: Recipe, codec: Codec, weights: dict[str, Tensor], precision: str) -> dict[str, Any]:
+    """The files of a model folder, by name."""
+    return {
+        "recipe.toml": to_toml(recipe).encode(),
+        **codec.files(),
+        "weights.safetensors": save_weights(weights, precision),
+    }
+
+
+def find_model(name: str | Path) -> Path:
+    """The folder of a shipped model, a model folder itself, or that of a run (final model, else newest checkpoint)."""
+    path = Path(name)
+    if (path / "manifest.json").is_file():
+        return path
+    if (path / "model" / "manifest.json").is_file():
+        return path / "model"
+    steps = sorted((path / "checkpoints").glob("step-*")) if path.is_dir() else []
+    if steps:
+        return steps[-1]
+    if str(name) in shipped_models():
+        return shipped_models()[str(name)]
+    if path.is_dir():
+        raise UserError(f"{path}: no model in this folder (no manifest.json); give a model folder or a run")
+    raise UserError(f"no model '{name}'{suggestion(str(name), shipped_models())} (or the path of a model folder)")
+
+
+def task_of(recipe: Recipe) -> type[Task]:
+    """The class that a recipe's `task` names."""
+    return cast(type[Task], registry.factory("task", recipe.task, "task"))
+
+
+def read_model(folder: Folder) -> tuple[Recipe, Codec, nn.Module]:
+    """Recipe, codec and model of a verified folder, from that folder alone.
+
+    The model is built on the meta device, no larger than the header of the weight file allows, and compared with that
+    header before any weight is read.
+    """
+    where = str(folder.path)
+    recipe = read_recipe_of(folder)
+    codec = read_codec(recipe, folder)
+    stored = folder.weights_on_meta()
+    try:
+        with torch.device("meta"), Bounded(len(stored)):
+            model = build_model(recipe.model, **codec.sizes())
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        why = " ".join(str(error).split())[:120]
+        raise UserError(f"{where}: its recipe describes no model that can be built ({why})") from error
+    check_weights(model, stored, where)
+    _check_buffers(model, where)
+    weights = folder.weights()
+    if any(buffer.is_meta for buffer in model.buffers()):  # buffers are computed, not stored
+        model = build_model(recipe.model, **codec.sizes())
+    assign_weights(model, weights, where)
+    return recipe, codec, model
+
+
+def read_recipe_of(folder: Folder) -> Recipe:
+    """The recipe of a model folder."""
+    where = f"{folder.path}/recipe.toml"
+    try:
+        text = folder.read("recipe.toml").decode()
+    except UnicodeDecodeError as error:
+        raise UserError(f"{where}: not UTF-8 text: {error}") from None
+    return recipe_from_toml(text, where)
+
+
+class Uninitialised(TorchFunctionMode):
+    """Skips the initialisation of weights that are loaded later: even on the meta device it takes a second."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (Tensor.normal_, Tensor.uniform_) or getattr(func, "__module__", "") == "torch.nn.init":
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
+
+
+class Bounded(Uninitialised):
+    """Aborts the construction of a model that needs many more tensors than its file holds.
+
+    A recipe of one line can name a million layers, which take minutes even on the meta device. `check_weights` compares
+    exactly; this only has to stop in time, and leaves room for temporary tensors.
+    """
+
+    def __init__(self, tensors: int) -> None:
+        super().__init__()
+        self._left = 1000 + 20 * tensors
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is not torch._C._set_grad_enabled:  # `no_grad` must be able to restore the previous mode
+            self._left -= 1
+            if self._left == -1:  # once: cleaning up afterwards is not stopped
+                raise ValueError("it has more layers than its weight file")
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+def _check_buffers(model: nn.Module, where: str) -> None:
+    """Buffers are in no file, so no file bounds their size."""
+    size = sum(buffer.numel() * buffer.element_size() for buffer in model.buffers())
+    if size > MAX_BUFFERS:
+        raise UserError(f"{where}: its recipe needs {size:,} bytes besides the weights; {MAX_BUFFERS:,} are allowed")
+
+
+def read_codec(recipe: Recipe, folder: Folder) -> Codec:
+    known = {name: folder.read(name) for name in folder.names if name.startswith(CODEC_FILES)}
+    try:
+        return task_of(recipe).codec(recipe, known)
+    except (AttributeError, LookupError, OverflowError, RuntimeError, TypeError, ValueError) as error:
+        why = " ".join(str(error).split())[:120]
+        raise UserError(f"{folder.path}: its tokenizer, labels or input files cannot be read ({why})") from error
+
+
+def check_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> None:
+    """Refuses a missing, extra or misshapen weight by name."""
+    wanted = dict(model.named_parameters())
+    for name in sorted(wanted.keys() ^ weights.keys()):
+        raise UserError(f"{where}: weight {name[:80]!r} is {'missing' if name in wanted else 'not part of this model'}")
+    for name, parameter in wanted.items():
+        if parameter.shape != weights[name].shape:
+            shapes = f"{tuple(weights[name].shape)} instead of {tuple(parameter.shape)}"
+            raise UserError(f"{where}: weight '{name}' has shape {shapes}")
+        if not weights[name].is_floating_point():
+            kind = str(weights[name].dtype).removeprefix("torch.")
+            raise UserError(f"{where}: weight '{name}' holds {kind} instead of floating-point numbers")
+
+
+def assign_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> None:
+    """Loads the weights into the model; they must be exactly those of the model."""
+    check_weights(model, weights, where)
+    shared = {id(p): name for name, p in model.named_parameters()}
+    every = model.named_parameters(remove_duplicate=False)
+    model.load_state_dict({name: weights[shared[id(p)]] for name, p in every}, assign=True)
+
+
+def take_over(model: nn.Module, weights: dict[str, Tensor], where: str) -> int:
+    """Copies stem and encoder weights from another model; returns the number of copied values."""
+    taken = 0
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.startswith(("stem.", "encoder.")) and name in weights:
+                if parameter.shape != weights[name].shape:
+                    shapes = f"{tuple(weights[name].shape)} instead of {tuple(parameter.shape)}"
+                    raise UserError(f"{where}: weight '{name}' has shape {shapes}; the parts must be of one size")
+                parameter.copy_(weights[name])
+                taken += parameter.numel()
+    if not taken:
+        raise UserError(f"{where}: no weight fits this model; it needs the same stem or encoder")
+    return taken
+
+
+def export(
+    name: str | Path,
+    folder: str | Path,
+    precision: str = "int8",
+    source_language: str = "",
+    target_language: str = "",
+) -> Path:
+    """Writes a model into a new folder in another precision: bfloat16 halves its size, int8 quarters it.
+
+    The languages, where given, replace those of the recipe.
+    """
+    if Path(folder).exists():
+        raise UserError(f"{folder} already exists; choose another folder")
+    origin = read_folder(find_model(name))
+    recipe, codec, _ = read_model(origin)
+    if (source_language or target_language) and recipe.task != "translate":
+        raise UserError(f"{name}: languages are for models that translate; this one is made to {recipe.task}")
+    recipe = replace(
+        recipe,
+        source_language=source_language or recipe.source_language,
+        target_language=target_language or recipe.target_language,
+    )
+    write_folder(Path(folder), model_files(recipe, codec, origin.weights(), precision))
+    return Path(folder)
+
+
+Translators = Literal["fr-en", "fr-en-bahdanau", "fr-en-luong", "fr-en-plain", "fr-en-universal"]
+Generators = Literal["shakespeare", "shakespeare-lstm"]
+"""Shipped models whose task a type checker knows by their name."""
+
+
+@overload
+def load(
+    name: Translators = "fr-en", device: str = "auto", task: Literal[""] = "", precision: str = ""
+) -> Translator: ...
+@overload
+def load(name: Generators, device: str = "auto", task: Literal[""] = "", precision: str = "") -> Generator: ...
+@overload
+def load(name: Literal["fashion"], device: str = "auto", task: Literal[""] = "", precision: str = "") -> Classifier: ...
+@overload
+def load(name: Literal["shapes"], device: str = "auto", task: Literal[""] = "", precision: str = "") -> Captioner: ...
+@overload
+def load(name: str | Path, device: str = "auto", *, task: Literal["translate"], precision: str = "") -> Translator: ...
+@overload
+def load(name: str | Path, device: str = "auto", *, task: Literal["classify"], precision: str = "") -> Classifier: ...
+@overload
+def load(name: str | Path, device: str = "auto", *, task: Literal["tag"], precision: str = "") -> Tagger: ...
+@overload
+def load(name: str | Path, device: str = "auto", *, task: Literal["generate"], precision: str = "") -> Generator: ...
+@overload
+def load(name: str | Path, device: str = "auto", *, task: Literal["forecast"], precision: str = "") -> Forecaster: ...
+@overload
+def load(name: str | Path, device: str = "auto", *, task: Literal["caption"], precision: str = "") -> Captioner: ...
+@overload
+def load(
+    name: str | Path, device: str = "auto", *, task: Literal["transcribe"], precision: str = ""
+) -> Transcriber: ...
+@overload
+def load(name: str | Path, device: str = "auto", *, task: Literal["track"], precision: str = "") -> Tracker: ...
+@overload
+def load(name: str | Path, device: str = "auto", *, task: Literal["fill"], precision: str = "") -> Filler: ...
+@overload
+def load(name: str | Path, device: str = "auto", task: str = "", precision: str = "") -> Any: ...
+def load(name: str | Path = "fr-en", device: str = "auto", task: str = "", precision: str = "") -> Any:
+    """Loads a model, ready to use.
+
+    Args:
+        name: A shipped model (`regard models` lists them), or the path of a model folder or a run.
+        device: "auto", "cpu", "cuda" or "cuda:1".
+        task: What the model must be for, such as "translate". A model for anything else is refused, and type checkers
+            know what is returned.
+        precision: Packs the weights for use only: "float32", "bfloat16", "int8" (on the CPU) or "auto", the fastest of
+            these on the device. By default the model stays as it was trained.
+
+    Returns:
+        A `Translator`, `Classifier`, `Generator`, ...: an object whose method has the name of its task.
+    """
+    recipe, codec, model = read_model(read_folder(find_model(name)))
+    if task and recipe.task != task:
+        raise UserError(f"{name}: this model is made to {recipe.task}, not to {task}; use: regard {recipe.task}")
+    place = pick_device(device)
+    ready = ready_for_use(model, precision, place) if precision else model
+    return task_of(recipe)(recipe, codec, ready, place)
