@@ -1,4 +1,4 @@
-"""What only a GPU can show; elsewhere it is skipped."""
+"""What only a GPU can show; skipped elsewhere."""
 
 from __future__ import annotations
 

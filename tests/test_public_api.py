@@ -1,4 +1,4 @@
-"""The public names: what each of them does for whoever calls it from Python."""
+"""The public names, called from Python."""
 
 from __future__ import annotations
 

@@ -75,12 +75,12 @@ class Skeleton(Format):
         return Sample({"skeletons.tsv": table.encode()}, [Example(found.reshape(1, -1), "bend")])
 
     def read(self, files: Sequence[Path], part: str) -> list[Example]:
-        wanted = self.subjects[part]
+        subjects = self.subjects[part]
         examples = []
         for file in files:
             performances = groupby(_rows(file), key=lambda row: row[0][:3])
             for (action, subject, _), rows in performances:
-                if subject not in wanted:
+                if subject not in subjects:
                     continue
                 joints = np.array([values for _, values in rows])
                 joints = joints.reshape(-1, JOINTS, 4)[..., :3]
