@@ -1,7 +1,7 @@
-"""From the attention between tokens to links between words.
+"""Word alignment from cross-attention: average the heads, merge tokens into words, extract links.
 
-Row t is the step that predicts target token t, column s is source token s; what a model calls the layers
-that hold these weights, and how it was run (teacher-forced, on the hypothesis that was chosen), is the caller's.
+Row t is the step that predicts target token t, column s is source token s. The caller runs the model (with teacher
+forcing, on the chosen hypothesis) and collects the weights.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Links = list[tuple[int, int]]
 
 
 def average(layers: Iterable[Float[Tensor, "B H T S"]], heads: Sequence[int] | None = None) -> Float[Tensor, "B T S"]:
-    """The mean over layers and heads (some heads only, when named). Rows still sum to one."""
+    """The mean over layers and heads (or over the given heads). Rows still sum to one."""
     chosen = [weights if heads is None else weights[:, list(heads)] for weights in layers]
     return torch.stack([weights.float().mean(1) for weights in chosen]).mean(0)
 
@@ -25,10 +25,10 @@ def average(layers: Iterable[Float[Tensor, "B H T S"]], heads: Sequence[int] | N
 def word_matrix(
     weights: Float[Tensor, "T S"], target_words: Sequence[int], source_words: Sequence[int]
 ) -> Float[Tensor, "target_words source_words"]:
-    """Tokens merged into words: summed over a source word's tokens, averaged over a target word's.
+    """Merges tokens into words: the sum over a source word's tokens, the mean over a target word's.
 
-    The two lists hold each token's word (a tokenizer's `word_index`). Rows and columns beyond them, END and padding,
-    are dropped and the rest is left as it is: what a row lacks to one is what it gave to END.
+    The two lists hold the word of each token (a tokenizer's `word_index`). Rows and columns beyond them (END, padding)
+    are dropped without renormalizing: what a row lacks to one is the weight of END.
     """
     target = torch.tensor(target_words, dtype=torch.long, device=weights.device)
     source = torch.tensor(source_words, dtype=torch.long, device=weights.device)
@@ -39,9 +39,9 @@ def word_matrix(
 
 
 def links(matrix: Float[Tensor, "T S"], threshold: float = 0.3, least: float = 0.05) -> Links:
-    """Each target word with the source word it looks at most, and with every other that gets at least `threshold`.
+    """Links each target word to the source word with the largest weight, and to every other of at least `threshold`.
 
-    A target word whose greatest weight is under `least` looked at no word, and stays alone.
+    A target word whose largest weight is below `least` stays unaligned.
     """
     if 0 in matrix.shape:
         return []
@@ -51,7 +51,7 @@ def links(matrix: Float[Tensor, "T S"], threshold: float = 0.3, least: float = 0
 
 
 def pharaoh(pairs: Links) -> str:
-    """`0-0 1-2 2-1`: source-target, the form word aligners and Moses exchange."""
+    """`0-0 1-2 2-1`: source-target pairs, the format of Moses and word aligners."""
     return " ".join(f"{source}-{target}" for source, target in sorted(pairs))
 
 

@@ -1,4 +1,4 @@
-"""The model folder arrives whole or not at all (R5, R9), and hostile files are refused quickly (S1, S3)."""
+"""Model folders are written and read as a whole (R5, R9); malformed files are refused quickly (S1, S3)."""
 
 from __future__ import annotations
 
@@ -422,7 +422,7 @@ def test_hostile_files_are_refused_quickly(name: str, tmp_path: Path) -> None:
 
 
 def measure_hostile_memory() -> None:
-    """In a process of its own, whose peak nobody else has raised."""
+    """In a process of its own, with its own peak memory."""
     contents = [hostile(name) for name in HOSTILE]
     load_weights(packed(GOOD, bytes(12)))
     held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

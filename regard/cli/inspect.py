@@ -41,7 +41,7 @@ class Of(enum.StrEnum):
 
 def inspect(
     model: Model,
-    given: Annotated[str, typer.Argument(metavar="INPUT", help="A sentence, or the file of a picture.")],
+    given: Annotated[str, typer.Argument(metavar="INPUT", help="A text, or an image or sound file.")],
     output: Annotated[
         Path,
         typer.Option(
@@ -53,16 +53,18 @@ def inspect(
         ),
     ],
     view: Annotated[
-        str, typer.Option(help="What to see; which there are depends on the model.", autocompletion=lambda: VIEWS)
+        str, typer.Option(help="The view to draw; which there are depends on the model.", autocompletion=lambda: VIEWS)
     ] = "",
     layer: Annotated[int | None, typer.Option(min=0, max=MOST, help="Heads or gates of this layer, from 0.")] = None,
     head: Annotated[
         int | None, typer.Option(min=0, max=MOST, help="This head, from 0; without it .svg and .png show all.")
     ] = None,
     attention: Annotated[
-        Of, typer.Option(help="Whose head: target to source (cross), or a text to itself.")
+        Of, typer.Option(help="The kind of attention: cross-attention, or self-attention of source or target.")
     ] = Of.cross,
-    position: Annotated[int | None, typer.Option(min=0, max=MOST, help="Numbers of this row or step, from 0.")] = None,
+    position: Annotated[
+        int | None, typer.Option(min=0, max=MOST, help="The index of the query, output or step, from 0.")
+    ] = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Align the model's tokens, not words.")] = False,
     beam: Beam = None,
     length_penalty: LengthPenalty = None,
@@ -79,9 +81,9 @@ def inspect(
     device: Device = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not say what was written where.")] = False,
 ) -> None:
-    """See what a model did with a sentence or a picture: where it looked, what it searched, what its gates did."""
+    """Inspect a model on one input: its attention, beam search, gates, gradients and every number."""
     if output.suffix.lower() not in ENDINGS:
-        raise UserError(f"{output}: what is written ends in {', '.join(ENDINGS)}; give it such a name")
+        raise UserError(f"{output}: an output file ends in {', '.join(ENDINGS)}; give it such a name")
     if view and view not in VIEWS:
         raise UserError(f"--view: no view '{view}'{suggestion(view, VIEWS)}")
     from regard.inspection.inspect import inspect as record_trace

@@ -103,21 +103,21 @@ def pixels_of(opened: Opened, shortest: int) -> Pixels:
     """Decodes an open image, its current frame if it has several."""
     from PIL import Image
 
-    wanted = opened.size
+    size = opened.size
     side = min(opened.size)
     if side < 1:
         raise ValueError("no pixels")
     if 0 < shortest < side:
-        wanted = (max(1, opened.width * shortest // side), max(1, opened.height * shortest // side))
-        opened.draft(None, wanted)  # a JPEG is then decoded at a fraction of its size
+        size = (max(1, opened.width * shortest // side), max(1, opened.height * shortest // side))
+        opened.draft(None, size)  # a JPEG is then decoded at a fraction of its size
     opened.load()
     turn = _turn(opened)
     grey = opened.mode in _GREY or opened.mode.startswith("I;")
-    if opened.size != wanted:
+    if opened.size != size:
         whole = Image.new("L" if grey else "RGB", opened.size)
         for top, band in _flat_bands(opened, grey):
             whole.paste(band, (0, top))
-        pixels = _array(whole.resize(wanted, Image.Resampling.BICUBIC, reducing_gap=3.0))
+        pixels = _array(whole.resize(size, Image.Resampling.BICUBIC, reducing_gap=3.0))
     else:
         pixels = np.empty((opened.height, opened.width, 1 if grey else 3), np.uint8)
         for top, band in _flat_bands(opened, grey):

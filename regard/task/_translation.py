@@ -65,7 +65,7 @@ class TranslationOptions(TypedDict, total=False):
     progress: Callable[[int], None] | None
     """Called with the number of texts (or parts of long ones) finished since the last call."""
     cancelled: Cancelled | None
-    """Called between steps; returns the numbers of the texts that nobody waits for any more."""
+    """Called between steps; returns the indices of cancelled texts."""
 
 
 def joined(source: str, parts: list[Translation]) -> Translation:

@@ -178,14 +178,14 @@ class Writer(ExampleTask):
     def _sure(self, memory: Memory, texts: Sequence[list[int]]) -> list[list[float]]:
         """How likely each token of a text is, given those before it; one text for each entry of the memory."""
         longest = max(1, *map(len, texts))
-        wanted = torch.tensor([ids + [END] * (longest - len(ids)) for ids in texts], device=self.device)
-        fed = torch.cat([torch.full_like(wanted[:, :1], BEGIN), wanted[:, :-1]], 1)
+        targets = torch.tensor([ids + [END] * (longest - len(ids)) for ids in texts], device=self.device)
+        fed = torch.cat([torch.full_like(targets[:, :1], BEGIN), targets[:, :-1]], 1)
         decoder = self.model.decoder
         hidden, _ = decoder.advance(fed, decoder.start(memory, beams=1, capacity=0))
         # Of one position at a time: the logits of all would be the largest thing that using a model makes.
         columns = [
             decoder.project(state[:, None])[:, 0].float().softmax(-1).gather(1, ids[:, None])[:, 0]
-            for state, ids in zip(hidden.unbind(1), wanted.unbind(1))
+            for state, ids in zip(hidden.unbind(1), targets.unbind(1))
         ]
         return [row[: len(ids)] for row, ids in zip(torch.stack(columns, 1).tolist(), texts)]
 

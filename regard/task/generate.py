@@ -204,9 +204,9 @@ class Generator(Task):
         shown = []
         for window in windows[:: max(1, len(windows) // max(1, count))][:count]:
             given = min(SHOWN[0], len(window) // 2)
-            prompt, wanted = window[:given].tolist(), window[given : given + SHOWN[1]].tolist()
+            prompt, actual = window[:given].tolist(), window[given : given + SHOWN[1]].tolist()
             written = [d.id for d in self._stream(prompt, length=SHOWN[1])]
-            shown.append((*map(self.tokenizer.decode, (prompt, written, wanted)),))
+            shown.append((*map(self.tokenizer.decode, (prompt, written, actual)),))
         return cast(list[tuple[str, str, str]], shown)
 
     # --------------------------------------------------------------------------------------------------------- to use

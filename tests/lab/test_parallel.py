@@ -1,4 +1,4 @@
-"""Does the clock read what it should, is the comparison fair, and does the verdict turn when the cause is taken away?"""
+"""Timing, fairness of the comparison; the verdict flips when its cause is removed."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_step_reads_as_many_tokens_whatever_the_length_and_gives_every_weight_
 
 
 class Clock:
-    """Time that passes only where it is told to."""
+    """A clock that advances only when set."""
 
     def __init__(self, monkeypatch):
         self.now = 0.0

@@ -62,12 +62,12 @@ def _read(file: Path) -> np.ndarray:
                 raise UserError(f"{file}: is no IDX file of images or labels; check the name")
             axes = magic[3]
             shape = np.frombuffer(stream.read(4 * axes).ljust(4 * axes, b"\0"), ">u4").tolist()
-            wanted = math.prod(shape)
-            if not 0 < wanted <= min(most, most_in_memory(file, MOST_BYTES)):
+            count = math.prod(shape)
+            if not 0 < count <= min(most, most_in_memory(file, MOST_BYTES)):
                 raise UserError(f"{file}: its header promises what it cannot hold, {shape}; check the file")
-            values = stream.read(wanted + 1)
+            values = stream.read(count + 1)
     except (*DAMAGED, ValueError) as error:
         raise UserError(f"{file}: cannot be read ({error}); check the file") from None
-    if len(values) != wanted:
-        raise UserError(f"{file}: its header promises {wanted:,} values, but it holds more or fewer; check the file")
+    if len(values) != count:
+        raise UserError(f"{file}: its header promises {count:,} values, but it holds more or fewer; check the file")
     return np.frombuffer(values, np.uint8).reshape(shape)

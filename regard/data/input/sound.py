@@ -184,18 +184,18 @@ def check_rate(rate: Any, where: str) -> None:
         raise UserError(f"{where}: a rate of {rate} samples a second; it must be {lowest:,} to {highest:,}")
 
 
-def resampled(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
-    """Resamples to `wanted` samples per second by windowed sinc interpolation (Hann window).
+def resampled(samples: np.ndarray, rate: int, new_rate: int) -> np.ndarray:
+    """Resamples to `new_rate` samples per second by windowed sinc interpolation (Hann window).
 
     The filter removes frequencies above the Nyquist frequency of the lower rate, which would alias. Its weights depend
-    on the position of an output between two inputs, which repeats every wanted / gcd outputs.
+    on the position of an output between two inputs, which repeats every new_rate / gcd outputs.
     """
-    if rate == wanted:
+    if rate == new_rate:
         return samples.astype(np.float32, copy=False)
-    common = math.gcd(rate, wanted)
-    up, down = wanted // common, rate // common
+    common = math.gcd(rate, new_rate)
+    up, down = new_rate // common, rate // common
     count = -(-len(samples) * up // down)
-    band = _CUTOFF * min(1.0, wanted / rate)
+    band = _CUTOFF * min(1.0, new_rate / rate)
     reach = math.ceil(_ZEROS / band)
     taps = np.arange(-reach + 1, reach + 1)
     distances = taps - (np.arange(min(up, count)) * down % up)[:, None] / up
