@@ -72,6 +72,10 @@ def main() -> None:
     every, groups, name = app.registered_commands, app.registered_groups, "".join(sys.argv[1:2])
     named = [known for known in every if known.callback and known.callback.__name__ == name]
     grouped = [known for known in groups if known.name == name]
+    if name.endswith("-completion"):
+        from regard.cli.completion import use_own_bash_script
+
+        use_own_bash_script()
     try:
         if named or grouped:  # to prepare them all takes a tenth of a second
             app.registered_commands, app.registered_groups = named, grouped
