@@ -21,7 +21,7 @@ complete -o default -F %(complete_func)s %(prog_name)s
 
 
 def use_own_bash_script() -> None:
-    """Makes `--show-completion` and `--install-completion` use the script above."""
+    """Makes `--show-completion` and `--install-completion` use this script."""
     from typer import _completion_shared
 
     _completion_shared._completion_scripts["bash"] = BASH
