@@ -90,7 +90,7 @@ def test_the_data_folder_may_be_named(run_data, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["multi30k"], "'multi30k' is nothing to do; write: regard data get multi30k"),
+        (["multi30k"], "no action 'multi30k'; write: regard data get multi30k"),
         (["fetch", "multi30k"], "write: regard data get NAME"),
         (["get"], "name the data set to get; `regard data` lists them"),
         (["get", "multi3k"], "no data set 'multi3k'; did you mean 'multi30k'?"),
@@ -136,5 +136,5 @@ def test_ctrl_c_keeps_what_has_arrived(tmp_path):
     out, err = working.communicate(timeout=30)
     server.shutdown()
     assert working.returncode == 130 and out == ""
-    assert err == "regard: stopped; what has arrived is kept, and the same command goes on from there\n"
+    assert err == "regard: stopped; the same command resumes the download\n"
     assert part.stat().st_size > 0

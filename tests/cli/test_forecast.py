@@ -87,7 +87,7 @@ def test_steps_are_counted_where_there_are_no_dates_or_they_jump(model, file, ru
     assert json.loads(run_forecast(model, bare, "--format", "json")[0])["step"] == [1, 2]
     file.write_text(file.read_text().replace("2020-02-28", "2020-02-20"))
     out, err = run_forecast(model, file)
-    assert out.splitlines()[1].startswith("1 ") and "steps are counted" in err and err.count("\n") == 1
+    assert out.splitlines()[1].startswith("1 ") and "steps are numbered" in err and err.count("\n") == 1
 
 
 def test_a_drawing(model, file, run_forecast):
@@ -108,12 +108,12 @@ def test_a_drawing(model, file, run_forecast):
             [],
             "days.csv, line 3, column 'heat': nothing is there",
         ),
-        ("heat,wind\n7,1\n8,2\n", [], "days.csv: 2 rows are too few; the model looks at the last 3"),
+        ("heat,wind\n7,1\n8,2\n", [], "days.csv: 2 rows are too few; the model needs the last 3"),
         ("heat,wint\n7,1\n8,2\n9,3\n", [], "days.csv: has no column 'wind'; did you mean 'wint'?"),
         ("heat\n7\n8\n9\n", [], "days.csv: has no column 'wind'"),
         ("heat,wind\n7,1\n8,2\n9,3\n", ["-o", "plot.pdf"], "plot.pdf: drawings are .svg or .png"),
         ("heat,wind\n7,1\n8,2\n9,3\n", ["--horizon", "1000000"], "a horizon of 1000000 steps"),
-        ("heat,wind\n7,1\n8,2\n9,3\n", ["-o", "days.csv/plot.svg"], "cannot write days.csv/plot.svg"),
+        ("heat,wind\n7,1\n8,2\n9,3\n", ["-o", "days.csv/plot.svg"], "is a file, so nothing can be written below it"),
     ],
 )
 def test_one_line_for_a_mistake(model, file, run_forecast, content, words, message):

@@ -55,7 +55,7 @@ def test_the_list_has_names_lectures_and_claims(run_lab):
         ([NAME, "--numbers", "folder"], "folder cannot be read"),
         ([NAME, "--device", "cdua"], "device 'cdua' is not known"),
         ([NAME, "--output", "a", "--page", "b"], "leave out --output"),
-        ([NAME, "--output", "file/under"], "cannot write to file/under"),
+        ([NAME, "--output", "file/under"], "is a file, so nothing can be written below it"),
         (["--numbers", "x.json"], "name the experiment"),
         (["--page", "folder"], "there are no pages in folder to list"),
         (["heads", "--size", "full"], "data/tatoeba_en_fr, which is not there; `regard data get tatoeba_en_fr` gets"),

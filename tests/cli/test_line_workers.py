@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from regard.cli import workers
+from regard.cli import line_workers
 from regard.cli.line_workers import LineWorkers, worker_count
 
 UPPER = """
@@ -47,7 +47,7 @@ def test_what_they_say_names_the_lines_of_the_whole(two):
     made.answer(["a", "b", "c", "d"], 1, own)
     made.answer(["a", "long b", "c", "d", "e", "long f"], 5, own)
     made.close()
-    for ear in made._ears:
+    for ear in made._listeners:
         ear.join(5)
     assert sorted(said) == ["line 10 is long", "line 6 is long"]
 
@@ -63,8 +63,10 @@ def test_only_much_work_on_a_cpu_is_shared(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.delenv("RANK", raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(4)))
-    assert worker_count("cpu", workers.WORTH) == 4
-    assert worker_count("cpu", workers.WORTH - 1) == worker_count("cpu", None) == worker_count("cuda", 999) == 1
+    assert worker_count("cpu", line_workers.MIN_LINES) == 4
+    assert (
+        worker_count("cpu", line_workers.MIN_LINES - 1) == worker_count("cpu", None) == worker_count("cuda", 999) == 1
+    )
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert worker_count("cpu", 999) == 1
 
@@ -72,7 +74,7 @@ def test_only_much_work_on_a_cpu_is_shared(monkeypatch):
 def test_a_file_is_translated_as_by_one_process(model, tmp_path):
     words = ["je", "suis", "étudiant", "gare", "livre", "sûr"]
     lines = [f"{words[i % 6]} est {'oui' if i % 5 else 'fois'}." if i % 50 else "" for i in range(310)]
-    assert len(lines) > workers.WORTH
+    assert len(lines) > line_workers.MIN_LINES
     text = "".join(f"{line}\n" for line in lines).encode()
     file = tmp_path / "fr.txt"
     file.write_bytes(text)

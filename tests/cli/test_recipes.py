@@ -84,7 +84,7 @@ def test_the_table_goes_between_its_marks():
 def test_what_a_recipe_reads(shipped):
     found = entries()
     assert found["one"].files == ("sst2/train.tsv.gz", "sst2/dev.tsv.gz", "dna/promoters.data")
-    assert [found[name].data for name in ("one", "two", "three")] == ["sst2, dna", "made as it goes", "your own"]
+    assert [found[name].data for name in ("one", "two", "three")] == ["sst2, dna", "synthetic", "your own"]
     assert [found[name].task for name in ("one", "two", "three")] == ["classify", "tag", "translate"]
     assert users_of("sst2") == ["one"] and users_of("sst") == []
 

@@ -101,7 +101,7 @@ def test_odd_lines_are_lines_too():
     assert out.decode().split("\n") == [
         "BOM", "CR\rIN THE MIDDLE", "NUL\0HERE", " SEP", "VT\x0bFF\x0cNEL\x85", "\ufffd\ufffdBAD", "   ", "LAST", ""
     ]  # fmt: skip
-    assert err.decode().splitlines()[0] == ("line 6 is not valid UTF-8; what could not be read was replaced by U+FFFD")
+    assert err.decode().splitlines()[0] == ("line 6 is not valid UTF-8; invalid bytes were replaced by U+FFFD")
 
 
 @pytest.mark.parametrize(("given", "wanted"), [(b"", b""), (b"\n", b"\n"), (b"\n\n\n", b"\n\n\n"), (b"a", b"A\n")])

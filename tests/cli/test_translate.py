@@ -65,7 +65,7 @@ def test_bytes_that_are_no_text_are_replaced_and_said(model, capfdbinary):
     translate([os.fsdecode(b"caf\xe9")], model=model)
     out, err = capfdbinary.readouterr()
     assert out.count(b"\n") == 1
-    assert err == b"regard: line 1 is not valid UTF-8; what could not be read was replaced by U+FFFD\n"
+    assert err == b"regard: line 1 is not valid UTF-8; invalid bytes were replaced by U+FFFD\n"
     translate([os.fsdecode(b"caf\xe9")], model=model, quiet=True)
     assert capfdbinary.readouterr().err == b""
 

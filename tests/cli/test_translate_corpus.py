@@ -81,7 +81,7 @@ def test_wrong_bytes_and_long_lines_are_said_with_their_numbers(model: str, tmp_
     assert err.splitlines() == [
         f"regard: counting the lines of {source}",
         "regard: line 21 is longer than the model's 127 tokens and was split into 4 parts",
-        "regard: line 39 is not valid UTF-8; what could not be read was replaced by U+FFFD",
+        "regard: line 39 is not valid UTF-8; invalid bytes were replaced by U+FFFD",
         f"regard: all 40 lines are in {tmp_path / 'out'} (shards: 3)",
     ]
     assert whole(tmp_path / "out").count(b"\n") == 40
@@ -91,7 +91,7 @@ def test_wrong_bytes_and_long_lines_are_said_with_their_numbers(model: str, tmp_
 
 
 def test_progress_is_told_in_lines_of_all(model: str, tmp_path: Path, capfd, monkeypatch) -> None:
-    monkeypatch.setattr(module, "TELL", 0)
+    monkeypatch.setattr(module, "PROGRESS_INTERVAL", 0)
     translate(model=model, input=corpus(tmp_path / "in.gz", 40), output=tmp_path / "out", shards=4, batch_tokens=50)
     told = [line for line in capfd.readouterr().err.splitlines() if " of 40 lines" in line]
     counts = [int(line.split()[1]) for line in told]
@@ -108,10 +108,10 @@ def test_the_same_command_goes_on_and_another_is_refused(model: str, tmp_path: P
     translate(model=model, format=Format.json, beam=2, batch_tokens=99, **place)  # this model's own beam is 2
     assert [path.name for path in (tmp_path / "out").glob("[!.]*")] == ["001-of-001.jsonl"]
     for change, words in (
-        ({"beam": 3}, "was begun with beam 2, not 3"),
-        ({"format": Format.text}, "was begun with format json, not text"),
-        ({"alignment": True}, "was begun with alignment False, not True"),
-        ({"model": "fr-en"}, r"was begun with model [0-9a-f]{16}, not [0-9a-f]{16}"),
+        ({"beam": 3}, "was started with beam 2, not 3"),
+        ({"format": Format.text}, "was started with format json, not text"),
+        ({"alignment": True}, "was started with alignment False, not True"),
+        ({"model": "fr-en"}, r"was started with model [0-9a-f]{16}, not [0-9a-f]{16}"),
     ):
         with pytest.raises(UserError, match=words):
             translate(**{"model": model, "format": Format.json, **place, **change})
