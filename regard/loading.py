@@ -253,11 +253,18 @@ def load(name: str | Path, device: str = "auto", *, task: Literal["fill"], preci
 @overload
 def load(name: str | Path, device: str = "auto", task: str = "", precision: str = "") -> Any: ...
 def load(name: str | Path = "fr-en", device: str = "auto", task: str = "", precision: str = "") -> Any:
-    """Loads a shipped model by name, or a model folder or run by path: a Translator, a Classifier, ...
+    """Loads a model, ready to use.
 
-    With `task` a model for another task is refused, and type checkers know the returned type. `precision` prepares the
-    model for fast inference only: float32, bfloat16, int8 (on a CPU) or auto, the fastest of these on the device.
-    Without it the model stays as it was trained.
+    Args:
+        name: A shipped model (`regard models` lists them), or the path of a model folder or a run.
+        device: "auto", "cpu", "cuda" or "cuda:1".
+        task: What the model must be for, such as "translate". A model for anything else is refused, and type checkers
+            know what is returned.
+        precision: Packs the weights for use only: "float32", "bfloat16", "int8" (on the CPU) or "auto", the fastest of
+            these on the device. By default the model stays as it was trained.
+
+    Returns:
+        A `Translator`, `Classifier`, `Generator`, ...: an object whose method has the name of its task.
     """
     recipe, codec, model = read_model(read_folder(find_model(name)))
     if task and recipe.task != task:

@@ -16,6 +16,7 @@ from typing import Any, get_args, get_type_hints
 import jaxtyping
 from beartype import BeartypeConf, beartype
 from beartype.roar import BeartypeDecorHintPep3119Exception
+from torch.compiler import is_compiling
 
 check = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int may stand for a float, as everywhere in Python
 original = jaxtyping.jaxtyped
@@ -40,6 +41,8 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def scoped(*arguments: Any, **named: Any) -> Any:
+        if is_compiling():  # torch.compile cannot trace the checks
+            return function(*arguments, **named)
         with scope:
             return checks(*arguments, **named)
 

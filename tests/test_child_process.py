@@ -1,4 +1,4 @@
-"""No command executes Python files that lie in the current folder, such as a downloaded model's, nor do its children."""
+"""No command, nor its children, executes Python files of the current folder, such as a downloaded model's."""
 
 from __future__ import annotations
 
@@ -140,7 +140,9 @@ COMMANDS: dict[str, Callable[[Path, list[str]], None]] = {
 }
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "command", [pytest.param(name, marks=[pytest.mark.slow] * (name == "bench")) for name in COMMANDS]
+)
 def test_commands_with_children_do_not_import_from_the_current_folder(hostile: Path, command: str) -> None:
     COMMANDS[command](hostile, INSTALLED)
     assert not (hostile / "ran.txt").exists(), (hostile / "ran.txt").read_text()

@@ -1,4 +1,4 @@
-"""Recipes: what is refused and how it is said, what wins over what, and that what is saved comes back the same."""
+"""Recipes: what is refused and how, precedence of overrides, and saving and loading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only a GPU can show; elsewhere it is skipped."""
+"""What only a GPU can show; skipped elsewhere."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_recorded_steps_translate_as_others_do(beam, monkeypatch):
     translator = regard.load("fr-en", device="cuda")
     translator.model.float()
     recorded = [translator.translate(TEXTS[:n] * 3, beam=beam) for n in (1, 5, 5, 3)]
-    assert cuda_graph._recordings[translator.model.decoder]
+    assert cuda_graph._graphs[translator.model.decoder]
     monkeypatch.setattr(cuda_graph, "_cuda_graphable", lambda decoder: False)
     for texts, found in zip((1, 5, 5, 3), recorded, strict=True):
         for one, other in zip(found, translator.translate(TEXTS[:texts] * 3, beam=beam), strict=True):

@@ -1,4 +1,4 @@
-"""`regard.evaluate` on labelled files of every task, and what its command says where there are none."""
+"""`regard.evaluate` and its command on labelled files of every task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Model folders that may come from anybody: whatever they say is refused in one line, quickly and in little memory."""
+"""Untrusted model folders are refused in one line, quickly and in little memory."""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
-"""The public names: what each of them does for whoever calls it from Python."""
+"""The public names, called from Python."""
 
 from __future__ import annotations
 
 import ast
 import contextlib
+import importlib
 import io
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 
 import regard
+from regard.inspection import trace as inspection_traces
 from regard.inspection.trace.base import Trace
 from regard.runs import Run
 from tests.task.seers import captioner, classifier, picture, saved
@@ -145,7 +148,9 @@ def test_what_inspect_gives_is_one_short_line(kind: str) -> None:
     assert len(shown) < 200 and "\n" not in shown and "array(" not in shown
 
 
-def test_every_kind_of_look_has_the_short_repr() -> None:
+def test_every_kind_of_trace_has_the_short_repr() -> None:
+    for module in pkgutil.iter_modules(inspection_traces.__path__, f"{inspection_traces.__name__}."):
+        importlib.import_module(module.name)
     kinds, waiting = [], [Trace]
     while waiting:
         kinds.append(waiting.pop())

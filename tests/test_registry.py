@@ -1,4 +1,4 @@
-"""Names become files and nothing else: listings need no import, strangers are refused, other packages may add kinds."""
+"""Kinds are files: listings without imports, unknown names refused, kinds of other packages."""
 
 from __future__ import annotations
 

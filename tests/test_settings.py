@@ -1,4 +1,4 @@
-"""Settings: every key of a recipe is declared with its range, and a value outside it is one line before any work."""
+"""Settings: every recipe key declares its range, and a value outside it is refused in one line before any work."""
 
 from __future__ import annotations
 

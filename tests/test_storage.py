@@ -1,4 +1,4 @@
-"""The model folder arrives whole or not at all (R5, R9), and hostile files are refused quickly (S1, S3)."""
+"""Model folders are written and read as a whole (R5, R9); malformed files are refused quickly (S1, S3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merging and linking against plain loops and a picture that can be checked by eye."""
+"""Merging of tokens and links between words, against plain loops and an example by eye."""
 
 from __future__ import annotations
 

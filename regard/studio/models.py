@@ -24,6 +24,8 @@ TITLES = {
     "universal": "Universal Transformer",
 }
 """The common name of a model, by the kind of its decoder and attention."""
+MULTI_HEAD = ("transformer", "universal")
+"""Kinds whose attention is multi-head unless the recipe says otherwise."""
 USES = {"generate": "language model", "classify": "classifier", "caption": "captioner", "tag": "tagger"}
 
 
@@ -63,6 +65,8 @@ def describe(model: ServedModel) -> dict[str, Any]:
     decoder, encoder = parts["decoder"], parts["encoder"]
     own = decoder or encoder
     attention = _part(decoder.get("attention")).get("kind", "") if decoder else ""
+    if own.get("kind") in MULTI_HEAD and attention == "multi_head":
+        attention = ""
     kind = "/".join(word for word in (own.get("kind", ""), attention) if word)
     kinds = {part.get("kind", "") for part in parts.values()}
     return {
@@ -83,7 +87,9 @@ def describe(model: ServedModel) -> dict[str, Any]:
 
 
 def _title(task: str, kind: str, stem: str) -> str:
-    named = TITLES.get(kind, kind)
+    base, _, attention = kind.partition("/")
+    other = f" ({attention.replace('_', '-')} attention)" if attention else ""
+    named = TITLES.get(kind, TITLES.get(base, base) + other)
     if task == "translate":
         return f"{named}, no attention" if kind == "recurrent" else named
     if stem == "patches" and kind == "transformer":

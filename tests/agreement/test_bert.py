@@ -1,4 +1,4 @@
-"""Ours and transformers' BERT, the same weights: the logits of every token at every position, the loss, every gradient."""
+"""BERT with the same weights as in transformers: equal logits at every position, loss and gradients."""
 
 import pytest
 import torch

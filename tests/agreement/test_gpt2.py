@@ -1,4 +1,4 @@
-"""Ours and transformers' GPT-2, the same weights: logits, loss, every gradient, and what is written greedily."""
+"""GPT-2 with the same weights as in transformers: equal logits, loss, gradients and greedy output."""
 
 import pytest
 import torch

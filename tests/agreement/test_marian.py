@@ -1,4 +1,4 @@
-"""Ours and transformers' Marian model, the same weights: logits, loss, gradients and greedy outputs."""
+"""Marian with the same weights as in transformers: equal logits, loss, gradients and greedy output."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Ours and torch.nn's recurrent networks, the same weights, the same numbers; and one step of each cell by hand."""
+"""Recurrent networks with the same weights as torch.nn's give the same numbers; one step of each cell by hand."""
 
 import math
 from contextlib import nullcontext

@@ -1,4 +1,4 @@
-"""Ours and torch.nn.Transformer, the same weights, the same numbers."""
+"""A Transformer with the same weights as torch.nn.Transformer gives the same numbers."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Ours and transformers' Vision Transformer, the same weights: what comes out of the last layer, and every gradient."""
+"""Vision Transformer with the same weights as in transformers: equal output of the last layer and gradients."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The benchmarks run, give believable numbers, and compare two models that really do the same work."""
+"""The benchmarks run, give plausible numbers, and compare models that do the same work."""
 
 import json
 import sys

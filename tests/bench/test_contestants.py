@@ -1,4 +1,4 @@
-"""Contestants in processes of their own, and the measurements that use them or look at a single step."""
+"""Contestants in their own processes, and the measurements that use them or time a single step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model small enough to be made for every test run: random weights, real everything else."""
+"""A model small enough to create for every test run: random weights, everything else real."""
 
 from __future__ import annotations
 

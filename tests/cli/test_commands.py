@@ -1,4 +1,4 @@
-"""The commands as a user meets them: help at once, one line for a mistake, the right exit code."""
+"""All commands: help without delay, mistakes in one line, the right exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`regard data` as a user meets it: the list at once, files that are checked, one line when it cannot be."""
+"""`regard data`: the list without delay, verified files, mistakes in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`regard forecast` as a user meets it: a table, JSON, CSV or a drawing; one line for a mistake."""
+"""`regard forecast`: table, JSON, CSV or drawing; mistakes in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`regard generate`: text as it is written, JSON, MIDI files, terminals, pipes and interruptions."""
+"""`regard generate`: streamed text, JSON, MIDI files, terminals, pipes and interrupts."""
 
 from __future__ import annotations
 

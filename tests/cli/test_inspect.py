@@ -1,4 +1,4 @@
-"""`regard inspect`: every form of file, and one line for every mistake."""
+"""`regard inspect`: every output format, and mistakes in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`regard lab` as a user meets it: the list at once, results on stdout, the rest on stderr, files that come back."""
+"""`regard lab`: the list without delay, results on stdout, everything else on stderr, files that load again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standard input line by line, through real pipes: nothing lost, nothing late, nothing in the wrong order (R19)."""
+"""Standard input line by line, through real pipes: nothing lost, late or out of order (R19)."""
 
 from __future__ import annotations
 

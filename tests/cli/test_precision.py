@@ -1,4 +1,4 @@
-"""`regard translate --precision`: whatever is computed in, a simple sentence comes out the same."""
+"""`regard translate --precision`: a simple sentence has the same translation in every precision."""
 
 from __future__ import annotations
 

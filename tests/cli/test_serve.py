@@ -1,4 +1,4 @@
-"""`regard serve` up to the server: what options and the environment say, secrets, and mistakes (R18)."""
+"""`regard serve` up to the server: options, environment variables, secrets and mistakes (R18)."""
 
 from __future__ import annotations
 

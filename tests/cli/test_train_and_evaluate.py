@@ -1,4 +1,4 @@
-"""`regard train` and `regard evaluate` from two text files to numbers, as small as they can be."""
+"""`regard train` and `regard evaluate`, from two text files to scores, at the smallest size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`regard train` on a corpus that is still being read: killed and resumed, and when the rest of it is broken."""
+"""`regard train` on a corpus that is still being read: killed and resumed; and a corpus that turns out to be broken."""
 
 from __future__ import annotations
 

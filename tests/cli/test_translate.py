@@ -1,4 +1,4 @@
-"""`regard translate` with a real, if ignorant, model: columns, JSON, standard input, terminals and interruptions."""
+"""`regard translate` with an untrained model: columns, JSON, standard input, terminals and interrupts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`regard translate --input FILE --output FOLDER`: the same lines as through standard input, however it is interrupted."""
+"""`regard translate --input FILE --output FOLDER`: the lines that standard input gives, wherever it is interrupted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`regard vectors` as a user meets it."""
+"""`regard vectors`: training, neighbours, analogies, comparison; mistakes in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The laws of models that only write. Every kind of decoder that can do without a memory is held to them."""
+"""The laws of language models. Every kind of decoder that works without a memory is held to them."""
 
 import pytest
 import torch

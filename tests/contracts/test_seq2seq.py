@@ -1,4 +1,4 @@
-"""The laws of models that read and write. Every combination of encoder and decoder kinds is held to them."""
+"""The laws of encoder-decoder models. Every combination of encoder and decoder is held to them."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""A small made-up language to learn from, the same every time."""
+"""A small synthetic language, the same every time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small files that expand to a lot: refused by a line or read as a stream, never with the memory they ask for."""
+"""Small files that expand to a lot: refused in one line or read as a stream, in bounded memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clips: every frame as an image is, and GIF files of all kinds."""
+"""Clips: each frame is read like an image; GIF files of all kinds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A picture with five captions is one array, not five: what examples share is encoded once."""
+"""What examples share is encoded once: an image with five captions is one array."""
 
 import numpy as np
 import pytest

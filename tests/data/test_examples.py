@@ -1,4 +1,4 @@
-"""Examples in memory: every one once an epoch, in an order that only the seed decides, found again from a cursor."""
+"""Examples in memory: each once per epoch, in an order that depends on the seed alone, resumable from a cursor."""
 
 from itertools import islice
 

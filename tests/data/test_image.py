@@ -1,4 +1,4 @@
-"""Images as numbers: sizes, channels, mean and spread, and every picture file that is none."""
+"""Images as arrays: sizes, channels, mean and standard deviation, and files that are not images."""
 
 from __future__ import annotations
 

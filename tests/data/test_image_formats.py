@@ -1,4 +1,4 @@
-"""Formats of pictures: files as people keep them, and pictures made here."""
+"""Image data formats: folders and archives as users have them, and synthetic images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strings of digits and what an algorithm makes of them: right by another way to compute it, and reproducible."""
+"""Synthetic strings of digits and their copies, reversals and sums: correct and reproducible."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Formats of sound, motion and clips: files written here, and what the package makes itself."""
+"""Data formats of sound, motion and clips, from files and synthetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A large corpus, packed in parts while it is trained on: the same bytes and batches as when it is read first."""
+"""A large corpus, packed in parts while training reads it: the same bytes and batches as when packed first."""
 
 from __future__ import annotations
 

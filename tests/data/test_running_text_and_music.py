@@ -1,4 +1,4 @@
-"""Running text, chorales and what is made of both: read as they should be, or refused in one line; and music to MIDI."""
+"""Running text and chorales, read or refused in one line; music as MIDI files."""
 
 import gzip
 import io

@@ -1,4 +1,4 @@
-"""Series: means and spreads there and back, and tables with every kind of hole."""
+"""Time series: scaling and its inverse, and tables with every kind of gap."""
 
 from __future__ import annotations
 

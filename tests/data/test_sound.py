@@ -1,4 +1,4 @@
-"""Sound files to samples: rates, channels, limits, and everything that is no sound."""
+"""Sound files as samples: rates, channels, limits, and files that are not sound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of a data set: nothing is in two of them, and what is held out is always the same."""
+"""Splits of a data set: disjoint, and always the same."""
 
 import pytest
 

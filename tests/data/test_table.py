@@ -1,4 +1,4 @@
-"""Series in files: how they are cut by time, into windows, and how their times go on."""
+"""Time series in tables: splits by time, windows, and future timestamps."""
 
 import gzip
 

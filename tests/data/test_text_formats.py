@@ -1,4 +1,4 @@
-"""Formats of labelled, tagged and plain text, and of DNA: what is in the files comes out, and what is wrong is one line."""
+"""Data formats of labelled, tagged and plain text and of DNA; mistakes in one line."""
 
 import gzip
 import lzma

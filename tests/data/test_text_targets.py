@@ -1,4 +1,4 @@
-"""Targets of text: tags at the first token of each word, and how many tokens are to be hidden."""
+"""Text targets: tags on the first token of each word, and the share of tokens to mask."""
 
 import numpy as np
 import pytest

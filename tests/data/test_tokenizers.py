@@ -1,4 +1,4 @@
-"""The laws of every tokenizer; a new file in the family runs them by itself."""
+"""The laws of tokenizers. Every file in data/tokenizer is held to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts against a loop over windows, GloVe against torch's own optimiser, files that come back, and wrong ones named."""
+"""Co-occurrence counts against a loop over windows, GloVe against torch's optimizer, and files of vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The beam against brute force, against a beam in plain Python that never stops early, and against itself alone."""
+"""Beam search against brute force, against a plain Python beam without early stopping, and batched against single."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two rounds find what a full sort finds."""
+"""The two-stage top-k finds what a full sort finds."""
 
 from __future__ import annotations
 

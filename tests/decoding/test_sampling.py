@@ -1,4 +1,4 @@
-"""Samples follow the distribution they are meant to follow, whoever stands beside them in the batch."""
+"""Samples follow their distribution, whatever else is in the batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stream is what sampling draws, one token at a time, and goes on where a window ends."""
+"""A stream yields what sampling draws, token by token, and continues past the end of a window."""
 
 from __future__ import annotations
 

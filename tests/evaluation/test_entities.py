@@ -1,4 +1,4 @@
-"""Entities by hand, and against a slow reading of the same rule that shares nothing with ours."""
+"""Entity F1 by hand, and against an independent slow implementation."""
 
 import pytest
 from hypothesis import given

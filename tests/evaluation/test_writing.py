@@ -1,4 +1,4 @@
-"""BLEU with several references against sacreBLEU itself, word errors against a search that tries everything."""
+"""BLEU with several references against sacreBLEU; word error rate against exhaustive search."""
 
 import functools
 import random

@@ -1,4 +1,4 @@
-"""What `regard export --format ctranslate2` writes computes what our model computes, in CTranslate2's own code."""
+"""What `regard export --format ctranslate2` writes gives the same results in CTranslate2."""
 
 from __future__ import annotations
 

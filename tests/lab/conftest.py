@@ -1,4 +1,4 @@
-"""Tiny runs of experiments, each made once for all tests, in whichever process they run."""
+"""Tiny runs of experiments, each made once for all tests of all processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the five ways what their formulas say, and does the verdict need both the help and the depth?"""
+"""The five variants follow their formulas; the verdict needs both the speed-up and the depth."""
 
 from __future__ import annotations
 

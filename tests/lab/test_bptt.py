@@ -1,4 +1,4 @@
-"""Back-propagation through time by hand against autograd, against finite differences, and against the cell."""
+"""Back-propagation through time by hand, against autograd, finite differences and the cell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The matrix of the lecture, counted once more by hand, and other texts and windows, which flip the verdict."""
+"""The lecture's matrix counted by hand; other texts and windows flip the verdict."""
 
 from __future__ import annotations
 

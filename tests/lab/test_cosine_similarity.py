@@ -1,4 +1,4 @@
-"""The cosine is torch's; the slide's range is wrong, unless no vector has a negative number."""
+"""Cosine similarity against torch; the slide's range holds only without negative numbers."""
 
 from __future__ import annotations
 

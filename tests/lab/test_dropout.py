@@ -1,4 +1,4 @@
-"""Is a layer thinned as the lecture says, and does dropout gain nothing where there is nothing to cure?"""
+"""Dropout follows the lecture's formula, and gains nothing where there is no overfitting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sequence of the lecture, by three other ways, and rates that change the verdict."""
+"""The lecture's sequence computed in three other ways; other rates flip the verdict."""
 
 from __future__ import annotations
 

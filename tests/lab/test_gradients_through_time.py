@@ -1,4 +1,4 @@
-"""Are the gradients those of the chain rule, and does the verdict turn when the cause is taken away?"""
+"""Gradients against the chain rule; the verdict flips when its cause is removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is what is said of heads so, by hand and by finite differences, and do heads of random weights flip the verdict?"""
+"""Measurements of heads by hand and by finite differences; random weights flip the verdict."""
 
 from __future__ import annotations
 

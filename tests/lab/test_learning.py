@@ -1,4 +1,4 @@
-"""Does training take the steps it says, at the rates it says, and does it count them all?"""
+"""Training takes the steps it reports, at the rates it reports."""
 
 from __future__ import annotations
 

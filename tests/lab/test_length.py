@@ -1,4 +1,4 @@
-"""The parts of `regard lab length` that a tiny run does not prove: equal sizes, fair text, and what flips the verdict."""
+"""`regard lab length`: models of equal size, fair text, and what flips the verdict."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""Is batch norm what torch's is at every step, are statistics and answers right, and does the verdict need them?"""
+"""Batch norm against torch at every step, statistics and answers; the verdict depends on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the clock read what it should, is the comparison fair, and does the verdict turn when the cause is taken away?"""
+"""Timing, fairness of the comparison; the verdict flips when its cause is removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is what is read out what least squares gives, and is it the residual connection that carries it?"""
+"""The readout is least squares; the residual connection carries the position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the models differ in nothing but their positions, and what flips the verdict?"""
+"""The models differ in their positions alone; what flips the verdict."""
 
 from __future__ import annotations
 

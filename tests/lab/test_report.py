@@ -1,4 +1,4 @@
-"""The lab's plumbing on an experiment of four numbers: files, text, page, figure, listing."""
+"""The lab's report of a minimal experiment: files, text, page, figure, listing."""
 
 from __future__ import annotations
 

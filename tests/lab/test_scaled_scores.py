@@ -1,4 +1,4 @@
-"""Are entropy and Jacobian what torch finds, and does the verdict need wide vectors of variance 1?"""
+"""Entropy and Jacobian against torch; the verdict needs wide vectors of variance 1."""
 
 from __future__ import annotations
 

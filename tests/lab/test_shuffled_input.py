@@ -1,4 +1,4 @@
-"""Are answers and changes what one counts by hand, and does an encoder that sees the order flip the verdict?"""
+"""Answers and changes counted by hand; an encoder with positions flips the verdict."""
 
 from __future__ import annotations
 

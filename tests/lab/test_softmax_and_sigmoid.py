@@ -1,4 +1,4 @@
-"""Are the formulas those of torch, and is a wrong one found?"""
+"""The formulas against torch, and a wrong one is found."""
 
 from __future__ import annotations
 

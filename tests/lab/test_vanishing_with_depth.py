@@ -1,4 +1,4 @@
-"""Are the gradients those of the chain rule, and do another function and a shallow network flip the verdict?"""
+"""Gradients against the chain rule; another activation and a shallow network flip the verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the vectors' scores agree with an independent reckoning, and is nothing left when the order is?"""
+"""Scores of word vectors against an independent computation; shuffled text flips the verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Augmentation: what each way may do to an image and what it may not, and that it is repeatable and ends with training."""
+"""Image augmentation: what each transformation may change, reproducible, and in training only."""
 
 import pytest
 import torch

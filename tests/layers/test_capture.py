@@ -1,4 +1,4 @@
-"""Every call is kept under the module's name; what was there before comes back, whatever happens inside."""
+"""Every call is captured under its module's name, and observers are restored, also after errors."""
 
 from __future__ import annotations
 

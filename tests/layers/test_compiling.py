@@ -1,4 +1,4 @@
-"""Compiled layers, with a compiler that only counts."""
+"""Compiled layers, with a compiler that only counts calls."""
 
 import warnings
 from collections import Counter

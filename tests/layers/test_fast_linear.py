@@ -1,4 +1,4 @@
-"""Linear layers for use against plain products, and whole models before and after."""
+"""Packed and int8 linear layers against plain matrix products, and whole models before and after."""
 
 from __future__ import annotations
 

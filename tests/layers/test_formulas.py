@@ -1,4 +1,4 @@
-"""Layers against formulas spelled out by hand."""
+"""Layers against their formulas."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Adaptive computation time against its equations, one position after the other, and what it must not depend on."""
+"""Adaptive computation time against its equations, position by position, and what it must not depend on."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The linear chain against brute force: every labelling of short sequences is counted one by one."""
+"""The linear-chain CRF against brute force over every labelling of short sequences."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Additive, multiplicative and local attention, the bridge and the two orders of looking, against numbers made by hand."""
+"""Additive, multiplicative and local attention, the bridge and both decoder orders, against numbers by hand."""
 
 import math
 

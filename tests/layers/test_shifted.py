@@ -1,4 +1,4 @@
-"""Shifted positions: moved as one in training, by as much on both sides of a model, and not at all in use."""
+"""Shifted positions: one random shift in training for both sides of a model, none in use."""
 
 import torch
 

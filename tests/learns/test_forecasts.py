@@ -1,4 +1,4 @@
-"""A forecaster of a few hundred numbers learns waves; from futures dealt out among the windows it learns nothing."""
+"""A small forecaster learns waves; from shuffled futures it learns nothing."""
 
 import numpy as np
 import pytest

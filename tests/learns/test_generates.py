@@ -1,4 +1,4 @@
-"""Language models learn what the next letter depends on; from shuffled letters, where it depends on nothing, they cannot."""
+"""Language models learn what the next character depends on; from shuffled characters they learn nothing."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""Models learn: a toy language whose words come in reverse order is translated without a mistake, held-out pairs too."""
+"""Models learn a toy language with reversed word order, without a mistake on held-out pairs."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""A universal model of a few thousand numbers learns to copy short strings; from targets dealt out at random it cannot."""
+"""A small Universal Transformer learns to copy short strings; from random targets it learns nothing."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""What a forecaster's options promise, whatever its weights are."""
+"""Options of the forecaster, with any weights."""
 
 import pytest
 import torch

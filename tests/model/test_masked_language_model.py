@@ -1,4 +1,4 @@
-"""What is hidden: as many as wanted, known tokens only, 8 : 1 : 1 in training, and out of it by the text alone."""
+"""Masking: the share asked for, known tokens only, 8:1:1 in training; deterministic outside of training."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Taggers: the loss by hand, at wanted positions only; what is decided there; neighbours that a chain respects."""
+"""Taggers: loss and decisions at labelled positions only; the CRF's transitions."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Sound, series and clips to vectors: formulas spelled out, and padding that cannot matter."""
+"""Stems of sound, series and clips against their formulas; padding does not matter."""
 
 import math
 

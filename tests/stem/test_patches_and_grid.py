@@ -1,4 +1,4 @@
-"""What images become: patches in their order, a grid of places, and what cannot be made of them."""
+"""Stems of images: patches in order, a grid of positions, and images that do not fit."""
 
 import pytest
 import torch

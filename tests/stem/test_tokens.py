@@ -1,4 +1,4 @@
-"""Word dropout: so many tokens are unknown in training, and none in use."""
+"""Word dropout: the given share of tokens is unknown in training, none in use."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The model that ships with the package, used as a newcomer would."""
+"""The shipped fr-en model, used as a newcomer would."""
 
 import random
 import re

@@ -70,6 +70,10 @@ def test_a_model_folder_may_have_any_name_and_the_first_of_two_is_kept(tmp_path)
     (model,) = found.catalogue.models.values()
     assert re.fullmatch(r"[A-Za-z0-9._-]+", model.name)
     assert models.describe(model)["title"] == "recurrent, no attention"
+    (transformer,) = models.collect(
+        [str(write_tiny(tmp_path / "t", "tiny-transformer"))], False
+    ).catalogue.models.values()
+    assert models.describe(transformer)["title"] == "Transformer"
     with pytest.raises(UserError, match="no model to show"):
         models.collect([], shipped=False)
 

@@ -1,4 +1,4 @@
-"""Tiny models that look at pictures, with random weights: to classify them, and to write about them."""
+"""Tiny image models with random weights: a classifier and a captioner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Examples whose targets belong to others: what learns from them has learnt nothing about its inputs."""
+"""Examples with shuffled targets, from which no model can learn anything about its inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recipe's `vectors`: copied into the weights when training begins, said aloud, and never a path in a saved model."""
+"""A recipe's `vectors`: copied into the weights when training begins, reported, and never a path in a saved model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A captioner from pixels to sentences: every word as likely as it says, and looks that are shares of the picture."""
+"""A captioner from pixels to sentences: scores are probabilities, attention is a distribution over the image."""
 
 import json
 import shutil

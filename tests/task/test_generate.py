@@ -1,4 +1,4 @@
-"""A language model in use: how texts are cut, how they are judged, and how they are gone on with."""
+"""A language model in use: splitting of texts, perplexity and continuation."""
 
 import math
 

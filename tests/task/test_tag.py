@@ -1,4 +1,4 @@
-"""A tagger from a recipe to marked text: words and bases, long texts in pieces, every character where it was."""
+"""A tagger from recipe to marked text: words and bases, long texts in pieces, every character in its place."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""A tracker from frames to places: right where it sees, remembering where it does not, and knowing the difference."""
+"""A tracker from frames to positions, also while the object is hidden."""
 
 import shutil
 

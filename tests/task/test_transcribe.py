@@ -1,4 +1,4 @@
-"""A transcriber from samples to words: every word as likely as it says, and looks that are shares of what was heard."""
+"""A transcriber from samples to words: scores are probabilities, attention is a distribution over the sound."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""What a Translator does at the edges of what its model knows."""
+"""A Translator at the limits of what its model knows."""
 
 import pytest
 import torch

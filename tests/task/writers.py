@@ -1,4 +1,4 @@
-"""What every task must obey that writes: whatever it looks at, and however it was found, a text is as likely as it is."""
+"""The laws of tasks that write text: its score does not depend on how it was found or on its batch."""
 
 from __future__ import annotations
 

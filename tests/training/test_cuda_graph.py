@@ -1,4 +1,4 @@
-"""Recorded steps, with a GPU that only counts; and numbers that are read a step late."""
+"""Training steps as CUDA graphs, with a stand-in for the GPU; and losses that are read one step late."""
 
 from __future__ import annotations
 

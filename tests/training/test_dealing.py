@@ -1,4 +1,4 @@
-"""Batches dealt out to several ranks: the union is the whole stream, and nobody builds what is another's."""
+"""Batches dealt to several ranks: their union is the whole stream, and no rank builds another's."""
 
 from __future__ import annotations
 

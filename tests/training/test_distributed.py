@@ -1,4 +1,4 @@
-"""Several processes that torchrun starts train what one would: the same losses, weights and batches, and end together."""
+"""Several processes started by torchrun train what one would: the same losses, weights and batches."""
 
 from __future__ import annotations
 

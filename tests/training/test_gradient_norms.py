@@ -1,4 +1,4 @@
-"""How large the gradient is in each layer, as it is logged."""
+"""Gradient norms per layer, as they are logged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person sees, and what TensorBoard reads."""
+"""Progress on the terminal, and TensorBoard logs."""
 
 from __future__ import annotations
 

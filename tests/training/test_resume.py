@@ -1,4 +1,4 @@
-"""A run that is killed and resumed is the run that was left alone: R1, R2, R3, R8, R11."""
+"""A run that is killed and resumed equals one that was not: R1, R2, R3, R8, R11."""
 
 from __future__ import annotations
 

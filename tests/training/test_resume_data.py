@@ -1,4 +1,4 @@
-"""A run goes on with the data it was begun with: changes are refused by name, a copy elsewhere is the same data."""
+"""A resumed run keeps its data: changes are refused by name, a copy elsewhere is accepted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every file in the family is a curve that warms up to its peak; each then falls by its own formula."""
+"""Every schedule warms up to its peak and then falls by its own formula."""
 
 from __future__ import annotations
 

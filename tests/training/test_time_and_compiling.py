@@ -1,4 +1,4 @@
-"""What a training does of its own accord: its schedule follows the time, and long ones are compiled on a GPU."""
+"""Automatic choices of a training: its schedule follows the time limit, and long ones are compiled on a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a step computes, against the same spelled out; and what a trainer does when something is wrong (R4 - R10)."""
+"""A training step against the same computation spelled out; and what a trainer does when something fails (R4 - R10)."""
 
 from __future__ import annotations
 

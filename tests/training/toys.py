@@ -1,4 +1,4 @@
-"""Small models with dropout, a seeded stream of batches and processes that die: what the training tests train."""
+"""Small models with dropout, a seeded stream of batches and processes that die, for the training tests."""
 
 from __future__ import annotations
 
