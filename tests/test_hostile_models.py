@@ -61,7 +61,7 @@ def put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> dict[str, An
 
 
 def hostile_settings(tree: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Every whole number that decides how large a model is or what using it takes, with values nobody can mean."""
+    """Every integer that decides the size of a model or the cost of its use, with absurd values."""
     declared = dict(all_keys(Recipe))
     for path in integers(tree):
         for value in HOSTILE:
@@ -99,7 +99,7 @@ def test_hostile_numbers_in_a_recipe_are_refused_at_once(name: str, monkeypatch:
 
 
 def measure_hostile_recipes() -> None:
-    """In a process of its own, whose peak nobody else has raised and where no test hook checks every call."""
+    """In a process of its own, with its own peak memory and without type checks."""
     files = small_files("fr-en")
     tree = tomllib.loads(files["recipe.toml"].decode())
     read_model(changed("fr-en", tree, files))
@@ -123,7 +123,7 @@ def test_hostile_recipes_take_little_memory() -> None:
 
 
 class ManyLayers(Encoder):
-    """An encoder as another package may add it: so many layers, and a table that is computed."""
+    """An encoder of another package: many layers, and a computed table."""
 
     def __init__(self, width: int = 8, layers: int = 1, table: int = 1) -> None:
         super().__init__()

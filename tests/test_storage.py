@@ -422,7 +422,7 @@ def test_hostile_files_are_refused_quickly(name: str, tmp_path: Path) -> None:
 
 
 def measure_hostile_memory() -> None:
-    """In a process of its own, whose peak nobody else has raised."""
+    """In a process of its own, with its own peak memory."""
     contents = [hostile(name) for name in HOSTILE]
     load_weights(packed(GOOD, bytes(12)))
     held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

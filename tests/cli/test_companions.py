@@ -1,4 +1,4 @@
-"""Lines shared out to other processes come back in order, with their own numbers, whatever becomes of the processes."""
+"""Lines shared with other processes come back in order, with their own numbers, also when a process dies."""
 
 from __future__ import annotations
 

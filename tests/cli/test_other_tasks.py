@@ -38,7 +38,7 @@ FORMS = {
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory):
-    """By name, each trained when it is first wanted."""
+    """Models by name, each trained on first use."""
     made: dict[str, str] = {}
 
     def get(name: str) -> str:

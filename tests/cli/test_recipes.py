@@ -15,6 +15,8 @@ from tools.recipe_table import BEGIN, END, markdown_table, pages, with_table
 
 from .conftest import imported, regard
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture
 def run_recipes(monkeypatch, run_regard, tmp_path):

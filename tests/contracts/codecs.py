@@ -13,7 +13,7 @@ SENTENCEPIECE = "tokenizer.model"
 
 
 def check_saved(codec):
-    """Files are JSON, sizes are what the parts of a model may be told, and what was loaded saves the same."""
+    """Files are JSON, sizes are arguments of model parts, and a loaded codec saves the same files."""
     files = codec.files()
     for name, content in files.items():
         assert isinstance(content, bytes) and name.startswith(CODEC_FILES)

@@ -356,7 +356,7 @@ def test_what_is_not_dropped_grows_to_make_up(kind, watched):
 
 
 def test_a_run_that_must_repeat_exactly_drops_where_a_watched_one_does(kind):
-    """Not in the kernel, whose own generator of random numbers nobody can save."""
+    """Not in the kernel, whose random state cannot be saved."""
     stack = stack_of(kind, 2, "both", dropout=0.5).train()
     x, mask = padded()
     torch.manual_seed(0)

@@ -41,7 +41,7 @@ def classes():
 
 
 def tags():
-    """At some of the positions of each row, up to the last one wanted."""
+    """At some positions of each row, up to the last labelled one."""
     wanted = REAL & torch.tensor([True, False, True, True, True, False, False])
     return torch.randint(LABELS, (4, 5)), wanted[:, :5]
 

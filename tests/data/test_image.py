@@ -237,7 +237,7 @@ def test_pixels_do_not_depend_on_the_bands_they_are_converted_in(mode: str, monk
 
 
 def measure_large_picture(content: bytes, size: int) -> None:
-    """In a process of its own, whose peak nobody else has raised."""
+    """In a process of its own, with its own peak memory."""
     decoded(Pillow.new("RGBA", (9, 9)))
     held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:

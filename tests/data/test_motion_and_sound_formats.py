@@ -354,7 +354,7 @@ def test_motions_are_what_they_are_called() -> None:
 
 
 def test_activities_are_what_they_are_called() -> None:
-    """Where the light's middle goes, told from the pixels alone."""
+    """The path of the light's centre, computed from the pixels."""
     examples = MadeClips(count=150, noise=0.0).read([], "train")
     assert {e.target for e in examples} == set(ACTIVITIES)
     for frames, name in examples:

@@ -1,4 +1,4 @@
-"""Where words begin and end: as people who tag them cut them, and without losing anything."""
+"""Word spans: split as annotators split them, without losing a character."""
 
 import time
 

@@ -50,7 +50,7 @@ def _body(block: re.Match[str]) -> str:
 
 
 def run(page: str, name: str) -> None:
-    """Runs a page's snippets in one namespace, as a reader would who types them in."""
+    """Runs a page's snippets in one namespace, in order."""
     names: dict[str, object] = {"__name__": "__main__"}
     for snippet in snippets(page):
         where = f"{name}:{snippet.line + 1}"

@@ -102,7 +102,7 @@ def test_a_step_reads_as_many_tokens_whatever_the_length_and_gives_every_weight_
 
 
 class Clock:
-    """Time that passes only where it is told to."""
+    """A clock that advances only when set."""
 
     def __init__(self, monkeypatch):
         self.now = 0.0

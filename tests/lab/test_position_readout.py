@@ -32,7 +32,7 @@ def numbers(tiny):
 
 
 def test_what_is_read_is_what_least_squares_gives():
-    """The ridge as so many more rows of a plain least-squares problem, solved by numpy."""
+    """Ridge regression as extra rows of a least-squares problem, solved by numpy."""
     torch.manual_seed(1)
     signal = torch.randn(6, 5)
     fitted, judged = (torch.randn(30, 6, 5) * 0.7 + signal for _ in range(2))

@@ -17,7 +17,7 @@ WIDTH = 6
 
 
 def halting(epsilon=0.01, spread=0.6, bias=-1.0):
-    """A judge whose answers differ, so that some positions halt soon, some late and some never by themselves."""
+    """Halting probabilities that differ: some positions halt early, some late, some only at the limit."""
     torch.manual_seed(4)
     made = Halting(WIDTH, epsilon)
     torch.nn.init.normal_(made.judge.weight, std=spread)
@@ -26,7 +26,7 @@ def halting(epsilon=0.01, spread=0.6, bias=-1.0):
 
 
 def think(x, step):
-    """Some step in which no position looks at another."""
+    """A step without attention between positions."""
     return torch.tanh(1.7 * x.roll(1, -1) + 0.3 * step) + 0.5 * x
 
 

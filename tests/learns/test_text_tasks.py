@@ -1,4 +1,4 @@
-"""What the tiny forms of the text recipes must beat cannot be reached by luck: with targets dealt out at random none does.
+"""The scores that tiny forms of text recipes must beat cannot be reached by luck: with shuffled targets none is.
 
 The recipes named sst2-* have the same tiny forms as sentiment-*, so these stand for both.
 """

@@ -49,7 +49,7 @@ def test_smoothing_reaches_the_loss(batch):
 
 
 def test_all_tags_together(batch):
-    """Over the wanted positions as if the others were not there."""
+    """Over labelled positions, as if the others did not exist."""
     model = built("crf_tagger")
     logits = model(batch.source, batch.source_mask)
     chain, total = model.chain, 0.0

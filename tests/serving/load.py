@@ -121,7 +121,7 @@ class Seen:
 
 
 def abused(url: str, seconds: float, abuse: Callable[[str, float], Awaitable[None]], count: int = 4) -> Seen:
-    """So many clients do `abuse(url, end)` at the same time. /health is asked by a process of its own, whose clock the
+    """`count` clients run `abuse(url, end)` at the same time. /health is asked by a process of its own, whose clock the
     load does not hold up; a translation by one more client."""
     end = time.monotonic() + seconds
     innocent: list[float] = []

@@ -58,7 +58,7 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def by_one(name: str, folder: Path) -> Path:
-    """The same scenario, by one process that nobody stops."""
+    """The same scenario, run by one process without interruption."""
     alone(replace(SCENARIOS[name], folder=str(folder), signal_at=(-1, 0), resume=False, burst=(-1, 0)))
     return folder
 

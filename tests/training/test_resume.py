@@ -27,7 +27,7 @@ def few_or(name: str, few: int, full: int) -> pytest.MarkDecorator:
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the LSTM that nobody disturbed."""
+    """An uninterrupted run of the LSTM."""
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("alone") / "run"
     trained(maker(), folder, Quiet())
