@@ -155,7 +155,8 @@ def check_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> N
     """Refuses a missing, extra or misshapen weight by name."""
     expected = dict(model.named_parameters())
     for name in sorted(expected.keys() ^ weights.keys()):
-        raise UserError(f"{where}: weight {name[:80]!r} is {'missing' if name in expected else 'not part of this model'}")
+        problem = "missing" if name in expected else "not part of this model"
+        raise UserError(f"{where}: weight {name[:80]!r} is {problem}")
     for name, parameter in expected.items():
         if parameter.shape != weights[name].shape:
             shapes = f"{tuple(weights[name].shape)} instead of {tuple(parameter.shape)}"
