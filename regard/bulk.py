@@ -21,10 +21,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from regard.atomic_files import AtomicFile, remove_leftovers, sha256
 from regard.data.corpus.reading import check_file, raw_lines
 from regard.errors import UserError
 from regard.locking import hold, hold_in_turn
-from regard.whole_files import WholeFile, remove_leftovers, sha256
 
 ProcessLines = Callable[[list[bytes], int], list[str]]
 """Takes lines and the number of the first one; returns as many texts."""
@@ -144,7 +144,7 @@ class Shards:
             with lock:
                 if not file.exists():  # another process may have finished it just before it released the lock
                     deque(islice(lines, self.plan.lines_before(shard) - at), maxlen=0)
-                    with _write_errors(self.folder), WholeFile(file) as out:
+                    with _write_errors(self.folder), AtomicFile(file) as out:
                         self._run_shard(shard, islice(lines, self._size(shard)), process, out, progress)
                         out.finish()
                         if self._input_was_touched():
@@ -158,7 +158,7 @@ class Shards:
         return worked
 
     def _run_shard(
-        self, shard: int, lines: Iterator[bytes], process: ProcessLines, out: WholeFile, progress: Progress
+        self, shard: int, lines: Iterator[bytes], process: ProcessLines, out: AtomicFile, progress: Progress
     ) -> None:
         others, before, count = self.done(), self.plan.lines_before(shard), 0
         for chunk in _chunks(lines):
@@ -207,7 +207,7 @@ class Shards:
         plan = Plan(size, modified, _sha256(self.source), lines, shards or default, dict(settings))
         if _stamp(self.source) != self._stamp:
             raise UserError(f"{self.source} changed while its lines were counted; run the same command again")
-        with WholeFile(self.folder / ".plan.json") as out:
+        with AtomicFile(self.folder / ".plan.json") as out:
             out.write((json.dumps(asdict(plan), indent=1) + "\n").encode())
             out.finish()
             out.publish_first()

@@ -29,18 +29,17 @@ from regard.toml_text import toml_text
 KINDS = {("tokenizer", "kind"), ("data", "format", "kind")}
 LONGEST_TEXT = 1 << 17
 MOST_DOTS = 100
-"""A recipe is a page of text with a few dots a line; more would only keep the TOML reader busy, whose time for a key
-grows with the square of its parts."""
+"""Limits on the size of a recipe and the dots per line: the TOML parser takes quadratic time in the parts of a key."""
 
 
 def shipped_recipes() -> dict[str, Path]:
-    """The recipes that come with the package (installed: beside this file; in a clone: in the repository)."""
+    """The recipes that ship with the package: in the package if installed, else in the repository."""
     here = Path(__file__).parent
     return {path.stem: path for folder in (here.parent, here) for path in sorted(folder.glob("recipes/*.toml"))}
 
 
 def read_recipe(path_or_name: str | Path) -> Recipe:
-    """A recipe from a file, from a run or model folder, or a shipped one by its name."""
+    """A recipe from a file, a run or model folder, or a shipped one by name."""
     path = Path(path_or_name)
     if path.is_dir() and (path / "recipe.toml").is_file():
         path = path / "recipe.toml"
@@ -65,7 +64,7 @@ def _shipped(path: Path) -> Path:
 
 
 def recipe_from_toml(text: str, where: str = "recipe") -> Recipe:
-    """A recipe from the text of one; `where` is the file to blame."""
+    """A recipe from TOML text; `where` names the file in error messages."""
     try:
         return recipe_from_dict(parse_toml(text))
     except UserError as error:
@@ -75,9 +74,9 @@ def recipe_from_toml(text: str, where: str = "recipe") -> Recipe:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The plain values in the text of a recipe, in bounded time whatever it says."""
+    """Parses TOML text in bounded time."""
     if len(text) > LONGEST_TEXT:
-        raise UserError(f"longer than {LONGEST_TEXT} characters; that is no recipe")
+        raise UserError(f"longer than {LONGEST_TEXT} characters; this is not a recipe")
     for number, line in enumerate(text.split("\n"), 1):
         if line.count(".") > MOST_DOTS:
             raise UserError(f"more than {MOST_DOTS} dots in line {number}; write long lists one item a line")
@@ -109,7 +108,7 @@ def apply_overrides(recipe: Recipe, overrides: Iterable[str]) -> Recipe:
             if not isinstance(node, dict):
                 raise UserError(f"{'.'.join(keys)}: '{path}' is a value and has no keys")
         if tuple(keys) in KINDS and node.get("kind") != value:
-            node.clear()  # another kind takes none of the keys of the first
+            node.clear()  # keys of the previous kind do not apply
         node[keys[-1]] = value
     return recipe_from_dict(tree)
 
@@ -124,7 +123,7 @@ def _as_table(path: str, value: Any) -> Any:
 
 
 def tiny_form(recipe: Recipe) -> Recipe:
-    """The recipe as its `[tiny]` section changes it: on data that need no files."""
+    """The recipe with the changes of its `[tiny]` section, on synthetic data."""
     if not recipe.tiny:
         raise UserError("tiny: this recipe has no tiny form; train it on its data")
     tree, changes = _plain(recipe), _tree(recipe.tiny, "tiny")
@@ -132,7 +131,7 @@ def tiny_form(recipe: Recipe) -> Recipe:
     for name, value in tree["data"].items():
         if isinstance(value, list) or name.startswith("hold_out"):
             tree["data"][name] = _plain(Recipe())["data"][name]
-    # Another kind takes none of the keys of the first.
+    # Keys of the original kind do not apply to another.
     if "format" in changes.get("data", {}):
         tree["data"]["format"] = {}
     if "kind" in changes.get("tokenizer", {}):
@@ -149,7 +148,7 @@ def _merged(tree: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def to_toml(recipe: Recipe) -> str:
-    """Every key of the recipe with its value; `recipe_from_toml` gives the same recipe back."""
+    """The complete recipe as TOML; `recipe_from_toml` restores it."""
     tree = _plain(recipe_from_dict(_plain(recipe)))
     return toml_text(tree)
 
@@ -158,7 +157,7 @@ def to_toml(recipe: Recipe) -> str:
 
 
 class _Unparsed(str):
-    """The text of an override: what it means depends on the type its key wants."""
+    """The text of an override; how it is parsed depends on the type of its key."""
 
 
 def _setting(text: str) -> tuple[list[str], _Unparsed]:
@@ -170,7 +169,7 @@ def _setting(text: str) -> tuple[list[str], _Unparsed]:
 
 
 def _toml_value(text: str) -> Any:
-    """The TOML value a text spells; the text itself when it spells none."""
+    """The text parsed as a TOML value, or the text itself if it is not one."""
     try:
         tree = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):
@@ -193,7 +192,7 @@ def _section(kind: Any, tree: Mapping[str, Any], where: str) -> Any:
 def _typed(key: Key, value: Any, where: str) -> Any:
     if isinstance(value, _Unparsed):
         parsed = _toml_value(value)
-        # A name such as 2024 needs no quotes on a command line where text is wanted.
+        # On a command line, a name such as 2024 needs no quotes if the key is a string.
         plain = key.types[0] in (str, list[str]) and not isinstance(parsed, str | list | dict)
         value = str(value) if plain else parsed
     if isinstance(value, Mapping) and dict in key.types:
@@ -204,7 +203,7 @@ def _typed(key: Key, value: Any, where: str) -> Any:
 
 
 def check_table(keys: type, table: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """A copy of a free table in which every declared key has a value of its type and range."""
+    """A copy of a free table after checking the type and range of its declared keys."""
     known = declared(keys)
     copy = _tree({name: 0 if name in known else value for name, value in table.items()}, where)
     for name in copy.keys() & known.keys():
@@ -213,7 +212,7 @@ def check_table(keys: type, table: Mapping[str, Any], where: str) -> dict[str, A
 
 
 def _tree(value: Any, where: str) -> Any:
-    """A copy of a free tree, refusing what TOML could not give back or what no setting can mean."""
+    """A deep copy of plain values; refuses values that TOML cannot represent or that no setting allows."""
     if isinstance(value, _Unparsed):
         value = _toml_value(value)
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The one exception a user's mistake raises, and the sentence that helps to mend it."""
+"""The exception for user mistakes, and suggestions for misspelled names."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """A mistake the user can mend: one line that says what, where and what to do. The command line exits with 2."""
+    """A mistake the user can fix: one line that says what, where and what to do. The command line exits with 2."""
 
 
 def suggestion(wrong: str, valid: Iterable[str]) -> str:
-    """`; did you mean 'heads'?`, or the list of what there is when nothing is near."""
+    """`; did you mean 'heads'?`, or the list of valid names if none is close."""
     names = sorted(valid)
     near = difflib.get_close_matches(wrong, names, n=1, cutoff=0.6)
     if near:

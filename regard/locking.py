@@ -1,4 +1,4 @@
-"""Files that one process holds at a time; the system lets go of them when it ends, however it ends."""
+"""File locks: one process holds a file at a time; the system releases it when the process ends, however it ends."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import IO
 
 
 def hold(path: Path) -> IO[str] | None:
-    """The file, opened and locked until it is closed; None while somebody else holds it.
+    """The file, opened and locked until it is closed; None while another process holds it.
 
-    Its text is the number of the process that holds it or held it last.
+    It contains the id of the process that holds it or held it last.
     """
     file = path.open("a+", encoding="utf-8")
     try:
@@ -29,14 +29,14 @@ def hold(path: Path) -> IO[str] | None:
 
 
 def hold_in_turn(path: Path, patience: float = 0.1) -> IO[str]:
-    """The same, as soon as nobody else holds it."""
+    """Waits until no other process holds the file, then locks it."""
     while (file := hold(path)) is None:
         time.sleep(patience)
     return file
 
 
 def is_held(path: Path) -> bool:
-    """Whether somebody holds the file at this moment. To find out it is held, too, for an instant."""
+    """Whether a process holds the file now. The check itself locks it for an instant."""
     try:
         file = path.open(encoding="utf-8")
     except OSError:

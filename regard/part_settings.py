@@ -1,7 +1,7 @@
-"""The keys of the free tables of a recipe: model and its parts, tokenizer, input, data.format, training.schedule.
+"""The keys of a recipe's free tables: the model and its parts, tokenizer, input, data.format, training.schedule.
 
-What a part takes, and its default, is its constructor's signature. Type, range and description of each key are declared
-here once, by name. Kinds of other packages may take further keys: those are checked by their default alone.
+The signature of a part's constructor says which keys it takes and their defaults. Type, range and description of each
+key are declared here, by name. Parts of other packages may take more keys, which are checked against their default.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "small": {"layers": 3, "width": 256, "feed_forward": 1024, "heads": 4},
     "tiny": {"layers": 4, "width": 128, "feed_forward": 256, "heads": 4, "dropout": 0.3},
 }
-"""What `model.preset` stands for; keys that are spelled out win over it. Without a preset it is small."""
+"""The values of `model.preset`, `small` by default; keys that are set override it."""
 
 Spec = str | dict[str, Any]
 """A part: its kind, or a table with its kind and keys."""

@@ -185,7 +185,7 @@ class Training:
 
 @dataclass
 class Decoding:
-    """How a trained model is used unless the caller says otherwise."""
+    """Defaults of decoding with the trained model."""
 
     beam: Annotated[int, Setting("Hypotheses kept in beam search; 1: greedy.", ge=1, le=1000)] = 4
     length_penalty: Annotated[
@@ -226,7 +226,7 @@ class Recipe:
     tiny: Annotated[
         dict[str, Any],
         Setting(
-            "What changes in a form of seconds on data the package makes itself: any keys of the other sections, and "
-            "`beats`, scores that it must do better than to have learnt anything."
+            "Changes for a run of seconds on synthetic data: any keys of the other sections, and `beats`, scores that "
+            "the run must beat to show that it learnt something."
         ),
     ] = field(default_factory=dict)

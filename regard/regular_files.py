@@ -1,7 +1,7 @@
-"""Open files that may come from anybody: regular files only, read up to a limit.
+"""Opens untrusted files safely: regular files only, up to a size limit.
 
 Opening a FIFO blocks, a device may have no end, and a sparse file of terabytes takes no space on a disk. Type and size
-are taken from the open file descriptor, so the file cannot be exchanged between check and use.
+come from the open file descriptor, so the file cannot be swapped between check and use.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NO
 
 
 def open_regular(path: str | Path) -> BinaryIO:
-    """Opens a regular file for reading. Anything else is an OSError that says what it is."""
+    """Opens a regular file for reading; raises an OSError for anything else."""
     try:
         _refuse_special(os.stat(path).st_mode)  # opening a device may already have an effect
         descriptor = os.open(path, _FLAGS)
@@ -38,7 +38,7 @@ def open_regular(path: str | Path) -> BinaryIO:
 
 
 def read_regular(path: str | Path, limit: int) -> bytes:
-    """The content of a regular file. One of more than `limit` bytes is an OSError, before any of it is read."""
+    """The content of a regular file; raises an OSError if it has more than `limit` bytes, before reading it."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         content = file.read(limit + 1) if size <= limit else b""

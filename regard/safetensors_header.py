@@ -1,6 +1,6 @@
-"""The header of a safetensors file: what tensors there are and where, checked before any of them is read.
+"""Validates the header of a safetensors file (names, types, shapes, offsets) before any tensor is read.
 
-Time and memory are bounded whatever the file says: the header is measured and its brackets counted before it is parsed.
+Time and memory are bounded for any input: the size and the number of brackets are checked before parsing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_RANK = 8
 
 
 class Described(NamedTuple):
-    """A tensor as the header describes it."""
+    """One tensor's entry in the header."""
 
     begin: int
     end: int
@@ -34,11 +34,11 @@ class Described(NamedTuple):
 class Header(NamedTuple):
     tensors: dict[str, Described]
     notes: dict[str, Any]
-    """What this package wrote beside the tensors."""
+    """Our own metadata."""
 
 
 def read_header(source: bytes | Path) -> Header:
-    """Refuses a file whose header does not describe exactly the bytes that follow."""
+    """The header; raises a UserError unless it describes exactly the bytes that follow."""
 
     def refuse(why: str) -> UserError:
         where = "weights" if isinstance(source, bytes) else source
@@ -85,7 +85,7 @@ def read_header(source: bytes | Path) -> Header:
 
 
 def _tensor_or_table(pairs: list[tuple[str, Any]]) -> Described | dict[str, Any]:
-    """An object of the header as soon as it is parsed: a tensor, or some other table."""
+    """Called for each parsed JSON object: a tensor entry, or another table."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a name occurs twice")

@@ -1,7 +1,7 @@
-"""The declaration of one recipe key: range, choices and a sentence of description, beside the key's type.
+"""The declaration of a recipe key: type, range, choices and a one-sentence description.
 
-`config.py` and `part_settings.py` declare every key as `Annotated[type, Setting(...)]`. The check, its message, the
-reference page, the editor schema and shell completion are all made from that one declaration.
+`recipe.py` and `part_settings.py` declare every key as `Annotated[type, Setting(...)]`. Validation, error messages, the
+reference page, the editor schema and shell completion are derived from that declaration.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from regard import registry
 from regard.errors import UserError, suggestion
 
 ALIASES = {"start_from": "from"}
-"""Fields whose key in a recipe is a reserved word of Python."""
+"""Fields whose key in a recipe is a Python keyword."""
 NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 LISTS = {str: "a list of texts", int: "a list of whole numbers", float: "a list of numbers"}
 
@@ -26,7 +26,7 @@ LISTS = {str: "a list of texts", int: "a list of whole numbers", float: "a list 
 @dataclass(frozen=True)
 class Setting:
     about: str
-    """One sentence for the person who writes the recipe."""
+    """The description, one sentence."""
     ge: float | None = None
     gt: float | None = None
     le: float | None = None
@@ -35,11 +35,11 @@ class Setting:
     family: str = ""
     """The choices are the kinds in this folder, such as `layers/cell`."""
     keys: type | None = None
-    """A TypedDict with the keys of a table. Text instead of a table names its `kind`."""
+    """A TypedDict with the keys of a table. A string instead of a table is its `kind`."""
 
     @property
     def range(self) -> str:
-        """`of at least 0 and below 1`; empty without limits."""
+        """The range in words, such as `of at least 0 and below 1`; empty without limits."""
         if self.ge is not None and self.le is not None:
             return f"from {_number(self.ge)} to {_number(self.le)}"
         limits = [("of at least", self.ge), ("above", self.gt), ("at most", self.le), ("below", self.lt)]
@@ -71,25 +71,25 @@ class Key:
 
     @property
     def types(self) -> tuple[Any, ...]:
-        """The types a value may have; a table of keys is `dict`."""
+        """The allowed types; `dict` for a table of keys."""
         union = typing.get_origin(self.type) in (typing.Union, types.UnionType)
         every = typing.get_args(self.type) if union else (self.type,)
         return tuple(dict if _is_table(each) else each for each in every)
 
     @property
     def section(self) -> type | None:
-        """What declares the keys of a table; None where the key holds a value, or a table of any keys."""
+        """The class that declares the keys of a table; None for a value or a table of any keys."""
         return self.type if is_dataclass(self.type) and isinstance(self.type, type) else self.setting.keys
 
     @property
     def wanted(self) -> str:
-        """The type and range in words, as messages and the reference page say them."""
+        """Type and range in words, for error messages and the reference page."""
         return " or ".join(map(_named, self.types)) + (f" {self.setting.range}" if self.setting.range else "")
 
 
 @functools.cache
 def declared(section: type) -> dict[str, Key]:
-    """The keys that a dataclass or a TypedDict declares, by their name in a recipe."""
+    """The keys that a dataclass or TypedDict declares, by their name in a recipe."""
     defaults = {}
     if is_dataclass(section):
         for item in fields(section):
@@ -105,7 +105,7 @@ def declared(section: type) -> dict[str, Key]:
 
 
 def all_keys(section: type, under: str = "") -> Iterator[tuple[str, Key]]:
-    """Every key below a section with its dotted path, sections and tables before what is in them."""
+    """Every key below a section with its dotted path; a section comes before its keys."""
     for name, key in declared(section).items():
         path = f"{under}.{name}" if under else name
         yield path, key
@@ -114,7 +114,7 @@ def all_keys(section: type, under: str = "") -> Iterator[tuple[str, Key]]:
 
 
 def check(key: Key, value: Any, where: str) -> Any:
-    """The value as the key's type, or one line that says what the key wants. Tables are checked by their owner."""
+    """The value as the key's type; raises a UserError if it does not fit. Tables are checked by the caller."""
     for kind in key.types:
         if kind is not dict and (found := _as(kind, value, key.setting)) is not None:
             _check_choice(key.setting, found, where)
@@ -123,7 +123,7 @@ def check(key: Key, value: Any, where: str) -> Any:
 
 
 def _as(kind: Any, value: Any, setting: Setting) -> Any:
-    """The value as `kind`, or None where it is not one. `True` is no number."""
+    """The value as `kind`, or None if it has another type. `True` is not a number."""
     if typing.get_origin(kind) is list:
         (inner,) = typing.get_args(kind)
         given = [value] if inner is str and isinstance(value, str) else value
@@ -144,7 +144,7 @@ def _check_choice(setting: Setting, value: Any, where: str) -> None:
 
 
 def shown(value: Any) -> str:
-    """A value in a message: short, and quoted when it is text."""
+    """A value for an error message: short, and quoted if it is a string."""
     text = repr(value) if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
     return text if len(text) <= 60 else text[:57] + "..."
 

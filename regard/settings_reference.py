@@ -1,5 +1,5 @@
-"""The reference of recipe keys, made from their declarations: as rows, as a Markdown page, as a JSON Schema for editors
-and as words for shell completion. Imports no torch."""
+"""The reference of recipe keys, derived from their declarations: rows, a Markdown page, a JSON Schema for editors and
+shell completions. Imports no torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from regard.setting import Key, Setting, all_keys, declared
 from regard.toml_text import toml_text
 
 BY_KIND = "by kind"
-"""The default of a part's key stands in the constructor that takes it."""
+"""The default of a part's key is in its constructor."""
 PAGE_HEAD = """# Settings
 
 Every key of a recipe, with type, range, default and description. In a recipe `training.steps` is the key `steps` of the
@@ -43,7 +43,7 @@ class Row:
 
 
 def rows(section: str = "") -> list[Row]:
-    """The keys of a section and below it, or of all sections; a section that does not exist is refused."""
+    """The keys of a section and its subsections, or of all sections."""
     every = dict(_leaves())
     chosen = [path for path in every if not section or path == section or path.startswith(f"{section}.")]
     if not chosen:
@@ -58,7 +58,7 @@ def _sections() -> list[str]:
 
 
 def _leaves() -> Iterator[tuple[str, Key]]:
-    """Every key that can be given a value; a section is none, a part that its kind alone names is one."""
+    """Every key that takes a value: not sections, but parts that a string can name."""
     for path, key in all_keys(config.Recipe):
         if key.types != (dict,) or not key.section:
             yield path, key
@@ -72,7 +72,7 @@ def _row(path: str, key: Key) -> Row:
 
 
 def _default(path: str, key: Key) -> Any:
-    return "data" if path == "data.root" else key.default  # and not what this machine's environment says
+    return "data" if path == "data.root" else key.default  # independent of REGARD_DATA
 
 
 def _toml(value: Any) -> str:
@@ -129,7 +129,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _object(section: type) -> dict[str, Any]:
-    """Dataclasses take no other keys; tables may have keys of other packages' kinds."""
+    """Dataclasses take no other keys; tables may have keys of other packages."""
     properties = {name: _schema(key) for name, key in declared(section).items()}
     closed = {"additionalProperties": False} if dataclasses.is_dataclass(section) else {}
     return {"type": "object", "properties": properties} | closed
@@ -169,7 +169,7 @@ def _limits(setting: Setting) -> dict[str, float]:
 
 
 def completions(incomplete: str) -> list[tuple[str, str]]:
-    """What may follow `regard train RECIPE `: keys with their description, and after `KEY=` the choices of that key."""
+    """Completions after `regard train RECIPE `: keys with their description, and the choices after `KEY=`."""
     name, equals, start = incomplete.partition("=")
     every = dict(_leaves())
     if equals:

@@ -1,9 +1,9 @@
-"""The model folder: files that arrive whole or not at all, and say so when they were changed.
+"""Model folders: written atomically, verified by hashes when read.
 
-A folder is written under a temporary name, flushed to the disk and renamed; `manifest.json` holds the format version
-and a hash of every file. Tensors are kept in safetensors, whose header is checked before that library sees it. A folder
-may come from anybody: only regular files are opened, and only up to the size that its manifest states.
-What the files mean (recipe, tokenizer, optimizer) is not known here.
+A folder is written under a temporary name, flushed to disk and renamed; `manifest.json` holds the format version and
+a hash of every file. Tensors are stored as safetensors, whose header is checked before that library parses it. Folders
+are untrusted: only regular files are opened, up to the size in the manifest. Recipes, tokenizers and optimizers are
+only bytes and tensors here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from regard.safetensors_header import read_header
 from regard.terminal_text import escape_control_characters, one_line
 
 FORMAT = 1
-"""Raised when a folder written now could not be read by older code."""
+"""Incremented when older code could not read new folders."""
 MANIFEST = "manifest.json"
 WEIGHTS = "weights.safetensors"
 PRECISIONS = ("float32", "bfloat16", "int8")
@@ -38,7 +38,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _TENSORS = ".safetensors"
 _MAX_MANIFEST = 4_000_000
 _MAX_SMALL = 32_000_000
-"""Bytes of all files of a folder that hold no tensors: they are kept in memory."""
+"""Total bytes of a folder's files without tensors, which are kept in memory."""
 _BLOCK = 1 << 20
 _DTYPES = {
     "BOOL": torch.bool,
@@ -59,17 +59,17 @@ _DTYPES = {
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder whose files were found whole when it was opened."""
+    """A folder whose files were verified when it was opened."""
 
     path: Path
     names: tuple[str, ...]
     hash: str
-    """One hash over all files: two folders are the same when theirs are."""
+    """One hash over all files: folders with the same hash are identical."""
     small: Mapping[str, bytes] = field(repr=False)
-    """The files that hold no tensors, as they were when their hashes were checked."""
+    """The files without tensors, as they were when their hashes were checked."""
 
     def read(self, name: str) -> bytes:
-        """A file that holds no tensors."""
+        """The content of a file without tensors."""
         self._file(name)
         return self.small[name]
 
@@ -90,7 +90,7 @@ class Folder:
 
 
 def write_folder(path: Path, files: Mapping[str, bytes | Callable[[Path], None]]) -> None:
-    """Writes all files and a manifest, and only then gives the folder its name. A folder of that name is replaced."""
+    """Writes all files and a manifest, then renames the folder to its final name, replacing an existing one."""
     path = Path(path)
     temporary = path.parent / f".{path.name}.{os.getpid()}.tmp"
     try:
@@ -107,10 +107,10 @@ def write_folder(path: Path, files: Mapping[str, bytes | Callable[[Path], None]]
                 digest = _sha256(there)
             else:
                 there.write_bytes(content)
-                digest = hashlib.sha256(content).hexdigest()  # of what was meant, not of what a bad disk gives back
+                digest = hashlib.sha256(content).hexdigest()  # of the intended content, not of what a bad disk returns
             _flush(there)
             entries[name] = {"size": there.stat().st_size, "sha256": digest}
-        _check_sizes(path, entries)  # what could not be read again is not written
+        _check_sizes(path, entries)  # never write what could not be read again
         (temporary / MANIFEST).write_bytes(_manifest(entries))
         _flush(temporary / MANIFEST)
         _flush(temporary)
@@ -125,9 +125,9 @@ def write_folder(path: Path, files: Mapping[str, bytes | Callable[[Path], None]]
 
 
 def read_folder(path: Path) -> Folder:
-    """Opens a folder after checking the version, the size and the hash of every file in its manifest.
+    """Opens a folder after checking the version, and the size and hash of every file in its manifest.
 
-    No file is read before all of them are known to be regular and of the size stated.
+    No file is read before all are known to be regular files of the stated size.
     """
     path = Path(path)
     try:
@@ -147,7 +147,7 @@ def read_folder(path: Path) -> Folder:
             "use the version of regard that wrote it"
         )
     try:
-        whole = raw == _manifest(entries)  # any change of the manifest itself shows here
+        whole = raw == _manifest(entries)  # detects any change of the manifest itself
     except (ValueError, TypeError, RecursionError):
         whole = False
     if not whole or not isinstance(entries, dict) or not all(map(_PLAIN_NAME.fullmatch, entries)):
@@ -165,7 +165,7 @@ def read_folder(path: Path) -> Folder:
 
 
 def read_small(path: Path) -> bytes:
-    """A file of a model folder that holds no tensors, without the manifest that belongs to it."""
+    """Reads one file without tensors, without checking a manifest."""
     try:
         return read_regular(path, _MAX_SMALL)
     except OSError as error:
@@ -173,13 +173,13 @@ def read_small(path: Path) -> bytes:
 
 
 def clean_leftovers(folder: Path) -> None:
-    """Removes what interrupted writes left behind; only for whoever is sure to be the only writer."""
+    """Removes leftovers of interrupted writes. Call it only as the sole writer."""
     for leftover in Path(folder).glob(".*.tmp"):
         _remove(leftover)
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Replaces one file as a whole."""
+    """Replaces one file atomically."""
     temporary = path.parent / f".{path.name}.{os.getpid()}.tmp"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -224,7 +224,7 @@ def _check_size(path: Path, stated: int) -> None:
 
 
 def _checked(path: Path, entry: Mapping[str, Any], keep: bool = True) -> bytes:
-    """The content of a file whose hash is the one stated; with `keep` off it is hashed and not kept in memory."""
+    """The content of a file after checking its hash; without `keep`, it is only hashed."""
     size, digest = entry["size"], hashlib.sha256()
     kept, left = [], size
     try:
@@ -255,7 +255,7 @@ def _sha256(path: Path) -> str:
 
 
 def _flush(path: Path) -> None:
-    """Asks the disk to keep a file, or the names in a folder. Windows cannot do the latter."""
+    """Flushes a file, or the entries of a folder, to disk. Windows cannot flush folders."""
     if os.name == "nt" and path.is_dir():
         return
     descriptor = os.open(path, os.O_RDWR if path.is_file() else os.O_RDONLY)
@@ -269,7 +269,7 @@ def _take_name(temporary: Path, path: Path) -> None:
     if not path.exists():
         os.rename(temporary, path)
         return
-    aside = path.parent / f".{path.name}.{os.getpid()}.old.tmp"  # no system renames over a folder that is not empty
+    aside = path.parent / f".{path.name}.{os.getpid()}.old.tmp"  # a non-empty folder cannot be renamed over
     _remove(aside)
     os.rename(path, aside)
     os.rename(temporary, path)
@@ -285,7 +285,7 @@ def _remove(path: Path) -> None:
 
 
 def save_weights(tensors: Mapping[str, Tensor], precision: str = "float32") -> bytes:
-    """Weights as a safetensors file; `int8` rounds a 2-D weight to 127 steps on either side and keeps a scale a row."""
+    """Weights as a safetensors file; `int8` quantises 2-D weights to [-127, 127] with one scale per row."""
     if precision not in PRECISIONS:
         raise UserError(f"precision '{precision}' is not known; use {', '.join(PRECISIONS)}")
     stored: dict[str, Tensor] = {}
@@ -304,19 +304,19 @@ def save_weights(tensors: Mapping[str, Tensor], precision: str = "float32") -> b
 
 
 def load_weights(source: bytes | Path) -> dict[str, Tensor]:
-    """What `save_weights` kept, in float32 (rounded as it was kept). Integers and booleans stay what they are."""
+    """The weights of `save_weights`, dequantised to float32. Integers and booleans keep their type."""
     return _widened(*_load(source), _label(source))
 
 
 def weights_on_meta(source: bytes | Path) -> dict[str, Tensor]:
-    """What `load_weights` would give, without values: on the meta device, from the header alone."""
+    """The result of `load_weights` on the meta device: names, shapes and types, read from the header only."""
     header = read_header(source)
     try:
         tensors = {
             name: torch.empty(tensor.shape, dtype=_DTYPES[tensor.dtype], device="meta")
             for name, tensor in header.tensors.items()
         }
-    except (RuntimeError, OverflowError):  # no values in it, and yet dimensions that cannot be counted
+    except (RuntimeError, OverflowError):  # dimensions too large to count
         raise UserError(f"{_label(source)}: not a usable weight file: a shape is not possible") from None
     return _widened(tensors, header.notes, _label(source))
 
@@ -340,7 +340,7 @@ def _widened(tensors: dict[str, Tensor], notes: Mapping[str, Any], where: str) -
 
 
 def save_tensors(tensors: Mapping[str, Tensor], notes: Mapping[str, Any] | None = None) -> bytes:
-    """Tensors of any type, unrounded, as a safetensors file; the same tensors always give the same bytes."""
+    """Tensors of any type as a safetensors file, without quantisation; equal tensors give equal bytes."""
     from safetensors.torch import save
 
     ready: dict[str, Tensor] = {}
@@ -382,7 +382,7 @@ def _quantise(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 def _refuse_non_finite(name: str, tensor: Tensor, where: str = "weights") -> None:
     if tensor.is_floating_point() and tensor.numel() and not tensor.is_meta:
-        low, high = torch.aminmax(tensor)  # both are NaN when any value is; takes no memory
+        low, high = torch.aminmax(tensor)  # NaN if any value is; allocates nothing
         if not (math.isfinite(low.item()) and math.isfinite(high.item())):
             raise UserError(f"{where}: {name[:80]!r} holds values that are not finite numbers")
 

@@ -1,4 +1,4 @@
-"""Plain values as TOML text: the standard library reads TOML but does not write it."""
+"""Writes plain values as TOML, which the standard library only reads."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 
 def toml_text(tree: Mapping[str, Any]) -> str:
-    """A document of a nested table of texts, numbers, booleans and lists."""
+    """A TOML document of nested tables of strings, numbers, booleans and lists."""
     return "\n".join(_lines(tree, [])) + "\n"
 
 
 def _lines(tree: Mapping[str, Any], path: list[str]) -> list[str]:
-    """A table as lines: its own values first, then the tables in it under headings, as TOML wants it."""
+    """The lines of a table: its own values first, then its tables under their headings, as TOML requires."""
     lines = [f"{_key(key)} = {_value(value)}" for key, value in tree.items() if not isinstance(value, dict)]
     for key, value in tree.items():
         if isinstance(value, dict):
@@ -34,6 +34,6 @@ def _value(value: Any) -> str:
         one_line = "[" + ", ".join(map(_value, value)) + "]"
         return one_line if len(one_line) < 100 else "[\n" + "".join(f"    {_value(item)},\n" for item in value) + "]"
     if isinstance(value, str):
-        # JSON's escapes are all TOML's; only DEL must be escaped here and need not be there.
+        # All JSON escapes are valid TOML; TOML also requires DEL to be escaped.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return str(value).lower() if isinstance(value, bool) else repr(value)

@@ -1,5 +1,5 @@
-"""A watchdog for sockets. A socket's own timeout starts anew with every byte, so a peer that sends one now and then can
-hold a request for ever; the watchdog ends it whatever it is doing."""
+"""A deadline for sockets. A socket's own timeout restarts with every byte, so a peer that sends one now and then could
+hold a request for ever."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 def watchdog(
     connected: Callable[[], socket.socket | None], seconds: float, late: Callable[[], bool] = lambda: True
 ) -> Iterator[threading.Event]:
-    """Asks `late` every so many seconds and shuts the socket down when it says so; the event tells that this was it."""
+    """Calls `late` every `seconds` and shuts the socket down once it returns True, which sets the event."""
     ended, done = threading.Event(), threading.Event()
 
     def watch() -> None:

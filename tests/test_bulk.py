@@ -19,10 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard import bulk
+from regard.atomic_files import ABANDONED, this_host
 from regard.bulk import Shards
 from regard.errors import UserError
 from regard.locking import hold, hold_in_turn
-from regard.whole_files import ABANDONED, this_host
 
 ROOT = Path(__file__).parents[1]
 WORKER = """

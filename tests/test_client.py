@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from regard import client as module
-from regard.cli.remote import languages_of
+from regard.cli.remote_translation import languages_of
 from regard.client import Client, ServerTranslation
 from regard.errors import UserError
 

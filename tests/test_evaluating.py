@@ -9,7 +9,6 @@ import struct
 import sys
 import wave
 import zipfile
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -228,19 +227,23 @@ def test_without_files(trained, tmp_path, monkeypatch, run_regard):
 TEXTS = ["It's over, isn't it?", "They said: we won (at last)."]
 
 
-def test_moses_tokens_are_counted_as_moses_makes_them(monkeypatch):
-    outputs = ["It's over, is it?", "They said: we won."]
-    if find_spec("sacremoses") is None:
-        with pytest.raises(UserError, match=r"needs the package sacremoses; type: pip install 'regard\[moses\]'"):
-            corpus_scores(outputs, TEXTS, tokenize="moses", language="en")
-        return
+def test_moses_tokens_are_counted_as_moses_makes_them():
     from sacremoses import MosesTokenizer
 
+    outputs = ["It's over, is it?", "They said: we won."]
     moses = MosesTokenizer(lang="en")
     by_hand = [[moses.tokenize(t, return_str=True, escape=False) for t in side] for side in (outputs, TEXTS)]
     found = corpus_scores(outputs, TEXTS, tokenize="moses", language="en")
     assert found.bleu == pytest.approx(corpus_scores(*by_hand, tokenize="none").bleu)
     assert found.chrf == pytest.approx(corpus_scores(outputs, TEXTS).chrf) and "tok:moses-en" in found.bleu_signature
+
+
+def test_a_translator_is_scored_as_papers_tokenise(tmp_path, run_regard):
+    (tmp_path / "t.tsv").write_text("Je suis étudiant.\tI AM A STUDENT.\nOù est la gare ?\tWHERE IS THE STATION?\n")
+    words = ["evaluate", "fr-en", tmp_path / "t.tsv", "--tokenize", "moses", "-q", "--json", "--device", "cpu"]
+    cased, lower = (json.loads(run_regard(*words, *more)[0]) for more in ((), ("--lowercase",)))
+    assert "tok:moses-en" in cased["bleu_signature"] and "case:mixed" in cased["bleu_signature"]
+    assert "case:lc" in lower["bleu_signature"] and lower["bleu"] > cased["bleu"] + 10
 
 
 def test_without_sacremoses_or_a_language_moses_is_refused_before_work(monkeypatch):

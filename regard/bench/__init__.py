@@ -1,4 +1,4 @@
-"""Side-by-side measurements: a benchmark is a file here, and `regard bench NAME` runs it.
+"""Benchmarks against other toolkits, one file each: `regard bench NAME`.
 
-Each does the same work as a peer with the same weights or shapes, in turns and in one run; a ratio is one of medians.
+Both sides do the same work with the same weights or shapes, in turns, in one run; a ratio is of medians.
 """

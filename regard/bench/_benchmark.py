@@ -1,4 +1,4 @@
-"""What every benchmark is, the rows it gives, their table, and when a row is not good enough."""
+"""The interface of benchmarks: rows, tables and pass/fail limits."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Any, ClassVar
 import torch
 
 Work = Callable[[], object]
-"""Does its work once. What it gives back is not looked at."""
+"""Does the work once; the result is ignored."""
 
 
 @dataclass
 class Setting:
-    """How a benchmark is to be run."""
+    """Options of a benchmark run."""
 
     device: torch.device
     quick: bool = False
-    """A small model, few rounds: it runs, but says little."""
+    """Small models and few rounds: a smoke test."""
     only: str = ""
-    """What the name of a row must contain to be measured."""
+    """Measure only rows whose name contains this."""
     source: Path | None = None
-    """A text to translate instead of the one that the package makes."""
+    """A text to translate instead of a generated one."""
     note: Callable[[str], None] = lambda line: None
-    """Told what is being measured."""
+    """Receives progress messages."""
 
     def wants(self, row: str) -> bool:
         return self.only in row
@@ -40,32 +40,32 @@ class Row:
     ours: float
     theirs: float
     verdict: float
-    """What is asked for: ours over theirs, unless the benchmark says otherwise."""
+    """The result: ours over theirs, unless the benchmark says otherwise."""
     ours_mib: float | None = None
-    """The most memory held at once, where it was measured."""
+    """Peak memory, where measured."""
     theirs_mib: float | None = None
     notes: dict[str, str] = field(default_factory=dict)
-    """More columns."""
+    """Additional columns."""
 
 
 class Benchmark(ABC):
-    """Ours beside a peer."""
+    """A comparison of ours with a peer."""
 
     title: ClassVar[str]
     peer: ClassVar[str]
     unit: ClassVar[str] = "tokens/s"
     verdict: ClassVar[str] = "ratio"
-    """What the last number of a row is called."""
+    """The name of the result column."""
     ceiling: ClassVar[bool] = False
-    """Whether `--require` is the most that is allowed rather than the least."""
+    """Whether `--require` is a maximum rather than a minimum."""
     needs: ClassVar[tuple[str, ...]] = ()
-    """Packages that the peer comes from."""
+    """Packages of the peer."""
 
     @abstractmethod
     def rows(self, setting: Setting) -> Iterator[Row]: ...
 
     def failing(self, rows: Sequence[Row], require: float | None, memory: float | None = None) -> list[str]:
-        """What is worse than `require`, or held more than `memory` MiB, by the names of the rows."""
+        """Messages for rows that miss `require` or exceed `memory` MiB."""
         found = []
         for row in rows:
             if require is not None and (row.verdict > require if self.ceiling else row.verdict < require):
@@ -76,7 +76,7 @@ class Benchmark(ABC):
         return found
 
     def as_tree(self, rows: Sequence[Row]) -> list[dict[str, Any]]:
-        """The rows as they go into a JSON file."""
+        """The rows for a JSON file."""
         return [
             {"name": row.name, "unit": self.unit, "ours": row.ours, "theirs": row.theirs, self.verdict: row.verdict}
             | ({} if row.ours_mib is None else {"ours_mib": row.ours_mib, "theirs_mib": row.theirs_mib})
@@ -85,7 +85,7 @@ class Benchmark(ABC):
         ]
 
     def table(self, rows: Sequence[Row]) -> str:
-        """Aligned columns; those for memory only where it was measured."""
+        """An aligned table; memory columns only if memory was measured."""
         memory = any(row.ours_mib is not None for row in rows)
         notes = list(dict.fromkeys(name for row in rows for name in row.notes))
         head = ["", f"ours {self.unit}", f"{self.peer} {self.unit}", self.verdict]

@@ -1,4 +1,4 @@
-"""Two ways to do the same work in one process, timed in turns. Knows no model."""
+"""Times two implementations of the same work in one process, in turns."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from regard.bench._benchmark import Row, Setting, Work
 
 
 class Side:
-    """One contestant: its work, its times, its memory on a GPU."""
+    """One of the two: its work, times and GPU memory."""
 
     def __init__(self, make: Callable[[], Work], device: torch.device, seconds: float):
         self._device = device
-        before = self._allocated()  # by the other side, whose weights and optimizer must not count
+        before = self._allocated()  # by the other side, which must not count
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
         self._work = make()
-        self._run(2)  # the first calls choose kernels, allocate and record
+        self._run(2)  # warm-up: kernel choice, allocation, CUDA graph capture
         once = self._run(1)
         self.mib = (torch.cuda.max_memory_allocated(device) - before) / 2**20 if device.type == "cuda" else None
-        # Several calls between two waits, as in real use the host runs ahead of the GPU.
+        # Several calls between synchronisations, since in real use the host runs ahead of the GPU.
         self._calls = max(1, math.ceil(seconds / once))
         self.times: list[float] = []
 
@@ -57,7 +57,7 @@ def compare(
     rounds: int,
     seconds: float = 0.3,
 ) -> Row:
-    """Median of `rounds` in which both work in turns, `seconds` or one call each; a call does `amount` of work."""
+    """Median over `rounds` of turns of `seconds`, or one call; a call does `amount` of work."""
     setting.note(f"measuring {name} ...")
     sides = [Side(make, setting.device, seconds) for make in (ours, theirs)]
     for _ in range(rounds):

@@ -1,4 +1,4 @@
-"""The peer: CTranslate2, as somebody uses it who wants it fast. Imports no torch, which its users need not have either.
+"""The peer CTranslate2, in its fastest configuration. Imports no torch, as its users need none.
 
 `python -m regard.bench._ctranslate2 FOLDER PROCESSES THREADS` translates standard input, where FOLDER is what
 `regard export --format ctranslate2` wrote.
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 Threads = tuple[int, int]
-"""Batches at a time, and threads for each of them (its inter_threads and intra_threads)."""
+"""Parallel batches, and threads per batch (inter_threads and intra_threads)."""
 
 
 def cores() -> int:
@@ -20,7 +20,7 @@ def cores() -> int:
 
 
 def ways(sentences: int) -> list[Threads]:
-    """The ways to use the machine that are worth trying for so many sentences; the best of them is the peer."""
+    """The thread configurations worth trying for this many sentences; the fastest is the peer."""
     found = [(1, 1), (1, cores())]
     if sentences >= cores():
         found.append((cores(), 1))
@@ -34,7 +34,7 @@ def shown(threads: Threads) -> str:
 def decoding(
     folder: str, precision: str, source: list[list[str]], width: int, length: int, threads: list[int]
 ) -> Callable[[], list[list[str]]]:
-    """Translates `source` into exactly `length` tokens a sentence, END or not."""
+    """Translates `source` into exactly `length` tokens per sentence, ignoring END."""
     import ctranslate2
 
     batches, each = threads

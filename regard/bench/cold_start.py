@@ -1,4 +1,4 @@
-"""How long one sentence takes from the shell, beyond what importing torch takes: starting, loading, translating."""
+"""Time to translate one sentence from the shell, minus the import of torch: start-up, loading, translation."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Decoding on the CPU, ours and CTranslate2 with the same weights: 32 tokens in, exactly 32 out, encoding included.
 
-Each side works in a process of its own, in turns; CTranslate2 in each way to use the cores that is worth trying, of
-which the best is the peer. Neither has a vocabulary shortlist. Memory is what a process had at most above an idle one
+Each side runs in its own process, in turns; CTranslate2 in several thread configurations, of which the fastest is the
+peer. Neither has a vocabulary shortlist. Memory is what a process had at most above an idle one
 that imported torch (ours) or ctranslate2 (theirs). Outputs of equal length rank alike under any length penalty.
 """
 
@@ -19,8 +19,8 @@ from torch import nn
 
 from regard.assemble import build_model
 from regard.bench import _ctranslate2 as peer
-from regard.bench._alone import PAUSE, Contestant, idle_mib, take_turns
 from regard.bench._benchmark import Benchmark, Row, Setting, Work
+from regard.bench._process import PAUSE, MeasuredProcess, idle_mib, take_turns
 from regard.bench.decode import LENGTH, our_output
 from regard.data.tokenizer._base import SPECIALS
 from regard.interchange.ctranslate2 import write
@@ -31,8 +31,8 @@ from regard.types import END
 
 __all__ = ["CpuDecode"]
 
-OURS = "from regard.bench._alone import serve; from regard.bench.cpu_decode import ours; serve(ours)"
-THEIRS = "from regard.bench._alone import serve; from regard.bench._ctranslate2 import decoding; serve(decoding)"
+OURS = "from regard.bench._process import serve; from regard.bench.cpu_decode import ours; serve(ours)"
+THEIRS = "from regard.bench._process import serve; from regard.bench._ctranslate2 import decoding; serve(decoding)"
 WEIGHTS = "weights.safetensors"
 READY: dict[str, Callable[[nn.Module], Any] | None] = {
     "float32": lambda model: ready_for_use(model, "float32", torch.device("cpu")),
@@ -42,7 +42,7 @@ READY: dict[str, Callable[[nn.Module], Any] | None] = {
 
 
 class CpuDecode(Benchmark):
-    """Written tokens a second."""
+    """Output tokens per second."""
 
     title = "decoding on the CPU"
     peer = "CTranslate2"
@@ -71,9 +71,11 @@ class CpuDecode(Benchmark):
                     ids = torch.randint(len(SPECIALS), vocabulary, (sentences, LENGTH - 1)).tolist()
                     words = [[pieces[i] for i in row] for row in ids]
                     both: dict[str, Any] = {"precision": precision, "width": width, "length": LENGTH}
-                    us = Contestant(OURS, folder=place, tree=tree, vocabulary=vocabulary, source=ids, **both)
+                    us = MeasuredProcess(OURS, folder=place, tree=tree, vocabulary=vocabulary, source=ids, **both)
                     them = {
-                        peer.shown(way): Contestant(THEIRS, folder=str(exported), source=words, threads=way, **both)
+                        peer.shown(way): MeasuredProcess(
+                            THEIRS, folder=str(exported), source=words, threads=way, **both
+                        )
                         for way in peer.ways(sentences)
                     }
                     yield _row(name, sentences * LENGTH, us, them, idle, setting.quick)
@@ -82,14 +84,14 @@ class CpuDecode(Benchmark):
 def _row(
     name: str,
     tokens: int,
-    us: Contestant,
-    them: dict[str, Contestant],
+    us: MeasuredProcess,
+    them: dict[str, MeasuredProcess],
     idle: tuple[float | None, float | None],
     quick: bool,
 ) -> Row:
     with ExitStack() as stack:
-        everybody = [stack.enter_context(contestant) for contestant in (us, *them.values())]
-        take_turns(everybody, 2 if quick else 5, 0.0 if quick else PAUSE)
+        all_processes = [stack.enter_context(process) for process in (us, *them.values())]
+        take_turns(all_processes, 2 if quick else 5, 0.0 if quick else PAUSE)
         best = min(them, key=lambda way: them[way].median())
         a, b = (tokens / side.median() for side in (us, them[best]))
         held = [_above(side.memory(), before) for side, before in zip((us, them[best]), idle)]
@@ -99,7 +101,7 @@ def _row(
 def ours(
     folder: str, tree: dict[str, Any], vocabulary: int, precision: str, source: list[list[int]], width: int, length: int
 ) -> Work:
-    """The contestant: loads the weights, makes the model ready for a precision, decodes."""
+    """Our side: loads the weights, prepares the model for a precision, decodes."""
     with torch.device("meta"):
         model = build_model(tree, vocabulary)
     assign_weights(model, load_weights(Path(folder, WEIGHTS)), folder)

@@ -30,7 +30,7 @@ LENGTH_PENALTY = 0.6
 
 
 class Decode(Benchmark):
-    """Written tokens a second."""
+    """Output tokens per second."""
 
     title = "decoding"
     peer = "Marian"
@@ -62,7 +62,7 @@ class Decode(Benchmark):
 
 
 def work(output: Callable, model: Any, precision: torch.dtype, source: Tensor, width: int) -> Work:
-    """A copy for each row, so that each row's memory counts the weights."""
+    """A copy per row, so that each row's memory includes the weights."""
     copied = copy.deepcopy(model).to(source.device, precision)
     return lambda: output(copied, source, width)
 

@@ -1,6 +1,6 @@
-"""What a step of decoding costs when much is written already, and what room that is not used yet costs.
+"""The cost of a decoding step at a late position, and of unused cache capacity.
 
-The peer is ourselves: the step at position 32, and the same step with room for no more than it needs.
+The peer is our own step at position 32, and the same step with the smallest cache that fits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SOURCE, EARLY, LATE, ROOM = 32, 32, 512, 1024
 
 
 class Growth(Benchmark):
-    """Steps a second; a ratio of 0.67 means that a step costs 1.5 times as much."""
+    """Steps per second; a ratio of 0.67 means that a step takes 1.5 times as long."""
 
     title = "growth of a decoder's step"
     peer = "itself"
@@ -51,7 +51,7 @@ def step_at(
 
 @torch.inference_mode()
 def _step_at(model: Any, vocabulary: int, sentences: int, device: torch.device, position: int, room: int) -> Work:
-    """One step, again and again, of a decoder that has written `position` tokens and has `room` for so many."""
+    """Repeats one step of a decoder at `position`, with a cache of capacity `room`."""
     source = torch.randint(4, vocabulary, (sentences, SOURCE), device=device)
     memory = model.encode(source, torch.ones_like(source, dtype=torch.bool))
     written = torch.randint(4, vocabulary, (sentences, position), device=device)
@@ -62,6 +62,6 @@ def _step_at(model: Any, vocabulary: int, sentences: int, device: torch.device, 
     def work() -> None:
         nonlocal state
         _, after = model.decoder.step(ids, state)
-        state = replace(after, position=after.position - 1)  # back to where it was; the slot is written again
+        state = replace(after, position=after.position - 1)  # rewind: the cache position is written again
 
     return work

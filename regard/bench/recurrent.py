@@ -34,7 +34,7 @@ GPU = [(32_000, 512, 512, 50), (32_000, 1024, 512, 50)]
 
 
 class Recurrent(Benchmark):
-    """Tokens read, and target tokens trained on, a second."""
+    """Tokens read, and target tokens trained on, per second."""
 
     title = "recurrent networks"
     peer = "torch.nn.LSTM"
@@ -83,7 +83,7 @@ def our_model(vocabulary: int, width: int, direction: str, dropout: float = DROP
 
 
 class Packed(nn.Module):
-    """Their layers over a padded batch, as their manual does it."""
+    """nn.LSTM over a padded batch, as its documentation shows."""
 
     def __init__(self, layers: nn.LSTM):
         super().__init__()
@@ -95,8 +95,8 @@ class Packed(nn.Module):
         return pad_packed_sequence(outputs, batch_first=True, total_length=x.shape[1])[0], last
 
 
-class Plain(nn.Module):
-    """Sequence to sequence as one writes it in a notebook: the last states of one LSTM begin the other."""
+class TorchSeq2Seq(nn.Module):
+    """A plain sequence-to-sequence model: the final states of one LSTM initialise the other."""
 
     def __init__(self, vocabulary: int, encoder: nn.LSTM, decoder: nn.LSTM, dropout: float):
         super().__init__()
@@ -117,18 +117,18 @@ class Plain(nn.Module):
         return self.dropout(self.embedding(ids) * self.embedding.embedding_dim**0.5)
 
 
-def plain_like(ours: Any) -> Plain:
-    """Their model with the weights of ours."""
+def plain_like(ours: Any) -> TorchSeq2Seq:
+    """The peer with our weights."""
     encoder, decoder = lstm_like(ours.encoder.recurrence), lstm_like(ours.decoder.recurrence)
     table = ours.stem.embedding.table.weight
-    theirs = Plain(len(table), encoder, decoder, ours.decoder.dropout.p)
+    theirs = TorchSeq2Seq(len(table), encoder, decoder, ours.decoder.dropout.p)
     with torch.no_grad():
         theirs.embedding.weight.copy_(table)
     return theirs
 
 
 def lstm_like(ours: Recurrence) -> nn.LSTM:
-    """Their layers with the weights of ours; their second bias begins as 0."""
+    """An nn.LSTM with our weights; its second bias is 0."""
     first: Any = ours.cells[0]
     inputs, width = first.inward.shape[1], first.width
     theirs = nn.LSTM(inputs, width, ours.layers, True, True, ours.dropout, ours.directions == 2)
@@ -142,7 +142,7 @@ def lstm_like(ours: Recurrence) -> nn.LSTM:
 
 
 def same_weights(ours: Recurrence, theirs: nn.LSTM) -> Iterator[tuple[Tensor, Tensor]]:
-    """Each of our weights with theirs that does the same."""
+    """Pairs of our weights and the corresponding ones of nn.LSTM."""
     for number in range(ours.layers):
         for cell, way in zip(ours.layer(number), ("", "_reverse")):
             for weight, name in ((cell.inward, "weight_ih"), (cell.recurrent, "weight_hh"), (cell.bias, "bias_ih")):
@@ -171,7 +171,7 @@ def plain_loss(model: Any, batch: Batch) -> Tensor:
 
 
 def random_batch(vocabulary: int, sentences: int, length: int) -> Batch:
-    """Sentences of every length from a third of the longest up, in no order."""
+    """Sentences of random lengths, from a third of the longest up."""
     source, target = (random_ids(vocabulary, sentences, length) for _ in range(2))
     target = F.pad(target, (1, 0), value=BEGIN)
     mask = (target != PAD) & (target != BEGIN)

@@ -1,4 +1,4 @@
-"""32 clients at once, a sentence a request: our server beside a plain FastAPI handler around CTranslate2.
+"""32 concurrent clients, one sentence per request: our server against a plain FastAPI handler around CTranslate2.
 
 Both have the shipped model's weights, int8, a beam of 4 and batch what arrives within the same few milliseconds. What
 serving costs is seen beside the same sentences translated offline, sorted and 32 at a time, by one process with all
@@ -21,10 +21,10 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from regard.bench import _clients, _plain_server
 from regard.bench import _ctranslate2 as peer
-from regard.bench._alone import Contestant, Work
+from regard.bench import _ctranslate2_server, _http_clients
 from regard.bench._benchmark import Benchmark, Row, Setting
+from regard.bench._process import MeasuredProcess, Work
 from regard.bench.translate_file import LINES, MODEL
 from regard.child_process import child_environment, python_command
 from regard.errors import UserError
@@ -33,11 +33,11 @@ from regard.interchange.ctranslate2 import export
 __all__ = ["Serve"]
 
 CLIENTS, BATCH = 32, 32
-OFFLINE = "from regard.bench._alone import serve; from regard.bench.serve import offline; serve(offline)"
+OFFLINE = "from regard.bench._process import serve; from regard.bench.serve import offline; serve(offline)"
 
 
 class Serve(Benchmark):
-    """Requests a second."""
+    """Requests per second."""
 
     title = f"{MODEL} behind HTTP"
     peer = "CTranslate2"
@@ -89,15 +89,15 @@ class Serve(Benchmark):
 
 @dataclass
 class Load:
-    """What a crowd of clients saw."""
+    """The measurements of all clients."""
 
     wall: float
     own: float
-    """Seconds of computing that the clients themselves took."""
+    """CPU seconds of the clients themselves."""
     latencies: list[float]
     """Sorted."""
     tokens: int
-    """Of all the translations they got."""
+    """Of all translations."""
 
     @property
     def rate(self) -> float:
@@ -109,30 +109,30 @@ class Load:
 
 
 def load(port: int, clients: int, lines: list[str], pieces: Any) -> Load:
-    """Each line is asked for once."""
-    told = json.dumps({"port": port, "clients": clients, "lines": lines}).encode()
-    command, environment = python_command("-m", _clients.__name__), child_environment()
-    done = subprocess.run(command, env=environment, input=told, stdout=subprocess.PIPE, check=True)
+    """Sends each line once."""
+    arguments = json.dumps({"port": port, "clients": clients, "lines": lines}).encode()
+    command, environment = python_command("-m", _http_clients.__name__), child_environment()
+    done = subprocess.run(command, env=environment, input=arguments, stdout=subprocess.PIPE, check=True)
     seen = json.loads(done.stdout)
     tokens = sum(len(found) + 1 for found in pieces.encode(seen["texts"]))  # and the end of each
     return Load(seen["wall"], seen["own"], sorted(seen["latencies"]), tokens)
 
 
 class Offline:
-    """The same sentences without a server, by one process with all cores and by a process for each, in turns."""
+    """The same sentences without a server: by one process with all cores, and by one process per core, in turns."""
 
     def __init__(self, lines: list[str]):
-        self._ways: list[list[tuple[int, Contestant]]] = []
+        self._ways: list[list[tuple[int, MeasuredProcess]]] = []
         for count in sorted({1, peer.cores()}):
             shares = [lines[i::count] for i in range(count)]
             threads = peer.cores() // count
-            self._ways.append([(len(one), Contestant(OFFLINE, lines=one, threads=threads)) for one in shares])
+            self._ways.append([(len(one), MeasuredProcess(OFFLINE, lines=one, threads=threads)) for one in shares])
 
     def __enter__(self) -> Offline:
         with ExitStack() as stack:
             for way in self._ways:
-                for _, contestant in way:
-                    stack.enter_context(contestant)
+                for _, process in way:
+                    stack.enter_context(process)
             self._stack = stack.pop_all()
         return self
 
@@ -141,16 +141,16 @@ class Offline:
 
     def round(self) -> None:
         for way in self._ways:
-            with ThreadPoolExecutor(len(way)) as threads:  # those of a way work side by side
+            with ThreadPoolExecutor(len(way)) as threads:  # the processes of one way run in parallel
                 list(threads.map(lambda one: one[1].round(), way))
 
     def rate(self) -> float:
-        """Sentences a second, the better way."""
-        return max(sum(count / contestant.median() for count, contestant in way) for way in self._ways)
+        """Sentences per second of the faster of the two."""
+        return max(sum(count / process.median() for count, process in way) for way in self._ways)
 
 
 def offline(lines: list[str], threads: int) -> Work:
-    """The contestant: sorted by length, 32 sentences at a time."""
+    """Our side: sorted by length, 32 sentences at a time."""
     import torch
 
     import regard
@@ -179,7 +179,7 @@ def _ours() -> Iterator[int]:
 
 @contextmanager
 def _theirs(folder: Path) -> Iterator[int]:
-    with _started(python_command("-m", _plain_server.__name__, str(folder)), stdout=subprocess.PIPE) as process:
+    with _started(python_command("-m", _ctranslate2_server.__name__, str(folder)), stdout=subprocess.PIPE) as process:
         assert process.stdout
         yield int(process.stdout.readline())
 

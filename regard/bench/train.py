@@ -1,7 +1,7 @@
 """Training steps, ours and transformers' Marian model: the same weights, batch, dropout, loss and optimizer.
 
 A step is forward, label-smoothed loss, backward, AdamW; bf16 autocast on a GPU, float32 on the CPU. On a GPU our layers
-are compiled and our step is a CUDA graph, as in a long training; so there is a second peer that is compiled, too.
+are compiled and our step is a CUDA graph, as in a long training; so there is a second, compiled peer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from regard.assemble import build_model
 from regard.bench._benchmark import Benchmark, Row, Setting, Work
 from regard.bench._compare import compare
 from regard.bench._marian import marian_like
-from regard.bench._plain import Plain, plain_loss
+from regard.bench._torch_transformer import TorchTransformer, plain_loss
 from regard.device import mixed_precision
 from regard.layers.compile_layers import compile_layers
 from regard.training.cuda_graph import CudaGraphs
@@ -35,7 +35,7 @@ GPU = [("base", 37_000, 784, 32), ("base", 37_000, 250, 100)]
 
 
 class Train(Benchmark):
-    """Target tokens a second."""
+    """Target tokens per second."""
 
     title = "training"
     peer = "Marian"
@@ -50,7 +50,7 @@ class Train(Benchmark):
             peers = {name: partial(work, marian_loss, marian_like(ours), batch)}
             if gpu:  # as `regard train` does it there
                 compile_layers(ours)
-                plain = Plain(vocabulary, 512, 8, 6, 2048, SMOOTHING)
+                plain = TorchTransformer(vocabulary, 512, 8, 6, 2048, SMOOTHING)
                 peers[f"{name}, beside nn.Transformer compiled"] = partial(work, plain_loss, plain, batch)
             for title, theirs in peers.items():
                 if setting.wants(title):
@@ -108,7 +108,7 @@ def marian_loss(model: Any, batch: Batch) -> Tensor:
 
 
 def random_batch(vocabulary: int, sentences: int, length: int) -> Batch:
-    """Sentences of equal length: nothing is padded."""
+    """Sentences of equal length, without padding."""
     source, target = torch.randint(4, vocabulary, (2, sentences, length + 1))
     source = source[:, 1:].contiguous()
     source[:, -1] = target[:, -1] = END

@@ -1,7 +1,7 @@
-"""The user's view: `regard translate < FILE` beside a short script that uses CTranslate2, wall clock with start-up.
+"""End to end: `regard translate < FILE` against a short script with CTranslate2, wall clock including start-up.
 
-Both have the shipped model's weights, int8, and a beam of 4. CTranslate2 runs in each way to use the cores that is
-worth trying; the best is the peer. Its script does less: it neither normalises texts nor takes long lines apart.
+Both have the shipped model's weights, int8, and a beam of 4. CTranslate2 runs in several thread
+configurations; the fastest is the peer. Its script does less: it neither normalises texts nor splits long lines.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LINES = [
 
 
 class TranslateFile(Benchmark):
-    """Lines a second."""
+    """Lines per second."""
 
     title = f"a file through {MODEL}, two commands"
     peer = "CTranslate2"

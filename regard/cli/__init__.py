@@ -1,6 +1,6 @@
-"""The command line. Each command is a file here; what is heavy is imported inside functions, so help comes at once.
+"""The command line: one file per command. Heavy modules are imported inside functions, so `--help` is fast.
 
-A task's command has the task's name: a new file in task/ and one of the same name here are all it takes.
+A task's command has the task's name: a new task is a file in task/ and one of the same name here.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from regard.cli.vectors import vectors
 from regard.errors import UserError
 
 UsageError: Any = typer.BadParameter.__base__
-"""Any mistake in the arguments; typer exports only this kind of it."""
+"""The base class of all argument errors, which typer does not export."""
 
 app = typer.Typer(
     name="regard",
     help="Sequence models that show where they look. Start with: regard translate 'Je suis étudiant.'",
     no_args_is_help=True,
-    rich_markup_mode=None,  # plain help is three times as fast as decorated help
-    pretty_exceptions_enable=False,  # a bug keeps its whole traceback
+    rich_markup_mode=None,  # rich help takes three times as long
+    pretty_exceptions_enable=False,  # keep full tracebacks of bugs
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for name in registry.kinds("task"):
@@ -50,11 +50,11 @@ app.command(cls=Grouped)(serve)
 app.add_typer(vectors, name="vectors")
 
 
-def _version(wanted: bool) -> bool:
-    if wanted:
+def _version(requested: bool) -> bool:
+    if requested:
         typer.echo(f"regard {__version__}")
         raise typer.Exit
-    return wanted
+    return requested
 
 
 @app.callback()
@@ -67,17 +67,21 @@ def _options(
 
 
 def main() -> None:
-    """Runs the command line: a user's mistake is one line on stderr and exit code 2, a bug is a traceback."""
-    os.environ.update(child_environment())  # for children that libraries start, such as torch's compilers
+    """Runs the command line. A user's mistake gives one line on stderr and exit code 2, a bug a traceback."""
+    os.environ.update(child_environment())  # for child processes of libraries, such as torch's compilers
     every, groups, name = app.registered_commands, app.registered_groups, "".join(sys.argv[1:2])
     named = [known for known in every if known.callback and known.callback.__name__ == name]
     grouped = [known for known in groups if known.name == name]
+    if name.endswith("-completion"):
+        from regard.cli.completion import use_own_bash_script
+
+        use_own_bash_script()
     try:
-        if named or grouped:  # to prepare them all takes a tenth of a second
+        if named or grouped:  # preparing all commands takes 0.1 s
             app.registered_commands, app.registered_groups = named, grouped
         code = app(prog_name="regard", standalone_mode=False)
     except UsageError as error:
-        if "NoArgs" in type(error).__name__:  # `regard` alone: its message is the help
+        if "NoArgs" in type(error).__name__:  # `regard` without arguments prints the help
             error.show()
         else:
             say(in_one_line(error))
@@ -92,7 +96,7 @@ def main() -> None:
 
 
 def _is_first_to_fail(message: str) -> bool:
-    """Of the processes that torchrun starts, which may all make the same mistake, one says so."""
+    """True in one of the processes that torchrun started, so that a common error is reported once."""
     if "LOCAL_RANK" not in os.environ:
         return True
     from regard.training.distributed import first_to_fail

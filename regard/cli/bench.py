@@ -1,4 +1,4 @@
-"""`regard bench`: how fast this machine is with Regard, beside the peers that are installed."""
+"""`regard bench`: speed on this machine, compared with other toolkits that are installed."""
 
 from __future__ import annotations
 
@@ -19,26 +19,28 @@ if TYPE_CHECKING:
 
 
 def _names() -> dict[str, str]:
-    """What the command line calls a benchmark, and its file: cold-start is cold_start."""
+    """The names of benchmarks on the command line and their files: cold-start is cold_start."""
     return {kind.replace("_", "-"): kind for kind in registry.kinds("bench")}
 
 
 def bench(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Which; without a name, all.", autocompletion=_names)
+        list[str] | None, typer.Argument(metavar="NAME", help="Benchmarks to run; default: all.", autocompletion=_names)
     ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="Say what there is and measure nothing.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the benchmarks.")] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Small models and few rounds: shows that it runs, says little.")
+        bool, typer.Option("--quick", help="Small models and few rounds: a smoke test, not a measurement.")
     ] = False,
     device: Device = "auto",
-    only: Annotated[str, typer.Option(metavar="TEXT", help="Measure the rows whose name contains it.")] = "",
+    only: Annotated[str, typer.Option(metavar="TEXT", help="Measure only rows whose name contains TEXT.")] = "",
     source: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What translate-file translates, instead of a text of its own.")
+        Path | None, typer.Option(metavar="FILE", help="Input of translate-file; default: a generated text.")
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", callback=output_file, help="Write the rows there too, as JSON."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", callback=output_file, help="Also write the rows to this file, as JSON."
+        ),
     ] = None,
     format: Annotated[Format, typer.Option(help="Tables, or one JSON value at the end.")] = Format.text,
     require: Annotated[
@@ -47,19 +49,19 @@ def bench(
             min=0,
             max=10**9,
             metavar="NUMBER",
-            help="Exit with 1 when a row's ratio is below it, or its seconds above it.",
+            help="Exit with 1 if a ratio is below this number, or a time above it.",
         ),
     ] = None,
     memory: Annotated[
         float | None,
-        typer.Option(min=0, max=10**9, metavar="MIB", help="Exit with 1 when ours held more memory than that."),
+        typer.Option(min=0, max=10**9, metavar="MIB", help="Exit with 1 if our peak memory is above this."),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not say what is being measured.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress messages.")] = False,
 ) -> None:
-    """Measure speed beside other programs that do the same work, in turns, on this machine.
+    """Measure speed against other toolkits doing the same work, in turns, on this machine.
 
-    Prints a table for each benchmark; its ratio is ours over theirs, of medians, so above 1 ours is faster.
-    A peer that is not installed is left out.
+    Prints a table per benchmark. The ratio is ours over theirs, of medians: above 1, ours is faster.
+    Benchmarks whose peer is not installed are skipped.
     """
     known = _names()
     for name in names or []:
@@ -94,7 +96,7 @@ def bench(
             trees.append({"benchmark": name, "setting": told, "rows": benchmark.as_tree(rows)})
             failing += benchmark.failing(rows, require, memory)
             if output:
-                _write(output, trees)  # after each: what comes next may take long
+                _write(output, trees)  # after each one, as the next may take long
     except KeyboardInterrupt:
         say("stopped before the end")
         raise typer.Exit(130) from None
@@ -109,7 +111,7 @@ def bench(
 
 
 def _list(known: dict[str, str], format: Format) -> None:
-    """Their names and what their files say of themselves, without importing any."""
+    """Lists names and docstrings without importing the benchmarks."""
     rows = []
     for name, kind in known.items():
         file = registry.ROOT / "bench" / f"{kind}.py"
@@ -145,7 +147,7 @@ def _measured(kind: str, setting: Setting) -> tuple[Benchmark, list[Row]]:
 
 
 def _described(benchmark: Benchmark, setting: Setting) -> dict[str, Any]:
-    """What the numbers depend on."""
+    """The device and versions that the numbers depend on."""
     from importlib.metadata import version
 
     import torch

@@ -1,4 +1,4 @@
-"""`regard caption`: a sentence about a picture."""
+"""`regard caption`: describes pictures."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def caption(
 
 
 def written(one: object, format: Format, scores: bool) -> str:
-    """A text that a model wrote, with its alternatives below it."""
+    """A generated text, with its alternatives below it."""
     from regard.task._writing import Written
 
     assert isinstance(one, Written)

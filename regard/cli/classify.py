@@ -1,4 +1,4 @@
-"""`regard classify`: what is it, and how sure is the model?"""
+"""`regard classify`: labels with probabilities."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def classify(
     model: Model,
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="INPUT", help="A text, or a file: a picture, a .csv; without it, lines of stdin."),
+        typer.Argument(metavar="INPUT", help="A text, or a file (picture, clip, .csv); without it, lines of stdin."),
     ] = None,
-    top: Annotated[int, typer.Option(min=1, max=MOST, help="Labels shown for each input, the likeliest first.")] = 3,
+    top: Annotated[int, typer.Option(min=1, max=MOST, help="Labels shown per input, most probable first.")] = 3,
     device: Device = "auto",
     format: JsonLines = Format.text,
     quiet: Quiet = False,
 ) -> None:
-    """Classify texts, pictures or series.
+    """Classify texts, pictures, clips or series.
 
     One line for each input: the label and its probability, then the next ones, separated by tabs.
     """

@@ -1,4 +1,4 @@
-"""`regard data`: the public data sets that are known by name, and how to get them."""
+"""`regard data`: lists and downloads public data sets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _names() -> list[str]:
 def data(
     action: Annotated[
         str | None,
-        typer.Argument(metavar="get", help="Get a data set; without it, all are listed.", autocompletion=_actions),
+        typer.Argument(metavar="get", help="Download a data set; without it, all are listed.", autocompletion=_actions),
     ] = None,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which data set.", autocompletion=_names)] = None,
     root: Annotated[
@@ -45,17 +45,16 @@ def data(
     ] = Path("data"),
     mirror: Annotated[
         str | None,
-        typer.Option(metavar="FOLDER|URL", help="A folder with the files, or the https address of a mirror."),
+        typer.Option(metavar="FOLDER|URL", help="A folder with the files, or the https URL of a mirror."),
     ] = None,
     timeout: Annotated[float, typer.Option(min=0.1, max=86_400, help="Seconds to wait for a silent server.")] = 30.0,
     format: JsonValue = Format.text,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
-    """List public data sets, or get one: regard data get NAME.
+    """List public data sets, or download one: regard data get NAME.
 
-    Every file is checked by size and checksum before it takes its name, and a download that was cut goes on where it
-    stopped. Nothing is ever extracted. Without a network: put the files into the data folder, or name theirs by
-    --mirror.
+    Every file is verified by size and checksum, and an interrupted download is resumed. Nothing is extracted. Without a
+    network, put the files into the data folder or name their folder with --mirror.
     """
     if action is None:
         if mirror:
@@ -71,7 +70,7 @@ def data(
 
     wanted = data_set(name)
     try:
-        with parts_bar(wanted=not quiet) as show:
+        with parts_bar(enabled=not quiet) as show:
             got = get(
                 wanted,
                 root,
@@ -80,7 +79,7 @@ def data(
                 timeout,
             )
     except KeyboardInterrupt:
-        say("stopped; what has arrived is kept, and the same command goes on from there")
+        say("stopped; the same command resumes the download")
         raise typer.Exit(130) from None
     _tell(wanted, got, root, format)
 

@@ -1,4 +1,4 @@
-"""`regard doctor`: what is installed and what it runs on, for a bug report."""
+"""`regard doctor`: versions and devices, for bug reports."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _version(package: str) -> str:
 def _devices() -> list[str]:
     try:
         import torch
-    except Exception as error:  # this command must work where torch does not: that is when it is needed
+    except Exception as error:  # this command must work even if torch does not
         return [f"torch cannot be imported: {error}"]
     lines = [f"cpu: {os.cpu_count()} cores, {torch.get_num_threads()} threads"]
     for index in range(torch.cuda.device_count()):

@@ -1,4 +1,4 @@
-"""`regard evaluate`: how good is a model on labelled files, and is it better than another by more than chance?"""
+"""`regard evaluate`: scores of a model on labelled files, and a significance test against another."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def evaluate(
     beam: Beam = None,
     length_penalty: LengthPenalty = None,
     batch_tokens: BatchTokens = None,
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Score without regard to case.")] = False,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
     tokenize: Annotated[
-        Tokenize, typer.Option(help="BLEU's tokenizer; none for text that is tokenised already.")
+        Tokenize, typer.Option(help="BLEU's tokenizer; none for text that is already tokenised.")
     ] = Tokenize.mteval,
     device: Device = "auto",
     precision: ComputedIn = Precision.auto,
@@ -92,7 +92,7 @@ def evaluate(
 
         scoring: dict[str, Any] = {"lowercase": lowercase, "tokenize": tokenize.value}
         scoring["language"] = recipe_of(model).target_language
-        bleu_tokenizer(scoring["tokenize"], scoring["language"])  # refuses what is missing before minutes of work
+        bleu_tokenizer(scoring["tokenize"], scoring["language"])  # fails early if a package is missing
         sources, references = read_texts(found)
         others = _other_translations(against, files[0], len(references))
         options = {"beam": beam, "length_penalty": length_penalty, "batch_tokens": batch_tokens}
@@ -122,7 +122,7 @@ def _show(model: str, scores: dict[str, float], format: Format) -> None:
 
 
 def _other_translations(against: str | None, source: str, lines: int) -> list[str] | None:
-    """The lines of --against where it is a file; a model is only looked up."""
+    """The lines of --against if it is a file; None if it is a model."""
     if against is None:
         return None
     if not Path(against).is_file():
@@ -147,7 +147,7 @@ def _translated(
 
     translator = regard.load(model, device=device, task="translate", precision=precision)
     started = time.perf_counter()
-    with progress_bar(len(sources), wanted=not quiet) as advance:
+    with progress_bar(len(sources), enabled=not quiet) as advance:
         found = translator.translate(sources, warn=None if quiet else say, progress=advance, **options)
     seconds = time.perf_counter() - started
     if not quiet:

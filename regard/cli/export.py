@@ -1,4 +1,4 @@
-"""`regard export`: a model to give away, smaller than it was trained, or for another program."""
+"""`regard export`: a quantised model folder, or a model for another program."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def export(
         Path, typer.Option("--output", "-o", metavar="FOLDER", callback=output_folder, help="The new model folder.")
     ],
     program: Annotated[
-        Program, typer.Option("--format", help="Which program reads it; ctranslate2 takes Transformers that translate.")
+        Program, typer.Option("--format", help="Target program; ctranslate2 supports Transformers that translate.")
     ] = Program.regard,
     precision: Annotated[
         Precision,
-        typer.Option(help="How the weights are kept; float16 and int16 are ctranslate2's alone."),
+        typer.Option(help="Precision of the weights; float16 and int16 are for ctranslate2 only."),
     ] = Precision.int8,
     from_: From = None,
     to: To = None,
 ) -> None:
-    """Write a model into a folder of its own, without what only training needs.
+    """Write a model to a new folder, without the files that only training needs.
 
-    --from and --to state the languages of a translator that was trained without saying them.
+    --from and --to set the languages of a translator that was trained without them.
     """
     from regard.interchange import export as write
 

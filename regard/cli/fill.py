@@ -1,4 +1,4 @@
-"""`regard fill`: which words would fit into a blank?"""
+"""`regard fill`: words for blanks, by a masked language model."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def fill(
     model: Model,
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TEXT", help="A text with _ where a word is wanted; without it, lines of stdin."),
+        typer.Argument(metavar="TEXT", help="A text with _ for each missing word; without it, lines of stdin."),
     ] = None,
-    top: Annotated[int, typer.Option(min=1, max=MOST, help="Words shown for each blank, the likeliest first.")] = 5,
+    top: Annotated[int, typer.Option(min=1, max=MOST, help="Words shown per blank, most probable first.")] = 5,
     device: Device = "auto",
     format: JsonLines = Format.text,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No hints.")] = False,
 ) -> None:
     """Fill the blanks of texts.
 
-    One line for each text: the likeliest words with their probabilities, separated by tabs; of several blanks one after
-    another, with | between them.
+    One line per text: the most probable words with their probabilities, separated by tabs; several blanks are separated
+    by |.
     """
     import regard
 

@@ -1,4 +1,4 @@
-"""`regard forecast`: a series goes in, what comes next goes out, with how sure that is."""
+"""`regard forecast`: the next values of a series, with prediction intervals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["forecast"]
 
 DRAWN = 20
-"""Columns that a drawing shows."""
+"""Maximum number of columns in a figure."""
 
 
 class Form(enum.StrEnum):
@@ -38,14 +38,19 @@ class Form(enum.StrEnum):
 def forecast(
     model: Model,
     series: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A .csv or .csv.gz: names in the first line, then a row a step.")
+        Path,
+        typer.Argument(
+            metavar="FILE", help="A .csv or .csv.gz with column names in the first line, then one row per step."
+        ),
     ],
     horizon: Annotated[
-        int | None, typer.Option(min=1, max=MOST, help="Steps to forecast; as many as were trained.")
+        int | None, typer.Option(min=1, max=MOST, help="Steps to forecast; default: the horizon it was trained for.")
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", callback=output_file, help="Draw it too, as .svg or .png."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", callback=output_file, help="Also draw a figure, as .svg or .png."
+        ),
     ] = None,
     device: Device = "auto",
     format: Annotated[Form, typer.Option(help="A table to read, one JSON object, or CSV.")] = Form.text,
@@ -53,8 +58,8 @@ def forecast(
 ) -> None:
     """Forecast the next steps of a series.
 
-    For every step and column: a value, and a band from low to high that held four of five values when it was validated.
-    The band ends where the model was not measured: beyond the horizon it was trained for.
+    For every step and column: a value and an 80 % interval (low, high), measured in validation. There is no interval
+    beyond the horizon the model was trained for.
     """
     if output is not None and output.suffix not in (".svg", ".png"):
         raise UserError(f"{output}: drawings are .svg or .png; give it such a name")
@@ -66,12 +71,12 @@ def forecast(
     task = regard.load(model, device=device, task="forecast")
     past = task.series.read(str(series), note)
     if len(past) < task.model.window:
-        raise UserError(f"{series}: {len(past)} rows are too few; the model looks at the last {task.model.window}")
+        raise UserError(f"{series}: {len(past)} rows are too few; the model needs the last {task.model.window}")
     found = task.forecast(past, horizon, note)
     times = read_table(series).times
     after = next_timestamps(times[-max(3, task.model.window) :], len(found.values))
     if times and after is None:
-        note(f"{series}: its times are not of one step or form, so steps are counted")
+        note(f"{series}: its times have no constant step or format, so steps are numbered")
     if output is not None:
         if len(found.columns) > DRAWN:
             note(f"{output}: shows the first {DRAWN} of {len(found.columns)} columns")
@@ -108,7 +113,7 @@ def _tree(found: Forecast) -> dict[str, dict[str, list[float | None]]]:
 
 
 def _number(value: float) -> str:
-    """Six digits are more than any forecast knows; nothing where nothing is known."""
+    """Six significant digits; empty for NaN."""
     return f"{value:.6g}" if math.isfinite(value) else ""
 
 
@@ -118,13 +123,13 @@ def _draw(file: Path, past: np.ndarray, found: Forecast, times: list[str], after
     from regard.storage import write_file
 
     steps, columns = len(found.values), found.columns[:DRAWN]
-    kept = past[-max(24, 3 * steps) :]  # as much of the past as helps to judge the forecast
+    kept = past[-max(24, 3 * steps) :]  # enough of the past to judge the forecast
     before, ahead = range(1 - len(kept), 1), range(steps + 1)
 
     def draw() -> Any:
         figure, axes = panels(1, len(columns), width=8.0, height=2.6 if len(columns) > 1 else 3.6, sharex=True)
         for j, (panel, column) in enumerate(zip(axes, columns)):
-            joined = [kept[-1, j], *found.values[:, j]]  # the line goes on where the past ends
+            joined = [kept[-1, j], *found.values[:, j]]  # continue the line from the last measured value
             panel.plot(before, kept[:, j], color=FAINT, linewidth=1.5, label="measured")
             panel.plot(ahead, joined, color=PALETTE[0], label="forecast")
             if math.isfinite(found.low[0, j]):

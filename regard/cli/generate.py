@@ -1,4 +1,4 @@
-"""`regard generate`: how does it go on? As it is written, or as a file of music."""
+"""`regard generate`: continues a text, or writes music as MIDI."""
 
 from __future__ import annotations
 
@@ -28,35 +28,37 @@ class Form(enum.StrEnum):
 
 def generate(
     model: Model,
-    prompt: Annotated[str, typer.Argument(metavar="TEXT", help="How it begins; without it, as the model likes.")] = "",
+    prompt: Annotated[
+        str, typer.Argument(metavar="TEXT", help="The prompt; without it, the model begins by itself.")
+    ] = "",
     length: Annotated[
         int | None,
-        typer.Option(min=0, max=MOST, help="Most tokens written, 0 for ever; unless you say, what the recipe says."),
+        typer.Option(min=0, max=MOST, help="Maximum tokens, 0: unlimited; default: the recipe's."),
     ] = None,
-    count: Annotated[int, typer.Option(min=1, max=1000, help="Texts with the same beginning.")] = 1,
+    count: Annotated[int, typer.Option(min=1, max=1000, help="Texts to write.")] = 1,
     temperature: Annotated[float, typer.Option(min=0.01, max=100, help="Below 1 safer, above 1 bolder.")] = 1.0,
     top_k: Annotated[
-        int, typer.Option(min=0, max=MOST, help="Draw from the k likeliest tokens only; 1 always takes the first.")
+        int, typer.Option(min=0, max=MOST, help="Sample from the k most probable tokens; 1 is greedy, 0 is off.")
     ] = 0,
     top_p: Annotated[
-        float, typer.Option(min=0.001, max=1, help="Draw from the fewest tokens that together are so likely.")
+        float, typer.Option(min=0.001, max=1, help="Sample from the fewest tokens that hold this probability.")
     ] = 1.0,
     seed: Annotated[
-        int | None, typer.Option(min=0, max=LARGEST_SEED, help="The same number writes the same text.")
+        int | None, typer.Option(min=0, max=LARGEST_SEED, help="The same seed gives the same text.")
     ] = None,
-    scores: Annotated[bool, typer.Option("--scores", help="One token a line, with its probability.")] = False,
-    format: Annotated[Form, typer.Option(help="Plain text, one JSON object a text, or a MIDI file.")] = Form.text,
+    scores: Annotated[bool, typer.Option("--scores", help="One token per line, with its probability.")] = False,
+    format: Annotated[Form, typer.Option(help="Plain text, one JSON object per text, or a MIDI file.")] = Form.text,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", callback=output_file, help="Write into this file, all at once."),
+        typer.Option("--output", "-o", metavar="FILE", callback=output_file, help="Write to this file, atomically."),
     ] = None,
-    tempo: Annotated[float, typer.Option(min=10, max=1000, help="Of a MIDI file, in steps a minute.")] = 90.0,
+    tempo: Annotated[float, typer.Option(min=10, max=1000, help="Tempo of a MIDI file, in steps per minute.")] = 90.0,
     device: Device = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No hints.")] = False,
 ) -> None:
-    """Go on with a text or a piece of music.
+    """Continue a text or a piece of music.
 
-    The text appears as it is written, its beginning first; several texts are separated by a line of three dashes.
+    The text is streamed, prompt first; several texts are separated by a line of three dashes.
     """
     import regard
 

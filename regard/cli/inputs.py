@@ -1,4 +1,4 @@
-"""What commands share that show a model some inputs: arguments, or lines of standard input, and one answer for each."""
+"""Runs a model over inputs, from arguments or lines of stdin, with one answer for each: shared by the task commands."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.pipes import arriving_lines, decode_line
 from regard.cli.progress import progress_bar
+from regard.cli.stdin_lines import arriving_lines, decode_line
 from regard.cli.terminal import say, shown
 from regard.cli.translate import lines_waiting, writing_may_fail
 from regard.errors import UserError
@@ -16,26 +16,26 @@ from regard.errors import UserError
 if TYPE_CHECKING:
     from regard.task._examples import ExampleTask
 
-MOST, BYTES = 256, 32_000_000
-"""Inputs that are answered together, and how much they may weigh: a thousand photographs are not held at once."""
+MAX_BATCH, MAX_BATCH_BYTES = 256, 32_000_000
+"""Inputs that are loaded and answered together."""
 READS = {
     "image": "pictures (PNG, JPEG, GIF, BMP, WebP)",
     "sound": "recordings (WAV, FLAC, OGG)",
     "clip": "clips (animated GIF)",
     "series": "series (CSV)",
 }
-"""What kinds of input are read from, where it is files."""
+"""File types by kind of input."""
 
 
 def reader(task: ExampleTask, quiet: bool = False) -> Callable[[str], Any]:
-    """How an argument becomes what the task's model takes; what had to be changed in it is said on stderr."""
+    """A function from an argument to a raw input of the task. Notes on changes to the input go to stderr."""
     input = task.pair.input
     note: Callable[[str], None] = (lambda text: None) if quiet else say
 
     def read(argument: str) -> Any:
         if input.kind == "text":
             if _is(argument, Path.is_file):
-                note(f"{argument}: this model reads text, so it was shown this name and not what is in the file")
+                note(f"{argument}: this model reads text, so the input is this name and not the content of the file")
             return input.read(argument, note)
         kind = READS[input.kind]
         if not argument.strip():
@@ -49,7 +49,7 @@ def reader(task: ExampleTask, quiet: bool = False) -> Callable[[str], Any]:
         except OSError as error:
             raise UserError(f"{argument}: cannot be read ({error.strerror or error}); check the file") from None
         if input.kind == "clip" and len(raw) == 1:
-            note(f"{argument}: has a single frame, in which nothing moves")
+            note(f"{argument}: has a single frame")
         return raw
 
     return read
@@ -63,14 +63,14 @@ def answer(
     quiet: bool = False,
     numbered: bool = False,
 ) -> None:
-    """Writes what `use` says of each input, a line (or block) each: of the arguments, or of lines of standard input.
+    """Writes the output of `use` for each argument or line of stdin.
 
-    `read` turns an argument into what the model takes, refusing what it cannot; those before it are answered. An empty
-    line stays empty. With `numbered` every line begins with the number of its input.
+    `read` turns an argument into a raw input. If it refuses one, the inputs before it are still answered. An empty line
+    stays empty. With `numbered`, every line begins with the number of its input.
     """
     if not arguments and sys.stdin is None:
         raise UserError(f"nothing was given and standard input is closed; write: {example}")
-    # No bar where a person types the input or reads the output: there the answers show how far it is.
+    # No progress bar if stdin or stdout is a terminal: there the answers show the progress.
     bar = not quiet and not sys.stdout.isatty() and (bool(arguments) or not sys.stdin.isatty())
     total = len(arguments) if arguments else lines_waiting(sys.stdin.fileno()) if bar else None
     count = 0
@@ -86,7 +86,7 @@ def answer(
 
 
 def _typed(quiet: bool) -> Iterator[list[str]]:
-    """The lines of standard input, as many at a time as have arrived."""
+    """Batches of the lines of stdin that have arrived."""
     if sys.stdin.isatty() and not quiet:
         say("ready: one input a line, Ctrl-D ends")
     count = 0
@@ -99,19 +99,19 @@ def _typed(quiet: bool) -> Iterator[list[str]]:
 def _answers(
     texts: Sequence[str], read: Callable[[str], Any], use: Callable[[list[Any]], list[str]], blank: bool
 ) -> Iterator[list[str]]:
-    """An answer for each text, some at a time. Where one cannot be read, those before it are answered first."""
+    """Batches of answers. If a text cannot be read, those before it are answered first."""
     raws: list[Any] = []
-    weight, refused = 0, None
+    size, refused = 0, None
     for text in texts:
         try:
             raws.append(None if blank and not text.strip() else read(text))
         except UserError as error:
             refused = error
             break
-        weight += _weight(raws[-1])
-        if len(raws) == MOST or weight > BYTES:
+        size += _size(raws[-1])
+        if len(raws) == MAX_BATCH or size > MAX_BATCH_BYTES:
             yield _used(raws, use)
-            raws, weight = [], 0
+            raws, size = [], 0
     if raws:
         yield _used(raws, use)
     if refused:
@@ -124,15 +124,17 @@ def _used(raws: list[Any], use: Callable[[list[Any]], list[str]]) -> list[str]:
     return ["" if raw is None else next(found) for raw in raws]
 
 
-def _weight(raw: Any) -> int:
-    """Bytes, roughly; of what is not made of arrays next to none."""
-    return sum(map(_weight, raw)) if isinstance(raw, tuple) else int(getattr(raw, "nbytes", 0))
+def _size(raw: Any) -> int:
+    """Bytes of the arrays in a raw input."""
+    import numpy as np
+
+    return sum(map(_size, raw)) if isinstance(raw, tuple) else raw.nbytes if isinstance(raw, np.ndarray) else 0
 
 
 def _is(argument: str, what: Callable[[Path], bool]) -> bool:
     try:
         return what(Path(argument))
-    except (OSError, ValueError):  # longer than any name, or of characters that no name has
+    except (OSError, ValueError):  # too long for a file name, or with invalid characters
         return False
 
 

@@ -1,4 +1,4 @@
-"""`regard lab`: the lectures' claims, and what our own numbers say of them."""
+"""`regard lab`: experiments that test the claims of the lectures."""
 
 from __future__ import annotations
 
@@ -35,19 +35,21 @@ def lab(
     name: Annotated[
         str | None, typer.Argument(help="The experiment; without it, all are listed.", autocompletion=_names)
     ] = None,
-    size: Annotated[Size, typer.Option(help="Seconds, minutes on two cores, or a GPU's work.")] = Size.small,
+    size: Annotated[
+        Size, typer.Option(help="tiny: seconds; small: minutes on two cores; full: for a GPU.")
+    ] = Size.small,
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FOLDER", callback=output_folder, help="Where the files go; else lab/NAME."
+            "--output", "-o", metavar="FOLDER", callback=output_folder, help="Output folder; default: lab/NAME."
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="The same seed gives the same numbers.")] = 1,
     device: Device = "auto",
     data: Data = Path("data"),
-    jobs: Annotated[int, typer.Option(min=1, max=1024, help="Processes at once.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, max=1024, help="Parallel processes.")] = 1,
     numbers: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw and judge saved numbers again, without running.")
+        Path | None, typer.Option(metavar="FILE", help="Draw and judge saved numbers instead of running.")
     ] = None,
     page: Annotated[
         Path | None,
@@ -83,7 +85,7 @@ def lab(
         if numbers:
             record = read(numbers, name)
         else:
-            _make(folder)  # before minutes of work, not after them
+            _make(folder)  # fail before minutes of work, not after
             record = _measured(experiment, name, size, seed, device, data, jobs, quiet)
         try:
             files = (write_page if page else write)(experiment, record, folder)
@@ -142,7 +144,7 @@ def _measured(
     from regard.lab._report import measure
 
     note = (lambda line: None) if quiet else say
-    with parts_bar(wanted=not quiet) as progress:
+    with parts_bar(enabled=not quiet) as progress:
         setting = Setting(seed, pick_device(device), data, jobs, note, progress)
         return measure(experiment, name, size.value, setting)
 

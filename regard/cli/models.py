@@ -1,4 +1,4 @@
-"""`regard models`: what is here to use at once, and what is known of each."""
+"""`regard models`: the shipped models and their cards."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Installed:
     name: str
     task: str
     languages: str
-    """`fr to en`; empty for what does not translate."""
+    """`fr to en`; empty for models that do not translate."""
     bytes: int
     score: str
-    """As its card says it; empty without a card."""
+    """The score on its card; empty without a card."""
     folder: str
 
     @property
@@ -62,7 +62,7 @@ def models(
 
 
 def installed(name: str, folder: Path) -> Installed:
-    """What is known of a model folder without loading a weight."""
+    """Describes a model folder without loading weights."""
     from regard.config import read_recipe
     from regard.pretrained import card_of, score_in
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, each described once: its name, its range and its help."""
+"""Options that several commands share: name, range and help in one place."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from regard.cli.models import model_names
 from regard.cli.terminal import Format, Precision
 
 MOST_BEAMS, MOST_TOKENS, MOST_BATCH = 1000, 10_000, 1 << 18
-"""The most that recipes may ask for, too (config.py)."""
+"""The same limits as in recipes (recipe.py)."""
 MOST = 1_000_000
-"""More of anything that is merely shown or written is a mistake."""
+"""Upper limit of counts that only affect output."""
 LARGEST_SEED = (1 << 63) - 1
 
 
-def device_name(wanted: str | None) -> str | None:
-    """Refuses a misspelled device before torch is imported; whether it is here only torch knows."""
-    if wanted is None or re.fullmatch(r"auto|cpu|mps|cuda(:[0-9]{1,3})?", wanted):
-        return wanted
-    raise typer.BadParameter(f"device '{wanted}' is not known; use auto, cpu, cuda, cuda:1 or mps")
+def device_name(name: str | None) -> str | None:
+    """Checks the spelling of a device before torch is imported."""
+    if name is None or re.fullmatch(r"auto|cpu|mps|cuda(:[0-9]{1,3})?", name):
+        return name
+    raise typer.BadParameter(f"device '{name}' is not known; use auto, cpu, cuda, cuda:1 or mps")
 
 
 def _check_place(path: Path) -> None:
@@ -69,18 +69,16 @@ Model = Annotated[
 ]
 Device = Annotated[str, typer.Option(callback=device_name, help="auto, cpu, cuda, cuda:1 or mps.")]
 OptionalDevice = Annotated[str | None, typer.Option(callback=device_name, help="auto, cpu, cuda, cuda:1 or mps.")]
-ComputedIn = Annotated[Precision, typer.Option(help="What is computed in; auto is the fastest on the device.")]
-JsonLines = Annotated[Format, typer.Option(help="Plain text, or one JSON object a line.")]
+ComputedIn = Annotated[Precision, typer.Option(help="Precision of the computation; auto is the fastest on the device.")]
+JsonLines = Annotated[Format, typer.Option(help="Plain text, or one JSON object per line.")]
 JsonValue = Annotated[Format, typer.Option(help="Plain text, or one JSON value.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, hints or warnings.")]
 
-Beam = Annotated[int | None, typer.Option(min=1, max=MOST_BEAMS, help="Hypotheses kept while searching; 1 is greedy.")]
-NBest = Annotated[
-    int, typer.Option(min=1, max=MOST_BEAMS, help="Outputs for each input, best first, each on a line of its own.")
-]
+Beam = Annotated[int | None, typer.Option(min=1, max=MOST_BEAMS, help="Beam width; 1 is greedy.")]
+NBest = Annotated[int, typer.Option(min=1, max=MOST_BEAMS, help="Outputs per input, best first, each on its own line.")]
 LengthPenalty = Annotated[float | None, typer.Option(min=0, max=10, help="0 favours short output, 1 long output.")]
-MaxLength = Annotated[int | None, typer.Option(min=1, max=MOST_TOKENS, help="Most tokens of an output.")]
-BatchTokens = Annotated[int | None, typer.Option(min=1, max=MOST_BATCH, help="Tokens translated together.")]
+MaxLength = Annotated[int | None, typer.Option(min=1, max=MOST_TOKENS, help="Maximum tokens of an output.")]
+BatchTokens = Annotated[int | None, typer.Option(min=1, max=MOST_BATCH, help="Tokens per batch.")]
 
 Data = Annotated[Path, typer.Option(metavar="FOLDER", envvar="REGARD_DATA", help="The folder of data sets.")]
 From = Annotated[

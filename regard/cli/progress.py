@@ -1,4 +1,4 @@
-"""Progress bars on stderr, only where a person sees them: over lines, and over the parts of a longer work."""
+"""Progress bars on stderr, shown only on a terminal."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def progress_bar(total: int | None, wanted: bool = True, what: str = "translating") -> Iterator[Callable[[int], None]]:
-    """Gives a function to call with the number of lines that were finished."""
-    if not wanted or not sys.stderr.isatty():
+def progress_bar(total: int | None, enabled: bool = True, what: str = "translating") -> Iterator[Callable[[int], None]]:
+    """Yields a function to call with the number of lines finished since the last call."""
+    if not enabled or not sys.stderr.isatty():
         yield lambda lines: None
         return
     with _bar() as progress:
@@ -23,9 +23,9 @@ def progress_bar(total: int | None, wanted: bool = True, what: str = "translatin
 
 
 @contextmanager
-def parts_bar(wanted: bool = True) -> Iterator[Callable[[int, int, str], None]]:
-    """Gives a function to call with how much is done, of how much, and of what; a new name begins a new bar."""
-    if not wanted or not sys.stderr.isatty():
+def parts_bar(enabled: bool = True) -> Iterator[Callable[[int, int, str], None]]:
+    """Yields a function to call with (done, total, description); a new description starts a new bar."""
+    if not enabled or not sys.stderr.isatty():
         yield lambda done, total, what: None
         return
     with _bar() as progress:
@@ -34,7 +34,7 @@ def parts_bar(wanted: bool = True) -> Iterator[Callable[[int, int, str], None]]:
 
         def show(done: int, total: int, what: str) -> None:
             nonlocal shown
-            if what != shown:  # its own clock, else the time left is reckoned from another part's pace
+            if what != shown:  # restart the clock, or the time left would follow the pace of the previous part
                 progress.reset(task, description=what, total=total)
                 shown = what
             progress.update(task, completed=done, total=total)

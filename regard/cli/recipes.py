@@ -1,6 +1,6 @@
-"""`regard recipes`: what can be trained by name, on which data, and what came of it here.
+"""`regard recipes`: the shipped recipes with their data and measured results.
 
-What takes hours to know (scores, times, counts of parameters) is read from recipes/measured.json.
+Scores, times and parameter counts come from recipes/measured.json.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ NOT_MEASURED = "not measured"
 
 @dataclass(frozen=True)
 class Measured:
-    """What is known of a recipe's result; a number of parameters of 0 and empty texts are unknown."""
+    """The measured result of a recipe; 0 parameters and empty strings mean unknown."""
 
     score: str = ""
-    """Of what and on what, as it is read after the value: `BLEU on Multi30k test_2016`."""
+    """Metric and data, to be read after the value: `BLEU on Multi30k test_2016`."""
     value: float | str = ""
     hardware: str = ""
     time: str = ""
@@ -51,7 +51,7 @@ class Entry:
     name: str
     task: str
     files: tuple[str, ...]
-    """What it reads of known data sets, as NAME/FILE."""
+    """Its files of known data sets, as NAME/FILE."""
     data: str
     """The data sets in words."""
     measured: Measured
@@ -62,7 +62,7 @@ class Entry:
 
     @property
     def use(self) -> str:
-        model = "--model " if self.task == "translate" else ""  # which has a model to fall back on
+        model = "--model " if self.task == "translate" else ""  # whose first argument is text
         return f"regard {self.task} {model}runs/{self.name} ..."
 
 
@@ -140,7 +140,7 @@ def entries() -> dict[str, Entry]:
 
 
 def measured() -> dict[str, Measured]:
-    """What recipes/measured.json says, recipe by recipe."""
+    """The results in recipes/measured.json, by recipe."""
     from regard.config import shipped_recipes
 
     found: dict[str, Measured] = {}
@@ -155,7 +155,7 @@ def measured() -> dict[str, Measured]:
 
 
 def users_of(data_set: str) -> list[str]:
-    """The recipes that read something of a data set."""
+    """The recipes that use a data set."""
     return [entry.name for entry in entries().values() if any(file.startswith(f"{data_set}/") for file in entry.files)]
 
 
@@ -167,7 +167,7 @@ def _tree(path: Path) -> dict[str, Any]:
 
 
 def _files(value: Any) -> Iterator[str]:
-    """Every text in a tree that could name a file in a folder; `#2`, a column, belongs to no name."""
+    """Every string in a tree that could name a file in a folder, without a column such as `#2`."""
     if isinstance(value, str):
         if "/" in value:
             yield value.rpartition("#")[0] or value
@@ -181,7 +181,7 @@ def _in_words(tree: dict[str, Any], files: tuple[str, ...]) -> str:
         return ", ".join(dict.fromkeys(file.split("/")[0] for file in files))
     kind = tree.get("data", {}).get("format", {})
     kind = kind.get("kind", "") if isinstance(kind, dict) else kind
-    return "made as it goes" if str(kind).startswith("made_") else "your own"
+    return "synthetic" if str(kind).startswith("made_") else "your own"
 
 
 def _plain(entry: Entry) -> dict[str, Any]:

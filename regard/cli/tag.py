@@ -1,4 +1,4 @@
-"""`regard tag`: the same text with its parts marked."""
+"""`regard tag`: marks names in texts, or regions in DNA."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ def tag(
     inputs: Annotated[
         list[str] | None, typer.Argument(metavar="TEXT", help="A text, or DNA; without it, lines of stdin.")
     ] = None,
-    words: Annotated[bool, typer.Option("--words", help="The text is cut already: spaces separate its words.")] = False,
+    words: Annotated[
+        bool, typer.Option("--words", help="The text is already tokenised: spaces separate its words.")
+    ] = False,
     device: Device = "auto",
     format: JsonLines = Format.text,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No hints.")] = False,
 ) -> None:
-    """Mark names in texts, or places in DNA.
+    """Mark names in texts, or regions in DNA.
 
-    One line for each text: the text itself, what was found in brackets. JSON has every word with its tag and
-    probability, and where in the text each part begins and ends.
+    One line per text, with the names in brackets. JSON has every word with its tag and probability, and the start and
+    end of each name.
     """
     import regard
 

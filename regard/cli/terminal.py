@@ -1,4 +1,4 @@
-"""What may be written where a person reads: one line stays one line, and text cannot steer the terminal."""
+"""Output to stdout and stderr: escaped text on terminals, aligned tables, JSON."""
 
 from __future__ import annotations
 
@@ -12,24 +12,21 @@ from regard.terminal_text import CONTROLS, escape_control_characters, one_line
 
 
 def say(message: str) -> None:
-    """One line on stderr under our name. File names and texts in it may be anybody's, so it is made harmless."""
+    """Prints one line to stderr, with control characters escaped."""
     line = escape_control_characters(one_line(f"regard: {message}"))
     encoding = sys.stderr.encoding or "utf-8"
     print(line.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
 
 
 def shown(text: str) -> str:
-    """A result as it goes to stdout: to the byte into a pipe, escaped where a person reads it.
-
-    Several lines stay several, and columns columns.
-    """
+    """A result for stdout: unchanged for a pipe or file, escaped for a terminal. Line breaks and tabs are kept."""
     if not sys.stdout.isatty():
         return text
     return "\n".join("\t".join(map(escape_control_characters, line.split("\t"))) for line in text.split("\n"))
 
 
 def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """The rows as lines whose columns begin below each other."""
+    """The rows as lines with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     return ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows]
 
@@ -47,6 +44,6 @@ class Precision(enum.StrEnum):
 
 
 def as_json(value: Any) -> str:
-    """One line of JSON without a character that ends lines or steers terminals: those are written as `\\uXXXX`."""
+    """One line of JSON in which line separators and control characters are written as `\\uXXXX`."""
     written = json.dumps(value, ensure_ascii=False)
     return CONTROLS.sub(lambda found: json.dumps(found[0])[1:-1] if found[0] != "\x7f" else "\\u007f", written)

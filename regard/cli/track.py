@@ -1,4 +1,4 @@
-"""`regard track`: where the object is in every frame of a clip."""
+"""`regard track`: the position of an object in every frame of a clip."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def track(
         list[str] | None, typer.Argument(metavar="FILE", help="Animated GIFs; without it, names on stdin.")
     ] = None,
     device: Device = "auto",
-    format: Annotated[Format, typer.Option(help="A line a frame, or one JSON object a clip.")] = Format.text,
+    format: Annotated[Format, typer.Option(help="One line per frame, or one JSON object per clip.")] = Format.text,
     quiet: Quiet = False,
 ) -> None:
     """Follow an object through clips.
 
-    A line a frame: its number, x and y of the object from the left and the top, 0 to 1, and how far off that may be on
-    average. Where the object is hidden, that is more.
+    One line per frame: its number, x and y of the object from the left and the top, 0 to 1, and the expected error,
+    which is larger where the object is hidden.
     """
     import regard
 

@@ -1,4 +1,4 @@
-"""`regard train`: a recipe or two text files in, a model out."""
+"""`regard train`: trains a model from a recipe or two text files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _completions(incomplete: str) -> list[tuple[str, str]]:
-    """Recipes by name, and keys that can be set; after `KEY=`, the choices of that key."""
+    """Recipe names and keys; after `KEY=`, the choices of that key."""
     from regard.config import shipped_recipes
     from regard.settings_reference import completions
 
@@ -31,43 +31,43 @@ def train(
         list[str] | None,
         typer.Argument(
             metavar="RECIPE KEY=VALUE",
-            help="A recipe (file or name), and settings that win over it, such as training.steps=200 model.layers=4; "
+            help="A recipe (file or name), and settings that override it, such as training.steps=200 model.layers=4; "
             "`regard recipes --keys` lists them.",
             autocompletion=_completions,
         ),
     ] = None,
-    task: Annotated[str | None, typer.Option(help="What the model is for, when no recipe says it.")] = None,
+    task: Annotated[str | None, typer.Option(help="The task, if there is no recipe.")] = None,
     source: Annotated[
         list[str] | None,
-        typer.Option(metavar="FILE", help="Text to translate from: plain, .gz, .xz, .zst or a .tsv. May be repeated."),
+        typer.Option(metavar="FILE", help="Source text: plain, .gz, .xz, .zst or a .tsv. May be repeated."),
     ] = None,
     target: Annotated[
         list[str] | None, typer.Option(metavar="FILE", help="Its translation, line by line. May be repeated.")
     ] = None,
     valid_source: Annotated[
-        list[str] | None, typer.Option(metavar="FILE", help="To validate on; else some pairs are held out.")
+        list[str] | None, typer.Option(metavar="FILE", help="Validation source; default: held-out pairs.")
     ] = None,
     valid_target: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Its translation.")] = None,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="The folder of data sets; without it REGARD_DATA, or data."),
+        typer.Option(metavar="FOLDER", help="The folder of data sets; default: REGARD_DATA, or data."),
     ] = None,
     from_: From = None,
     to: To = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FOLDER", callback=output_folder, help="Where the run is kept."),
+        typer.Option(
+            "--output", "-o", metavar="FOLDER", callback=output_folder, help="Folder of the run; default: runs/NAME."
+        ),
     ] = None,
-    resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")] = None,
+    resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Resume a run.")] = None,
     start: Annotated[
         str | None, typer.Option(metavar="MODEL", help="Fine-tune this model.", autocompletion=model_names)
     ] = None,
-    tiny: Annotated[
-        bool, typer.Option("--tiny", help="The recipe's form of seconds, on data made on the spot.")
-    ] = False,
+    tiny: Annotated[bool, typer.Option("--tiny", help="The recipe's tiny form: seconds, on synthetic data.")] = False,
     folds: Annotated[
         int | None,
-        typer.Option(min=2, max=1000, help="Cross-validate: train so many times, each tested on another part."),
+        typer.Option(min=2, max=1000, help="Cross-validation with this many folds."),
     ] = None,
     steps: Annotated[int | None, typer.Option(min=1, max=1_000_000_000, help="The same as training.steps=N.")] = None,
     device: OptionalDevice = None,
@@ -76,7 +76,7 @@ def train(
     """Train a model from a recipe or two text files.
 
     Each line of the target file is the translation of that line of the source file.
-    Ctrl-C saves and exits; --resume goes on from there.
+    Ctrl-C saves and exits; --resume continues from there.
     """
     from regard.config import Recipe, apply_overrides, read_recipe, tiny_form
 
@@ -91,7 +91,7 @@ def train(
         "training.steps": steps,
         "training.device": device,
     }
-    # JSON's texts, numbers and lists are TOML's too.
+    # JSON strings, numbers and lists are valid TOML.
     overrides += [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in named.items() if value is not None]
     if resume and (recipe or source or target or output or start):
         raise UserError(
@@ -107,7 +107,7 @@ def train(
         raise UserError(f"--data: {data} is not a folder; give the folder that holds the data sets")
     if resume:
         given: Recipe | None = None
-    else:  # mistakes in a recipe are found before anything heavy is imported
+    else:  # find mistakes in a recipe before importing torch
         given = read_recipe(recipe) if recipe else Recipe()
         if data:
             overrides = [f"data.root={json.dumps(str(data), ensure_ascii=False)}", *overrides]
@@ -146,7 +146,7 @@ def _cross_validate(recipe: Recipe, folds: int, output: Path | None, quiet: bool
     except KeyboardInterrupt:
         say("stopped before the last fold; the runs that were finished are kept")
         raise typer.Exit(130) from None
-    if os.environ.get("RANK", "0") != "0":  # of torchrun's processes only the first speaks
+    if os.environ.get("RANK", "0") != "0":  # only the first of torchrun's processes reports
         return
     found = "  ".join(f"{name} {mean:.2f} (spread {spread:.2f})" for name, (mean, spread) in scores.items())
     typer.echo(escape_control_characters(f"{folds} folds, each tested on its own part: {found}"))

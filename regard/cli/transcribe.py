@@ -1,4 +1,4 @@
-"""`regard transcribe`: the words in a recording."""
+"""`regard transcribe`: speech to text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def transcribe(
     format: JsonLines = Format.text,
     quiet: Quiet = False,
 ) -> None:
-    """Write down what is said in recordings, one line each.
+    """Transcribe recordings, one line each.
 
     Columns are separated by tabs: the recording's number (with --n-best), text, log-probability (with --scores).
     """

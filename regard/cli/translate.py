@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.child_process import python_command
-from regard.cli.companions import Companions, cores_to_share
+from regard.cli.line_workers import LineWorkers, worker_count
 from regard.cli.models import model_names
 from regard.cli.options import (
     MOST,
@@ -32,9 +32,9 @@ from regard.cli.options import (
     language_code,
     output_folder,
 )
-from regard.cli.pipes import answer_lines, decode_line
 from regard.cli.progress import parts_bar, progress_bar
-from regard.cli.remote import asking, languages_of
+from regard.cli.remote_translation import languages_of, remote_translator
+from regard.cli.stdin_lines import answer_lines, decode_line
 from regard.cli.terminal import Format, Precision, as_json, escape_control_characters, one_line, say
 from regard.data.corpus.reading import check_file
 from regard.errors import UserError
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
     from regard.task.translate import Translation
 
 BROKEN_PIPE = 141
-"""The exit code of a program that wrote to a pipe nobody reads any more: 128 + SIGPIPE."""
-TELL = 30.0
-"""Seconds between two lines on how far a corpus is, where no bar shows it."""
+"""The exit code after a broken pipe: 128 + SIGPIPE."""
+PROGRESS_INTERVAL = 30.0
+"""Seconds between progress lines where there is no progress bar."""
 
 
 def translate(
     texts: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT", help="What to translate; without it, standard input.")
+        list[str] | None, typer.Argument(metavar="TEXT", help="Text to translate; without it, standard input.")
     ] = None,
     model: Annotated[
         str, typer.Option("--model", "-m", help="A shipped model, a model folder or a run.", autocompletion=model_names)
@@ -70,7 +70,8 @@ def translate(
     ] = False,
     format: JsonLines = Format.text,
     input: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A corpus to translate: plain, .gz, .xz or .zst; see --output.")
+        Path | None,
+        typer.Option(metavar="FILE", help="A corpus to translate, plain, .gz, .xz or .zst; needs --output."),
     ] = None,
     output: Annotated[
         Path | None,
@@ -79,25 +80,33 @@ def translate(
             "-o",
             metavar="FOLDER",
             callback=output_folder,
-            help="Where --input goes. If stopped, the same command goes on.",
+            help="Folder for the translation of --input. The same command resumes it.",
         ),
     ] = None,
     shards: Annotated[
-        int | None, typer.Option(min=1, max=MOST, help="In how many files (with --input); else it depends on size.")
+        int | None,
+        typer.Option(min=1, max=MOST, help="Number of output files of --input; default: one per 10,000 lines."),
     ] = None,
     server: Annotated[
-        str | None, typer.Option(metavar="URL", help="Ask this running server (regard serve); a key: REGARD_API_KEY.")
+        str | None,
+        typer.Option(metavar="URL", help="Use a running server (regard serve); REGARD_API_KEY holds its key."),
     ] = None,
     from_: Annotated[
         str | None,
         typer.Option(
-            "--from", metavar="CODE", callback=language_code, help="With --server: the language; auto finds out."
+            "--from",
+            metavar="CODE",
+            callback=language_code,
+            help="With --server: the source language; auto detects it.",
         ),
     ] = None,
     to: Annotated[
         str | None,
         typer.Option(
-            "--to", metavar="CODE", callback=language_code, help="With --server: into which; else --model says."
+            "--to",
+            metavar="CODE",
+            callback=language_code,
+            help="With --server: the target language; default: that of --model.",
         ),
     ] = None,
     quiet: Quiet = False,
@@ -116,9 +125,7 @@ def translate(
     if not input and not texts and sys.stdin is None:
         raise UserError("no text was given and standard input is closed; write: regard translate 'Je suis étudiant.'")
     if server and (input or device != "auto" or precision is not Precision.auto or batch_tokens is not None):
-        raise UserError(
-            "--server answers lines as it is set up; leave out --input, --device, --precision, --batch-tokens"
-        )
+        raise UserError("--server uses its own settings; leave out --input, --device, --precision, --batch-tokens")
     if not server and (from_ or to):
         raise UserError("--from and --to are for --server; here the model knows its languages, see --model")
     warn = (lambda message: None) if quiet else say
@@ -130,33 +137,34 @@ def translate(
         "max_length": max_length,
     }
     on_terminal = not output and sys.stdout.isatty()
-    shared = cores_to_share(device, waiting) if n_best == 1 and not server else 1
-    companions: Companions | None = None
+    shared = worker_count(device, waiting) if n_best == 1 and not server else 1
+    workers: LineWorkers | None = None
     if server:
         chosen = n_best > 1 or any(value is not None for value in (beam, length_penalty, max_length))
         details = chosen or scores or alignment or format is Format.json
-        wanted = search | {"alignment": alignment}
-        ask = asking(server, languages_of(model, from_, to), details, wanted, warn, lambda lines: advance(lines))
+        options = search | {"alignment": alignment}
+        languages = languages_of(model, from_, to)
+        ask = remote_translator(server, languages, details, options, warn, lambda lines: advance(lines))
     else:
         import regard
 
-        if shared > 1:  # they begin to load while this process does
-            companions = Companions(shared - 1, python_command("-m", "regard", *sys.argv[1:]), warn)
+        if shared > 1:  # they load while this process does
+            workers = LineWorkers(shared - 1, python_command("-m", "regard", *sys.argv[1:]), warn)
         try:
             translator = regard.load(model, device=own_device(device), task="translate", precision=precision)
         except BaseException:
-            if companions:
-                companions.close()
+            if workers:
+                workers.close()
             raise
-        if companions:
+        if workers:
             import torch
 
             torch.set_num_threads(1)
 
     def answer(batch: list[str], first: int) -> list[str]:
-        if companions and len(batch) > shared:
-            answers = companions.answer(batch, first, answer_alone)
-            advance(len(batch) - len(batch[::shared]))  # the rest was counted as it was done
+        if workers and len(batch) > shared:
+            answers = workers.answer(batch, first, answer_alone)
+            advance(len(batch) - len(batch[::shared]))  # this process counted its own
             return answers
         return answer_alone(batch, list(range(first, first + len(batch))))
 
@@ -184,7 +192,7 @@ def translate(
         from regard.loading import find_model
         from regard.storage import read_folder
 
-        # What the model refuses must be refused before the folder is made for it.
+        # Options that the model refuses must fail before the folder is created.
         translator.translate("?", **search, batch_tokens=batch_tokens, alignment=alignment)
         usual = translator.recipe.decoding
         settings: dict[str, Any] = {"model": read_folder(find_model(model)).hash[:16]}
@@ -195,9 +203,9 @@ def translate(
         with corpus_progress(work, quiet) as (advance, told):
             work.run(lambda lines, first: answer(decoded(lines, first, warn), first), told)
         return
-    # No bar where a person types the input or reads the output.
+    # No progress bar if stdin or stdout is a terminal.
     bar = not texts and not quiet and not sys.stdin.isatty() and not sys.stdout.isatty()
-    with writing_may_fail(), progress_bar(waiting, wanted=bar) as advance, closing_all(companions):
+    with writing_may_fail(), progress_bar(waiting, enabled=bar) as advance, closing_all(workers):
         if texts:
             lines = [line for text in texts for line in os.fsencode(text).split(b"\n")]
             for text in answer(decoded(lines, 1, warn), 1):
@@ -210,12 +218,12 @@ def translate(
 
 
 @contextmanager
-def closing_all(companions: Companions | None) -> Iterator[None]:
+def closing_all(workers: LineWorkers | None) -> Iterator[None]:
     try:
         yield
     finally:
-        if companions:
-            companions.close()
+        if workers:
+            workers.close()
 
 
 def decoded(lines: list[bytes], first: int, warn: Callable[[str], None]) -> list[str]:
@@ -223,7 +231,7 @@ def decoded(lines: list[bytes], first: int, warn: Callable[[str], None]) -> list
 
 
 def own_device(wanted: str) -> str:
-    """Under torchrun each process of a machine takes a GPU of its own."""
+    """Under torchrun, each process on a machine uses its own GPU."""
     place = os.environ.get("LOCAL_RANK", "")
     if wanted != "auto" or not place.isdecimal():
         return wanted
@@ -234,9 +242,9 @@ def own_device(wanted: str) -> str:
 
 @contextmanager
 def corpus_progress(work: Shards, quiet: bool) -> Iterator[tuple[Callable[[int], None], Callable[[int], None]]]:
-    """Shows how many of all lines are done; of the processes that torchrun starts, only the first speaks.
+    """Shows how many lines are done, in the first process only.
 
-    Gives two functions to call: with the lines that were finished since the last call, and with all that are done.
+    Yields two functions: one takes the lines finished since the last call, the other all that are done.
     """
     quiet = quiet or os.environ.get("RANK", "0") != "0"
     total, done, last = work.plan.lines, work.done(), time.monotonic()
@@ -246,13 +254,13 @@ def corpus_progress(work: Shards, quiet: bool) -> Iterator[tuple[Callable[[int],
 
     def all_done(lines: int) -> None:
         nonlocal done, last
-        done = max(done, lines)  # a line that was split was counted more than once: let the others catch up
+        done = max(done, lines)  # lines that were split are counted more than once
         show(done, total, "translating")
-        if not quiet and not sys.stderr.isatty() and time.monotonic() - last >= TELL:
+        if not quiet and not sys.stderr.isatty() and time.monotonic() - last >= PROGRESS_INTERVAL:
             last = time.monotonic()
             say(f"{done:,} of {total:,} lines")
 
-    with parts_bar(wanted=not quiet) as show:
+    with parts_bar(enabled=not quiet) as show:
         yield more, all_done
     if not quiet:
         say(f"all {total:,} lines are in {work.folder} (shards: {work.plan.shards:,})")
@@ -292,15 +300,15 @@ def _tree(translation: Translation | ServerTranslation, alignment: bool, alterna
 
 
 def _with_line_number(message: str, numbers: list[int]) -> str:
-    """The translator counts the texts it is given; the reader counts lines from the beginning."""
+    """Replaces the number of a text in its batch by the number of its line."""
     return re.sub(r"^text (\d+)", lambda found: f"line {numbers[int(found[1]) - 1]}", message)
 
 
 @contextmanager
 def writing_may_fail() -> Iterator[None]:
-    """`regard translate | head -1`: when nobody reads any more, stop without a word, as other programs do.
+    """Exits quietly on a broken pipe (`regard translate | head -1`) and with one line on a full disk.
 
-    A full disk is said in one line. Either way, what is still buffered goes nowhere.
+    Buffered output is discarded.
     """
     try:
         yield
@@ -314,7 +322,7 @@ def writing_may_fail() -> Iterator[None]:
 
 
 def lines_waiting(stdin: int) -> int | None:
-    """How many lines a file on standard input has; None for a pipe, which does not say."""
+    """The number of lines if stdin is a file; None for a pipe."""
     if not stat.S_ISREG(os.fstat(stdin).st_mode) or not hasattr(os, "pread"):
         return None
     count, position = 0, os.lseek(stdin, 0, os.SEEK_CUR)

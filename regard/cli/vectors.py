@@ -1,4 +1,4 @@
-"""`regard vectors`: vectors of words, learnt from a text, and what is near what among them."""
+"""`regard vectors`: trains word vectors (GloVe) and finds similar words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from regard.data.vectors.near import Vectors
 
 vectors = typer.Typer(
-    help="Vectors of words: learn them from a text, and ask what is near what.",
+    help="Word vectors: train them on text, and find similar words.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -29,28 +29,27 @@ USUAL = Path("vectors.txt")
 @vectors.command(cls=Command)
 def train(
     corpus: Annotated[
-        list[str], typer.Argument(metavar="CORPUS...", help="Text, a sentence or paragraph a line; pairs.tsv#2 works.")
+        list[str],
+        typer.Argument(metavar="CORPUS...", help="Text, one sentence or paragraph per line; pairs.tsv#2 is a column."),
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", callback=output_file, help="Where the vectors go.")
+        Path, typer.Option("--output", "-o", metavar="FILE", callback=output_file, help="Output file.")
     ] = USUAL,
-    width: Annotated[int, typer.Option(min=1, max=100_000, help="Numbers of a vector.")] = 100,
-    size: Annotated[
-        int, typer.Option(min=1, max=100_000_000, help="The most words, the frequent ones first.")
-    ] = 50_000,
-    min_count: Annotated[int, typer.Option(min=1, max=1_000_000_000, help="How often a word must occur.")] = 5,
-    window: Annotated[int, typer.Option(min=1, max=1000, help="How many words to each side are near.")] = 10,
-    epochs: Annotated[int, typer.Option(min=1, max=MOST, help="How often all counts are gone through.")] = 15,
-    rate: Annotated[float, typer.Option(min=1e-6, max=100, help="The learning rate of AdaGrad.")] = 0.1,
+    width: Annotated[int, typer.Option(min=1, max=100_000, help="Dimension of the vectors.")] = 100,
+    size: Annotated[int, typer.Option(min=1, max=100_000_000, help="Maximum vocabulary size.")] = 50_000,
+    min_count: Annotated[int, typer.Option(min=1, max=1_000_000_000, help="Minimum count of a word.")] = 5,
+    window: Annotated[int, typer.Option(min=1, max=1000, help="Context words on each side.")] = 10,
+    epochs: Annotated[int, typer.Option(min=1, max=MOST, help="Passes over the counts.")] = 15,
+    rate: Annotated[float, typer.Option(min=1e-6, max=100, help="Learning rate of AdaGrad.")] = 0.1,
     x_max: Annotated[
-        float, typer.Option(min=1e-6, max=10**9, help="The count from which on pairs weigh alike.")
+        float, typer.Option(min=1e-6, max=10**9, help="Count from which pairs have full weight (x_max).")
     ] = 10.0,
-    cased: Annotated[bool, typer.Option("--cased", help="Keep capitals; else all is made small.")] = False,
+    cased: Annotated[bool, typer.Option("--cased", help="Keep case; default: lowercase.")] = False,
     seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="The same seed gives the same vectors.")] = 1,
     device: Device = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar or notes.")] = False,
 ) -> None:
-    """Learn vectors from text by GloVe, and write them as text, a word a line."""
+    """Train GloVe vectors on text; the output has one word per line."""
     note = (lambda line: None) if quiet else say
     try:
         from itertools import chain
@@ -69,7 +68,7 @@ def train(
         text = numbered(lines, words_and_marks if cased else lower_words, size, min_count)
         note(f"{len(text.ids):,} words, {len(text.words):,} different ones kept")
         losses: list[float] = []
-        with parts_bar(wanted=not quiet) as progress:
+        with parts_bar(enabled=not quiet) as progress:
             counts = co_occurrence(text, window, progress=progress)
             made = learn(counts, width, epochs, rate, x_max, seed=seed, device=place, progress=progress, losses=losses)
         write_vectors(output, made)
@@ -87,7 +86,7 @@ def near(
     count: Count = 10,
     format: JsonValue = Format.text,
 ) -> None:
-    """List the words whose vectors point most nearly the same way, with their cosines."""
+    """List the words with the highest cosine similarity."""
     _tell(_read(file).near(word, count), format)
 
 
@@ -100,7 +99,7 @@ def analogy(
     count: Count = 10,
     format: JsonValue = Format.text,
 ) -> None:
-    """List what is to C as B is to A: the words nearest to b - a + c."""
+    """Complete the analogy A : B = C : ?, the words nearest to b - a + c."""
     _tell(_read(file).analogy(a, b, c, count), format)
 
 

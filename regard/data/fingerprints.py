@@ -14,11 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from regard.atomic_files import sha256
 from regard.data.archive import open_archive
 from regard.data.corpus.reading import split_column
 from regard.errors import UserError
 from regard.storage import write_file
-from regard.whole_files import sha256
 
 FILE = "data.json"
 Paths = Mapping[str, Sequence[str]]

@@ -13,21 +13,21 @@ from regard import registry
 from regard.assemble import build_model
 from regard.bench import _ctranslate2 as peer
 from regard.bench import cpu_decode, growth, translate_file
-from regard.bench._alone import Contestant, idle_mib, peak_mib, take_turns
+from regard.bench._process import MeasuredProcess, idle_mib, peak_mib, take_turns
 from regard.child_process import child_environment, python_command
 from regard.data.tokenizer._base import SPECIALS
 from regard.errors import UserError
 from regard.interchange.ctranslate2 import write
 from regard.storage import save_weights
 
-SERVE = "import time; from regard.bench._alone import serve; "
+SERVE = "import time; from regard.bench._process import serve; "
 SLEEP = SERVE + "serve(lambda pause: print('noise') or (lambda: time.sleep(pause)))"
 HOLD = SERVE + "serve(lambda mib: (lambda kept: lambda: len(kept))(b'x' * (mib << 20)))"
 BROKEN = SERVE + "serve(lambda: 1 / 0)"
 
 
 def test_they_take_turns_and_say_how_long_a_call_took():
-    with Contestant(SLEEP, pause=0.01) as short, Contestant(SLEEP, pause=0.4) as long:
+    with MeasuredProcess(SLEEP, pause=0.01) as short, MeasuredProcess(SLEEP, pause=0.4) as long:
         take_turns([short, long], rounds=3, pause=0.0)
     assert len(short.times) == len(long.times) == 3
     assert min(short.times) >= 0.01 and min(long.times) >= 0.4
@@ -37,20 +37,20 @@ def test_they_take_turns_and_say_how_long_a_call_took():
 @pytest.mark.skipif(peak_mib() is None, reason="this system does not say")
 def test_memory_is_that_of_the_contestant_alone():
     ballast = bytearray(b"x" * (200 << 20))  # the parent's own must not count
-    with Contestant(HOLD, mib=1) as light, Contestant(HOLD, mib=100) as heavy:
+    with MeasuredProcess(HOLD, mib=1) as light, MeasuredProcess(HOLD, mib=100) as heavy:
         more = heavy.memory() - light.memory()
     assert 90 < more < 150 and len(ballast) > 0
     assert idle_mib("json") < 100 < idle_mib("torch")
 
 
 def test_one_that_fails_is_noticed(capfd):
-    with pytest.raises(RuntimeError, match="ended with code 1"), Contestant(BROKEN):
+    with pytest.raises(RuntimeError, match="ended with code 1"), MeasuredProcess(BROKEN):
         pass
     assert "ZeroDivisionError" in capfd.readouterr().err
 
 
 def test_the_peer_needs_no_torch():
-    code = "import sys, regard.bench._alone, regard.bench._ctranslate2; print('torch' in sys.modules)"
+    code = "import sys, regard.bench._process, regard.bench._ctranslate2; print('torch' in sys.modules)"
     done = subprocess.run(python_command("-c", code), env=child_environment(), capture_output=True, text=True)
     assert done.stdout == "False\n", done.stderr
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import shutil
 import subprocess
 import sys
 from importlib import metadata
@@ -47,17 +48,34 @@ def test_version():
     assert regard("--version", text=True).stdout == f"regard {__version__}\n"
 
 
-def test_shell_completion_knows_commands_options_and_recipes():
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("regard tr", "track transcribe translate train"),
+        ("regard translate --be", "--beam"),
+        ("regard train sst2-l", "sst2-lstm"),
+        ("regard train fr-en training.lea", "training.learning_rate="),
+        ("regard train fr-en training.schedule=co", "constant cosine"),
+        ("regard train fr-en model.encoder.cell=", "gru lstm rnn"),
+        ("regard train fr-en training.steps=", ""),
+    ],
+)
+def test_bash_completes_commands_options_recipes_and_settings(line, offered, tmp_path):
+    """As bash calls the function: it replaces what follows the last `=`, so only that may come back."""
     named = environment(_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")  # whichever shell runs the tests
-    command = [sys.executable, "-m", "regard", "--show-completion", "bash"]
-    assert "_REGARD_COMPLETE" in subprocess.run(command, env=named, capture_output=True, text=True).stdout
-    for line, wanted in (("regard tr", "translate"), ("regard translate --be", "--beam")):
-        words = str(len(line.split()) - 1)
-        more = {"_REGARD_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": words}
-        found = subprocess.run(
-            [sys.executable, "-m", "regard"], env=environment(**more), capture_output=True, text=True
-        ).stdout
-        assert wanted in found.split()
+    show = [sys.executable, "-m", "regard", "--show-completion", "bash"]
+    script = subprocess.run(show, env=named, capture_output=True, text=True).stdout
+    asks = (
+        f'COMP_LINE="{line}" COMP_POINT={len(line)}; _regard_completion "{tmp_path}/regard"; echo "${{COMPREPLY[*]}}"'
+    )
+    program = tmp_path / "regard"
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} -m regard\n")
+    program.chmod(0o755)
+    done = subprocess.run(
+        ["bash", "--norc", "-c", f"{script}\n{asks}"], env=environment(), capture_output=True, text=True
+    )
+    assert done.stdout.split() == offered.split(), done.stderr
 
 
 def test_models_and_doctor():

@@ -1,7 +1,7 @@
-"""Files that take their name only when they are whole, checked and on the disk.
+"""Atomic writes: a file appears under its name only when it is complete, verified and on disk.
 
-The temporary name has the host, the process id and a random part, so no two writers ever share it: that also holds
-where the file system does not share its locks between machines.
+The temporary name contains the host, the process id and a random part, so no two writers share it, even on file
+systems that do not share locks between machines.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from types import TracebackType
 from regard.errors import UserError
 
 ABANDONED = 86_400.0
-"""Seconds without a write after which a temporary file of another host is taken for abandoned."""
+"""Seconds without a write after which a temporary file of another host counts as abandoned."""
 _TEMPORARY = re.compile(r"\..+\.(?P<host>[\w-]+)\.(?P<pid>[0-9]{1,9})\.[0-9a-f]{8}\.tmp")
 
 
-class WholeFile:
+class AtomicFile:
     """A file being written under a temporary name, which is removed on exit unless the file was published."""
 
     def __init__(self, target: Path) -> None:
@@ -33,7 +33,7 @@ class WholeFile:
         self.path = target.with_name(f".{target.name.lstrip('.')}.{unique}.tmp")
         self._digest = hashlib.sha256()
 
-    def __enter__(self) -> WholeFile:
+    def __enter__(self) -> AtomicFile:
         self._stream = self.path.open("xb")
         return self
 
@@ -58,11 +58,11 @@ class WholeFile:
             raise UserError(f"{self.path} does not hold what was written to it; check the disk or choose another")
 
     def replace(self) -> None:
-        """Gives the file its name, whether or not there is one of that name."""
+        """Renames the file to its final name, replacing an existing one."""
         os.replace(self.path, self.target)
 
     def publish_first(self) -> None:
-        """Gives the file its name unless another process was first: of several at once exactly one succeeds."""
+        """Gives the file its final name unless it exists: of several processes at once, exactly one succeeds."""
         try:
             os.link(self.path, self.target)
         except FileExistsError:
@@ -82,7 +82,7 @@ def remove_leftovers(folder: Path) -> None:
 
 @functools.cache
 def this_host() -> str:
-    """Within which process ids are unique: containers may share a host's name, but not its process ids."""
+    """The name within which process ids are unique: containers may share a host name but not its process ids."""
     name = re.sub(r"[^\w-]", "-", socket.gethostname(), flags=re.ASCII)[:40]
     with contextlib.suppress(OSError):
         return f"{name}-{os.stat('/proc/self/ns/pid').st_ino:x}"

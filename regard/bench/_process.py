@@ -1,7 +1,7 @@
-"""A contestant in a process of its own: nobody's threads spin beside it, and its memory is its own. Knows no model.
+"""Measures work in a process of its own, without other threads and with its own memory.
 
-The parent tells it what to do as JSON, then how often to do it, and hears how long that took. Nothing heavy is imported
-here, so that a contestant that needs no torch has none.
+The parent sends the arguments as JSON and then numbers of calls; the child answers with times. Nothing heavy is
+imported here, so that a child without torch stays without it.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from regard.child_process import child_environment, python_command
 
 Work = Callable[[], object]
 TURN = 0.3
-"""Seconds that a turn lasts, or one call."""
+"""Seconds per turn, or one call if that takes longer."""
 PAUSE = 0.25
-"""Seconds between two turns: threads of some OpenMP libraries spin for a fifth of a second after their work is done."""
+"""Seconds between turns: threads of some OpenMP libraries spin for 0.2 s after their work."""
 
 
 def serve(make: Callable[..., Work]) -> None:
-    """The child's side: makes the work, says how long one call takes, then works when told; at the end its memory."""
+    """The child: prints the time of one call, then the time of each requested number of calls, then its peak memory."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever a library prints must not be taken for an answer
+    os.dup2(2, 1)  # output of libraries must not be read as an answer
     work = make(**json.loads(sys.argv[1]))
-    work()  # the first calls choose kernels and allocate
+    work()  # warm-up
     work()
 
     def run(calls: int) -> float:
@@ -48,7 +48,7 @@ def serve(make: Callable[..., Work]) -> None:
 
 
 def peak_mib() -> float | None:
-    """The most memory this process had at once; None where the system does not say."""
+    """The peak memory of this process; None where it is not available."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:
@@ -56,20 +56,20 @@ def peak_mib() -> float | None:
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:")), None)
 
 
-class Contestant:
-    """The parent's side. `code` is a line of Python that calls `serve`, and is followed by what `make` is told."""
+class MeasuredProcess:
+    """The parent. `code` is a line of Python that calls `serve`; `arguments` are passed to its `make`."""
 
-    def __init__(self, code: str, **told: Any):
-        self._command = python_command("-c", code, json.dumps(told))
+    def __init__(self, code: str, **arguments: Any):
+        self._command = python_command("-c", code, json.dumps(arguments))
         self._calls = 1
         self.times: list[float] = []
 
-    def __enter__(self) -> Contestant:
-        """Starts it and waits until it is ready."""
+    def __enter__(self) -> MeasuredProcess:
+        """Starts the process and waits until it is ready."""
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(
             self._command, stdin=pipe, stdout=pipe, text=True, env=child_environment(), start_new_session=True
-        )  # Ctrl-C is for the parent, which ends its contestants
+        )  # Ctrl-C goes to the parent, which ends its children
         self._calls = max(1, math.ceil(TURN / float(self._line())))
         return self
 
@@ -87,7 +87,7 @@ class Contestant:
         return statistics.median(self.times)
 
     def memory(self) -> float | None:
-        """Ends it; the most MiB it had at once."""
+        """Ends the process and returns its peak memory in MiB."""
         assert self._process.stdin
         self._process.stdin.close()
         self._process.stdin = None
@@ -98,22 +98,22 @@ class Contestant:
         assert self._process.stdout
         line = self._process.stdout.readline().strip()
         if not line:
-            raise RuntimeError(f"a contestant ended with code {self._process.wait()}; its last words are above")
+            raise RuntimeError(f"a measured process ended with code {self._process.wait()}; its last output is above")
         return line
 
 
 def idle_mib(package: str) -> float | None:
     """The memory of a process that imported a package and did nothing."""
-    code = f"import {package}\nfrom regard.bench._alone import peak_mib\nprint(peak_mib())"
+    code = f"import {package}\nfrom regard.bench._process import peak_mib\nprint(peak_mib())"
     command, environment = python_command("-c", code), child_environment()
     said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     words = said.stdout.split()[-1]
     return None if words == "None" else float(words)
 
 
-def take_turns(contestants: Sequence[Contestant], rounds: int, pause: float = PAUSE) -> None:
-    """Every contestant works once a round, in the same order."""
+def take_turns(processes: Sequence[MeasuredProcess], rounds: int, pause: float = PAUSE) -> None:
+    """Runs each process once per round, in the same order."""
     for _ in range(rounds):
-        for contestant in contestants:
+        for process in processes:
             time.sleep(pause)
-            contestant.round()
+            process.round()

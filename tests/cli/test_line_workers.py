@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from regard.cli import companions
-from regard.cli.companions import Companions, cores_to_share
+from regard.cli import workers
+from regard.cli.line_workers import LineWorkers, worker_count
 
 UPPER = """
 import sys
@@ -29,7 +29,7 @@ def own(lines, numbers):
 @pytest.fixture
 def two():
     said: list[str] = []
-    made = Companions(2, [sys.executable, "-c", UPPER], said.append)
+    made = LineWorkers(2, [sys.executable, "-c", UPPER], said.append)
     yield made, said
     made.close()
     assert all(process.poll() is not None for process in made._processes)
@@ -63,18 +63,16 @@ def test_only_much_work_on_a_cpu_is_shared(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.delenv("RANK", raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(4)))
-    assert cores_to_share("cpu", companions.WORTH) == 4
-    assert (
-        cores_to_share("cpu", companions.WORTH - 1) == cores_to_share("cpu", None) == cores_to_share("cuda", 999) == 1
-    )
+    assert worker_count("cpu", workers.WORTH) == 4
+    assert worker_count("cpu", workers.WORTH - 1) == worker_count("cpu", None) == worker_count("cuda", 999) == 1
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert cores_to_share("cpu", 999) == 1
+    assert worker_count("cpu", 999) == 1
 
 
 def test_a_file_is_translated_as_by_one_process(model, tmp_path):
     words = ["je", "suis", "étudiant", "gare", "livre", "sûr"]
     lines = [f"{words[i % 6]} est {'oui' if i % 5 else 'fois'}." if i % 50 else "" for i in range(310)]
-    assert len(lines) > companions.WORTH
+    assert len(lines) > workers.WORTH
     text = "".join(f"{line}\n" for line in lines).encode()
     file = tmp_path / "fr.txt"
     file.write_bytes(text)

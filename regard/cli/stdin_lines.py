@@ -1,7 +1,6 @@
-"""Lines in, as many lines out, at once: whatever whole lines have arrived are answered together before more are read.
+"""Reads lines from stdin in batches: all complete lines that have arrived are answered before more are read.
 
-So a program that writes one line and waits gets its answer, and a big file is answered in big batches.
-Knows nothing of models: anything that turns texts into as many texts will do.
+So a program that writes one line and waits gets its answer, and a large file is processed in large batches.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from regard.errors import UserError
 
 PIECE = 1 << 16
 LONGEST_LINE = 1 << 26
-"""Bytes. More than in files: nothing that arrives here is compressed, so whoever sends it pays for it."""
+"""Bytes. More than in files, because stdin is not decompressed."""
 CHUNK = 1 << 18
-"""Bytes after which no more is collected before answering: some thousand lines."""
+"""Bytes after which a batch is answered: some thousand lines."""
 PATIENCE = 0.02
-"""Seconds to wait for more when a lot came at once: whoever filled the pipe is probably about to fill it again."""
+"""Seconds to wait for more after a large read: a writer that filled the pipe will probably fill it again."""
 
 
 def answer_lines(
@@ -28,7 +27,7 @@ def answer_lines(
     answer: Callable[[list[str], int], list[str]],
     warn: Callable[[str], None] = lambda message: None,
 ) -> int:
-    """Writes `answer(texts, number of the first line)` for every batch of lines; returns how many lines there were."""
+    """Writes `answer(texts, number of the first line)` for every batch of lines; returns the number of lines."""
     count = 0
     for lines in arriving_lines(stdin):
         texts = [decode_line(line, number, warn) for number, line in enumerate(lines, count + 1)]
@@ -42,7 +41,7 @@ def answer_lines(
 
 
 def arriving_lines(stdin: int) -> Iterator[list[bytes]]:
-    """Lines without their ends (`\\n` alone ends one), as many at a time as have arrived; the last may lack its end."""
+    """Batches of the lines that have arrived, without their `\\n`; the last line may lack it."""
     pieces: list[bytes] = []
     size = 0
     whole = False
@@ -53,7 +52,7 @@ def arriving_lines(stdin: int) -> Iterator[list[bytes]]:
         size += len(piece)
         whole = whole or b"\n" in piece
         if not whole and size > LONGEST_LINE:
-            raise UserError(f"line {count + 1} has more than {LONGEST_LINE:,} bytes, the most there may be; break it")
+            raise UserError(f"line {count + 1} has more than {LONGEST_LINE:,} bytes, the maximum; split it")
         if piece and (not whole or (size < CHUNK and _more_waits(stdin, PATIENCE if size >= PIECE // 2 else 0))):
             continue
         *lines, rest = b"".join(pieces).split(b"\n")
@@ -68,18 +67,18 @@ def arriving_lines(stdin: int) -> Iterator[list[bytes]]:
 
 
 def _more_waits(stdin: int, seconds: float) -> bool:
-    if os.name == "nt":  # select knows only sockets there; one read already took all that was in the pipe
+    if os.name == "nt":  # select only supports sockets there; one read takes all that is in the pipe
         return False
     return bool(select.select([stdin], [], [], seconds)[0])
 
 
 def decode_line(line: bytes, number: int, warn: Callable[[str], None]) -> str:
-    """The text of a line, without CRLF's `\\r` or a byte order mark; invalid UTF-8 is replaced and warned about."""
+    """Decodes a line, without the `\\r` of CRLF and the byte order mark; invalid UTF-8 is replaced, with a warning."""
     line = line.removesuffix(b"\r")
     if number == 1:
         line = line.removeprefix(b"\xef\xbb\xbf")
     try:
         return line.decode()
     except UnicodeDecodeError:
-        warn(f"line {number} is not valid UTF-8; what could not be read was replaced by U+FFFD")
+        warn(f"line {number} is not valid UTF-8; invalid bytes were replaced by U+FFFD")
         return line.decode("utf-8", "replace")

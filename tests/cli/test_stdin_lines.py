@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.cli.pipes import CHUNK, answer_lines, arriving_lines, decode_line
+from regard.cli.stdin_lines import CHUNK, answer_lines, arriving_lines, decode_line
 
 ROOT = Path(__file__).parents[2]
 SHOUT = """
 import sys
-from regard.cli.pipes import answer_lines
+from regard.cli.stdin_lines import answer_lines
 from regard.cli.translate import writing_may_fail
 sizes = []
 def answer(texts, first):

@@ -1,8 +1,8 @@
-"""The peer of our server: a plain FastAPI handler around CTranslate2, with batching equal to ours.
+"""The peer of our server: a plain FastAPI handler around CTranslate2, with the same batching as ours.
 
-`python -m regard.bench._plain_server FOLDER` serves what `regard export --format ctranslate2` wrote, and prints its
-port. Sentences of all requests wait together; each of as many workers as there are cores takes its share of what came
-within the same few milliseconds as our pool waits, and never more than it.
+`python -m regard.bench._ctranslate2_server FOLDER` serves a folder of `regard export --format ctranslate2` and prints
+its port. Sentences of all requests share a queue; one worker per core takes its share of what arrived within the same
+wait as in our pool, with the same maximum batch.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ Waiting = tuple[str, float, asyncio.Future[str]]
 
 
 class Batcher:
-    """One sentence in, one out, translated with those that wait beside it."""
+    """Translates sentences in batches with others that wait."""
 
     def __init__(self, folder: str, beam: int, length_penalty: float):
         import ctranslate2
@@ -43,7 +43,7 @@ class Batcher:
         return await future
 
     async def work(self) -> None:
-        """What each of the workers does."""
+        """The loop of one worker."""
         while True:
             self.idle += 1
             batch = await self._next()
@@ -77,7 +77,7 @@ def main(folder: str) -> None:
     from fastapi import FastAPI
     from pydantic import BaseModel
 
-    class Asked(BaseModel):
+    class Request(BaseModel):
         q: str
         source: str
         target: str
@@ -89,8 +89,8 @@ def main(folder: str) -> None:
         workers = [asyncio.create_task(batcher.work()) for _ in range(batcher.count)]
 
         @app.post("/translate")
-        async def translate(asked: Asked) -> dict[str, str]:
-            return {"translatedText": await batcher.translate(asked.q)}
+        async def translate(request: Request) -> dict[str, str]:
+            return {"translatedText": await batcher.translate(request.q)}
 
         with socket.create_server(("127.0.0.1", 0)) as listening:
             print(listening.getsockname()[1], flush=True)

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from regard.types import PAD, Batch
 
 
-class Plain(nn.Module):
+class TorchTransformer(nn.Module):
     """A Transformer of the same size; its weights are its own, as only time is compared."""
 
     def __init__(self, vocabulary: int, width: int, heads: int, layers: int, inner: int, smoothing: float):
@@ -33,5 +33,5 @@ class Plain(nn.Module):
         return self.dropout(self.table(ids) * self.width**0.5 + self.positions[: ids.shape[1]])
 
 
-def plain_loss(model: Plain, batch: Batch) -> Tensor:
+def plain_loss(model: TorchTransformer, batch: Batch) -> Tensor:
     return model.compiled(batch.source, batch.target[:, :-1], batch.target[:, 1:])

@@ -1,4 +1,4 @@
-"""`regard translate --server`: which languages, and what of a running server is asked."""
+"""`regard translate --server`: translation by a running server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from regard.client import ServerTranslation
 
 
-def asking(
+def remote_translator(
     server: str,
     languages: tuple[str, str],
     details: bool,
@@ -21,7 +21,7 @@ def asking(
     warn: Callable[[str], None],
     progress: Callable[[int], None],
 ) -> Callable[[list[str]], list[ServerTranslation]]:
-    """Something that turns texts into translations. A LibreTranslate server has no `details`."""
+    """A function from texts to translations by a server. LibreTranslate servers do not support `details`."""
     from regard.client import Client
 
     client = Client(server, os.environ.get("REGARD_API_KEY", "").strip(), note=warn)
@@ -32,11 +32,11 @@ def asking(
 
 
 def languages_of(model: str, source: str | None, target: str | None) -> tuple[str, str]:
-    """Those that were said; else those that a model such as fr-en is named after."""
+    """The languages of the options, or those in the name of a model such as fr-en."""
     if target:
         return source or "auto", target
     if source:
         raise UserError("--from needs --to, the language to translate into, such as --to en")
     if found := re.fullmatch(r"([A-Za-z]{2,3})-([A-Za-z]{2,3})", model):
         return found[1], found[2]
-    raise UserError(f"a server is asked by languages, which '{model}' does not name; give --from fr --to en")
+    raise UserError(f"a server needs languages, and the name '{model}' has none; give --from fr --to en")

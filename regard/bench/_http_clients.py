@@ -1,7 +1,7 @@
-"""Many clients at once, as light as can be: raw sockets in one event loop, each asking again once answered.
+"""Load generator: many HTTP clients as raw sockets in one event loop, each sending its next request after an answer.
 
-A script with a process of its own, told what to do as JSON on standard input; it prints what it saw as JSON. Imports
-nothing of ours, so that it costs the machine it measures as little as possible, and says how much that was.
+Runs as its own process: reads its arguments as JSON from stdin and prints the results as JSON. Imports nothing of ours,
+to cost the measured machine as little as possible, and reports its own CPU time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _request(port: int, text: str) -> bytes:
 
 
 async def ask(port: int, clients: int, lines: list[str]) -> dict[str, Any]:
-    """A request for each line, begun by so many clients at once."""
+    """Sends one request per line from `clients` concurrent clients."""
     turns = iter([(number, _request(port, line)) for number, line in enumerate(lines)])
     seen: list[tuple[int, float, str]] = []
     begin, before = time.perf_counter(), time.process_time()
