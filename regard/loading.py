@@ -153,10 +153,11 @@ def read_codec(recipe: Recipe, folder: Folder) -> Codec:
 
 def check_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> None:
     """Refuses a missing, extra or misshapen weight by name."""
-    wanted = dict(model.named_parameters())
-    for name in sorted(wanted.keys() ^ weights.keys()):
-        raise UserError(f"{where}: weight {name[:80]!r} is {'missing' if name in wanted else 'not part of this model'}")
-    for name, parameter in wanted.items():
+    expected = dict(model.named_parameters())
+    for name in sorted(expected.keys() ^ weights.keys()):
+        problem = "missing" if name in expected else "not part of this model"
+        raise UserError(f"{where}: weight {name[:80]!r} is {problem}")
+    for name, parameter in expected.items():
         if parameter.shape != weights[name].shape:
             shapes = f"{tuple(weights[name].shape)} instead of {tuple(parameter.shape)}"
             raise UserError(f"{where}: weight '{name}' has shape {shapes}")

@@ -87,21 +87,21 @@ def check_types(given: Mapping[str, Any], known: Mapping[str, inspect.Parameter]
     for name, value in given.items():
         default = known[name].default if name in known else None
         if isinstance(default, bool) or (isinstance(value, bool) and isinstance(default, int | float | str)):
-            fits, wanted = isinstance(default, bool) and isinstance(value, bool), "true or false"
+            fits, expected = isinstance(default, bool) and isinstance(value, bool), "true or false"
         elif isinstance(default, int):
             fits = isinstance(value, int) and min(default, 1) <= value <= MOST
-            wanted = f"a whole number from {min(default, 1)} to {MOST:,}"
+            expected = f"a whole number from {min(default, 1)} to {MOST:,}"
         elif isinstance(default, float):
             fits = isinstance(value, int | float) and 0 <= value < 1e6
-            wanted = "a number of at least 0 and below 1,000,000"
+            expected = "a number of at least 0 and below 1,000,000"
         elif isinstance(default, str):
-            fits, wanted = isinstance(value, str | dict), "text"
+            fits, expected = isinstance(value, str | dict), "text"
         elif isinstance(default, tuple | list):
-            fits, wanted = isinstance(value, tuple | list), "a list"
+            fits, expected = isinstance(value, tuple | list), "a list"
         else:
             continue
         if not fits:
-            raise UserError(f"{where}.{name}: wants {wanted}, given {shown(value)}")
+            raise UserError(f"{where}.{name}: wants {expected}, given {shown(value)}")
 
 
 def create(family: str, kind: str, where: str | None = None, **given: Any) -> Any:

@@ -92,8 +92,8 @@ class Length(Experiment):
     code = (
         "regard.decoder.recurrent.RecurrentDecoder.advance",
         "regard.decoder.attentional.AttentionalDecoder.advance",
-        "regard.layers.attention.additive.Additive.attend",
-        "regard.layers.attention.multiplicative.Multiplicative.attend",
+        "regard.layers.attention.additive.Additive.scores",
+        "regard.layers.attention.multiplicative.Multiplicative.scores",
     )
     timed = ("seconds",)
 

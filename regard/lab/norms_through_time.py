@@ -77,7 +77,7 @@ class NormsThroughTime(Experiment):
     )
     code = (
         "regard.lab.norms_through_time.OverBatch",
-        "regard.layers.cell._base.Cell.remembered",
+        "regard.layers.cell._base.Cell.recur",
         "regard.layers.cell.lstm.LSTM.step",
     )
 

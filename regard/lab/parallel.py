@@ -85,7 +85,7 @@ class Parallel(Experiment):
         "regard.lab.parallel.write",
         "regard.layers.recurrence.Recurrence.forward",
         "regard.layers.cell._base.Cell.spelled_out",
-        "regard.layers.attend.attend",
+        "regard.layers.attend.dot_product_attention",
     )
     timed = ("seconds",)
 

@@ -36,10 +36,7 @@ class Seq2Seq(Model):
         self.label_smoothing = label_smoothing
         if share and (source := stem.token_embedding) is not None:
             if source.table.weight.shape != decoder.embedding.table.weight.shape:
-                raise UserError(
-                    "model: to share one embedding table, stem and decoder need equal embedding widths; "
-                    "make them equal or set share = false"
-                )
+                raise UserError("model: stem and decoder differ in embedding width; make it equal or set share = false")
             decoder.embedding.table = source.table
 
     @property

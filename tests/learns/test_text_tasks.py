@@ -46,7 +46,7 @@ def test_targets_at_random_teach_nothing(name, tmp_path, monkeypatch):
         parts.train = dealt(parts.train, recipe.task)
         return parts
 
-    monkeypatch.setattr("regard.task._base.read_parts", shuffled)
+    monkeypatch.setattr("regard.task._examples.read_parts", shuffled)
     run = regard.train(tiny_form(recipe), "training.device=cpu", folder=tmp_path / "run", quiet=True)
     ((score, bound),) = recipe.tiny["beats"].items()
     assert run.scores[score] < bound - 5, f"{score} {run.scores[score]:.1f}, and {bound} is said to show learning"

@@ -21,4 +21,4 @@ def shuffle_targets(monkeypatch: pytest.MonkeyPatch) -> None:
         parts.train = [Example(example.input, target) for example, target in zip(parts.train, targets, strict=True)]
         return parts
 
-    monkeypatch.setattr("regard.task._base.read_parts", shuffled)
+    monkeypatch.setattr("regard.task._examples.read_parts", shuffled)

@@ -71,7 +71,7 @@ def test_with_labels_shuffled_it_learns_nothing(tmp_path, monkeypatch):
         parts.train = [Example(example.input, label) for example, label in zip(parts.train, labels, strict=True)]
         return parts
 
-    monkeypatch.setattr("regard.task._base.read_parts", shuffled)
+    monkeypatch.setattr("regard.task._examples.read_parts", shuffled)
     assert regard.train(RECIPE, folder=tmp_path / "toy", quiet=True).scores["accuracy"] < 75
 
 

@@ -224,5 +224,5 @@ def test_words_in_another_order_teach_little(tmp_path, monkeypatch):
         parts.train = [Example([next(take) for _ in example.input], None) for example in parts.train]
         return parts
 
-    monkeypatch.setattr("regard.task._base.read_parts", shuffled)
+    monkeypatch.setattr("regard.task._examples.read_parts", shuffled)
     assert regard.train(RECIPE, folder=tmp_path / "toy", quiet=True).scores["accuracy"] < 30

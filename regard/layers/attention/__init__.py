@@ -1,1 +1,1 @@
-"""Attentions: each mixes what is remembered by how well it matches each query (what all have in common: `_base.py`)."""
+"""Attentions: each weighs the memory by how well it matches each query (interface: `_base.py`)."""
