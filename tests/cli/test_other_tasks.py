@@ -200,7 +200,7 @@ def test_a_clip_gets_a_line_a_frame(run_here, models):
 
 def test_a_gif_with_one_frame_is_a_short_clip(run_here, models):
     out, err = run_here("track", models("track"), "still.gif")
-    assert out.count("\n") == 1 and err == "regard: still.gif: has a single frame, in which nothing moves\n"
+    assert out.count("\n") == 1 and err == "regard: still.gif: has a single frame\n"
 
 
 def test_what_is_cut_off_is_said(run_here, models):
@@ -325,14 +325,14 @@ def test_a_model_that_is_not_there(run_here):
 def test_a_text_model_is_shown_a_name_and_says_so(run_here, models):
     out, err = run_here("classify", models("text"), "photo.png", "a wonderful film")
     assert out.count("\n") == 2
-    assert err == "regard: photo.png: this model reads text, so it was shown this name and not what is in the file\n"
+    assert err == "regard: photo.png: this model reads text, so the input is this name and not the content of the file\n"
     assert run_here("classify", models("text"), "-q", "photo.png")[1] == ""
 
 
 @pytest.mark.parametrize("option", [("--beam", 0), ("--n-best", 2000)])
 def test_options_out_of_range(run_here, models, option):
     for task, name in (("caption", "photo.png"), ("transcribe", "speech.wav")):
-        assert "(from 1 to 1,000)" in run_here(task, models(task), *option, name, code=2)[1]
+        assert "wants a whole number from 1 to 1,000, given" in run_here(task, models(task), *option, name, code=2)[1]
 
 
 # ------------------------------------------------------------------------------------------------- many, and where they go
@@ -349,8 +349,8 @@ def test_many_inputs_are_answered_some_at_a_time(monkeypatch, capfd):
     def read(text: str) -> np.ndarray:
         return np.full(int(text) % 7 * 1000, int(text), np.int32) if int(text) % 7 else np.array([int(text)])
 
-    monkeypatch.setattr(inputs, "MOST", 10)
-    monkeypatch.setattr(inputs, "BYTES", 60_000)
+    monkeypatch.setattr(inputs, "MAX_BATCH", 10)
+    monkeypatch.setattr(inputs, "MAX_BATCH_BYTES", 60_000)
     numbers = list(map(str, range(100)))
     inputs.answer(numbers, read, use, "example", quiet=True)
     assert capfd.readouterr().out.split() == numbers
@@ -358,8 +358,8 @@ def test_many_inputs_are_answered_some_at_a_time(monkeypatch, capfd):
 
 
 def test_a_recording_weighs_its_samples():
-    assert inputs._weight(example("transcribe")) == example("transcribe").samples.nbytes
-    assert inputs._weight("text") == inputs._weight(["a", "b"]) == inputs._weight(None) == 0
+    assert inputs._size(example("transcribe")) == example("transcribe").samples.nbytes
+    assert inputs._size("text") == inputs._size(["a", "b"]) == inputs._size(None) == 0
 
 
 def through_terminals(*words: str, out_too: bool, cwd: Path) -> tuple[str, str]:
