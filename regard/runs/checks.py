@@ -8,6 +8,7 @@ from pathlib import Path
 from regard import registry
 from regard.config import Recipe
 from regard.errors import UserError
+from regard.loading import task_of
 from regard.model._base import Model
 
 PAIRS = ("source", "target", "valid_source", "valid_target", "hold_out")
@@ -40,7 +41,7 @@ def check_model(recipe: Recipe) -> None:
     kind = str(recipe.model.get("kind", ""))
     maker = registry.factory("model", kind, "model.kind")
     tasks = maker.tasks if isinstance(maker, type) and issubclass(maker, Model) else ()
-    if tasks and recipe.task not in tasks:
+    if tasks and recipe.task not in tasks and kind != task_of(recipe).usual.get("kind"):
         raise UserError(f"model.kind: {kind} is a model to {' or '.join(tasks)}, not to {recipe.task}; leave it out")
     stem = recipe.model.get("stem", {})
     stem = stem if isinstance(stem, str) else str(stem.get("kind", "tokens"))
