@@ -8,8 +8,11 @@ from pathlib import Path
 from regard import registry
 from regard.config import Recipe
 from regard.errors import UserError
-from regard.loading import task_of
 from regard.model._base import Model
+from regard.task._base import Task
+from regard.task._examples import ExampleTask
+from regard.task.generate import Generator
+from regard.task.translate import Translator
 
 PAIRS = ("source", "target", "valid_source", "valid_target", "hold_out")
 EXAMPLES = ("train", "valid", "test")
@@ -21,10 +24,12 @@ def check_name(name: str) -> None:
         raise UserError(f"name: '{name}' is not the name of a folder; choose another place with --output FOLDER")
 
 
-def check_data(recipe: Recipe) -> None:
+def check_data(recipe: Recipe, task: type[Task]) -> None:
     """Refuses data settings that the task would ignore."""
     data, format = recipe.data, str(recipe.data.format.get("kind", ""))
-    translates = recipe.task == "translate"
+    translates = issubclass(task, Translator)
+    if not translates and not issubclass(task, (ExampleTask, Generator)):
+        return  # another package's task, which may read either
     for name in EXAMPLES if translates else PAIRS:
         if getattr(data, name):
             own = "data.source and data.target" if translates else "data.train"
@@ -36,18 +41,22 @@ def check_data(recipe: Recipe) -> None:
         raise UserError(f"data.source: {format} makes its own pairs (so does --tiny); leave out one of the two")
 
 
-def check_model(recipe: Recipe) -> None:
-    """Refuses a kind of model that is for another task, and a translator that does not read text."""
-    kind = str(recipe.model.get("kind", ""))
-    maker = registry.factory("model", kind, "model.kind")
-    tasks = maker.tasks if isinstance(maker, type) and issubclass(maker, Model) else ()
-    if tasks and recipe.task not in tasks and kind != task_of(recipe).usual.get("kind"):
+def check_model(recipe: Recipe, default: str) -> None:
+    """Refuses a model of a kind for other tasks than the default kind is for, and a translator that reads no text."""
+    kind = str(recipe.model.get("kind", default))
+    tasks = _tasks(kind)
+    if tasks and recipe.task not in tasks and recipe.task in _tasks(default):  # a new task may use any model
         raise UserError(f"model.kind: {kind} is a model to {' or '.join(tasks)}, not to {recipe.task}; leave it out")
     stem = recipe.model.get("stem", {})
     stem = stem if isinstance(stem, str) else str(stem.get("kind", "tokens"))
     reads = registry.factory("stem", stem, "model.stem.kind").reads  # type: ignore[attr-defined]
     if recipe.task == "translate" and reads != "text":
         raise UserError(f"model.stem: {stem} reads {reads}, and a translator reads text; use tokens")
+
+
+def _tasks(kind: str) -> tuple[str, ...]:
+    maker = registry.factory("model", kind, "model.kind")
+    return maker.tasks if isinstance(maker, type) and issubclass(maker, Model) else ()
 
 
 def check_tokenizer(recipe: Recipe) -> None:

@@ -47,9 +47,9 @@ def resolve(
     for name, files in (("source", source), ("target", target)):
         if files is not None:
             setattr(data, name, [str(Path(path).absolute()) for path in file_names(files)])
-    check_data(replace(recipe, data=data))
+    check_data(replace(recipe, data=data), task)
     check_tokenizer(recipe)
-    check_model(replace(recipe, model={**task.usual, **recipe.model}))
+    check_model(replace(recipe, model={**task.usual, **recipe.model}), str(task.usual.get("kind", "seq2seq")))
     _refuse_missing_sets(recipe.data)
     recipe = with_absolute_paths(replace(recipe, data=data, model={**task.usual, **recipe.model}))
     _refuse_missing_files(recipe.data)
