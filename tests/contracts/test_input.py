@@ -8,6 +8,7 @@ import pytest
 from regard import registry
 from regard.data.codec import input_class
 from regard.data.examples import pad_arrays
+from regard.data.input._checks import check_keys
 from regard.errors import UserError
 from tests.contracts.codecs import check_damage, check_saved
 
@@ -94,8 +95,8 @@ def test_what_is_no_input_is_refused_in_one_line(codec, wrong):
     assert "\n" not in str(error.value) and codec.takes in str(error.value)
 
 
-def test_no_examples_and_unknown_keys_are_refused_in_one_line(kind, raws):
-    for given, options in (([], {}), (raws, {"no_such_key": 1})):
+def test_no_examples_and_unknown_keys_are_refused_in_one_line(kind):
+    for refused in (lambda: input_class(kind).fit([], seed=1), lambda: check_keys(["no_such_key"], kind)):
         with pytest.raises(UserError) as error:
-            input_class(kind).fit(given, seed=1, **options)
+            refused()
         assert "\n" not in str(error.value)
