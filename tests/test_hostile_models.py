@@ -125,10 +125,10 @@ def test_hostile_recipes_take_little_memory() -> None:
 class ManyLayers(Encoder):
     """An encoder of another package: many layers, and a computed table."""
 
-    def __init__(self, width: int = 8, layers: int = 1, table: int = 1) -> None:
+    def __init__(self, width: int = 8, depth: int = 1, table: int = 1) -> None:
         super().__init__()
         self.width = width
-        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(layers))
+        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
         self.register_buffer("table", torch.zeros(table, table))
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor) -> Memory:
@@ -143,9 +143,9 @@ class Point:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"layers": 10**5}, "more layers than its weight file"),
+        ({"depth": 10**5}, "more layers than its weight file"),
         ({"table": 2**19}, f"{MAX_BUFFERS:,} are allowed"),
-        ({"layers": 3}, "is missing"),
+        ({"depth": 3}, "is missing"),
     ],
 )
 def test_parts_of_other_packages_are_bounded_too(
@@ -157,7 +157,7 @@ def test_parts_of_other_packages_are_bounded_too(
     )
     files = small_files("fashion")
     tree = tomllib.loads(files["recipe.toml"].decode())
-    tree["model"]["encoder"] = {"kind": "many", "width": tree["model"]["stem"]["width"], "layers": 1, "table": 1}
+    tree["model"]["encoder"] = {"kind": "many", "width": tree["model"]["stem"]["width"], "depth": 1, "table": 1}
     tree["model"]["encoder"] |= settings
     folder = changed("fashion", tree, files)
     weights = {k: v for k, v in read_folder(folder.path).weights().items() if not k.startswith("encoder.")}

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pytest
 
 from regard.child_process import child_environment, python_command
-from regard.cli import pipes
+from regard.cli import stdin_lines
 from regard.data import compressed
 from regard.data.bounded import read_bytes
 from regard.data.corpus import hold_out, read_lines, read_pairs, reading
@@ -288,7 +288,7 @@ def test_a_sample_of_text_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_endless_line_of_standard_input_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipes, "LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr(stdin_lines, "LONGEST_LINE", 1 << 20)
     reader, writer = os.pipe()
     if not os.fork():
         os.close(reader)
@@ -299,7 +299,7 @@ def test_an_endless_line_of_standard_input_is_refused(monkeypatch: pytest.Monkey
             os._exit(0)
     os.close(writer)
     with open(reader, "rb"), pytest.raises(UserError, match="line 2 has more than 1,048,576 bytes"):
-        list(pipes.arriving_lines(reader))
+        list(stdin_lines.arriving_lines(reader))
     os.wait()
 
 

@@ -65,8 +65,8 @@ def test_it_is_read_by_a_recipe_that_names_it_for_every_part(tmp_path):
 @pytest.mark.parametrize(
     ("content", "options", "message"),
     [
-        (b"", {}, "too little text"),
-        (b"   \n", {}, "too little text"),
+        (b"", {}, "holds no text"),
+        (b"   \n", {}, "holds no text"),
         (b"ab", {"share": 0.1}, "too little text"),
         (b"\xff\xfe", {}, "UTF-8"),
         (b"text", {"share": 0.0}, "share"),

@@ -51,7 +51,7 @@ def test_test_examples_are_held_out_on_request(lines):
     [
         ({"folds": 5, "fold": 5}, "data.fold: no fold 5 of 5 folds; use 0 to 4"),
         ({"hold_out_valid": 100}, "100 examples cannot be held out of 100"),
-        ({"format": {}}, "data.format: say of which kind"),
+        ({"format": {}}, "data.format.kind: say which format the files have"),
         ({"format": {"kind": "labeled_lines"}}, "did you mean 'labelled_lines'"),
         ({"format": {"kind": "labelled_lines", "labls": []}}, "takes no 'labls'"),
         ({"train": ["nowhere.txt"]}, "nowhere.txt does not exist"),
