@@ -107,7 +107,7 @@ def test_mistakes_are_said_before_anything_is_measured(tmp_path):
         ({"names": ["grwoth"]}, "did you mean 'growth'"),
         ({"require": 1.0}, "name it"),
         ({"names": ["growth", "train"], "memory": 1.0}, "name it"),
-        ({"names": ["translate-file"], "source": tmp_path / "none"}, "no such file"),
+        ({"names": ["translate-file"], "source": tmp_path / "none"}, "does not exist"),
         ({"names": ["growth"], "quick": True, "only": "moon"}, "'moon'"),
         ({"names": ["growth"], "device": "moon"}, "moon"),
     ):

@@ -325,7 +325,9 @@ def test_a_model_that_is_not_there(run_here):
 def test_a_text_model_is_shown_a_name_and_says_so(run_here, models):
     out, err = run_here("classify", models("text"), "photo.png", "a wonderful film")
     assert out.count("\n") == 2
-    assert err == "regard: photo.png: this model reads text, so the input is this name and not the content of the file\n"
+    assert (
+        err == "regard: photo.png: this model reads text, so the input is this name and not the content of the file\n"
+    )
     assert run_here("classify", models("text"), "-q", "photo.png")[1] == ""
 
 

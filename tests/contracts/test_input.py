@@ -96,7 +96,7 @@ def test_what_is_no_input_is_refused_in_one_line(codec, wrong):
 
 
 def test_no_examples_and_unknown_keys_are_refused_in_one_line(kind):
-    for refused in (lambda: input_class(kind).fit([], seed=1), lambda: check_keys(["no_such_key"], kind)):
+    for refuse in (lambda: input_class(kind).fit([], seed=1), lambda: check_keys(["no_such_key"], kind)):
         with pytest.raises(UserError) as error:
-            refused()
+            refuse()
         assert "\n" not in str(error.value)
