@@ -179,7 +179,7 @@ def test_typing_on_takes_back_what_was_asked(page, studio):
 def test_models_side_by_side(page, studio):
     opened(page, studio)
     for name in ("tiny-bahdanau", "tiny-none", "tiny-universal"):
-        page.locator(".workers label", has_text=name).click()
+        page.locator(".companions label", has_text=name).click()
     page.wait_for_url(re.compile("with="))
     for name in SHAPES:
         page.wait_for_selector(f'.panel[data-model="{name}"]:not(.outdated)[data-text]')
