@@ -21,8 +21,9 @@ from regard.device import pick_device
 from regard.errors import UserError, suggestion
 from regard.layers.fast_linear import ready_for_use
 from regard.pretrained import shipped_models
-from regard.storage import Folder, read_folder, save_weights, write_folder
+from regard.storage import Folder, read_folder, write_folder
 from regard.task._base import Task
+from regard.weights import save_weights
 
 if TYPE_CHECKING:
     from regard.task.caption import Captioner

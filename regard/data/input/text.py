@@ -14,7 +14,7 @@ from regard.data.tokenizer import from_files as tokenizer_from_files
 from regard.data.tokenizer import train as train_tokenizer
 from regard.data.tokenizer._base import Tokenizer
 from regard.errors import UserError
-from regard.types import UNKNOWN
+from regard.special_tokens import UNKNOWN
 
 __all__ = ["Text", "PlainText"]
 

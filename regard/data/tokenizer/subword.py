@@ -19,7 +19,7 @@ from regard.data.ragged import Sentences
 from regard.data.shuffling import mixed
 from regard.data.tokenizer._base import SPACE, SPECIALS, Tokenizer, spell
 from regard.errors import UserError
-from regard.types import BEGIN, END, PAD, UNKNOWN
+from regard.special_tokens import BEGIN, END, PAD, UNKNOWN
 
 __all__ = ["Subword"]
 
