@@ -31,8 +31,8 @@ MANIFEST = "manifest.json"
 WEIGHTS = "weights.safetensors"
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_TENSORS = (".safetensors", ".bin")
-"""Endings of the names of files with tensors; .bin is CTranslate2's."""
+_TENSORS = (".safetensors", "model.bin")
+"""Endings of the names of files with tensors; model.bin is CTranslate2's."""
 _MAX_MANIFEST = 4_000_000
 _MAX_SMALL = 32_000_000
 """Total bytes of a folder's files without tensors, which are kept in memory."""
