@@ -49,7 +49,7 @@ def convert(
 ) -> dict[str, bytes]:
     """Writes model.bin to `out`; returns the other files of the folder by name. Token i is spelled `pieces[i]`."""
     if why := why_not(recipe):
-        raise UserError(f"CTranslate2 cannot run this model: {why}")
+        raise UserError(why)
     if precision not in PRECISIONS:
         raise UserError(f"precision '{precision}' is not known to CTranslate2; use {', '.join(PRECISIONS)}")
     if len(set(pieces)) < len(pieces):
