@@ -3,7 +3,8 @@
 What CTranslate2 does in its own way is made ours here:
 
 - It ranks by log-probability over length; ours are ranked again by our length penalty, among all that it found.
-- It has no rule against loops: a sentence whose output has one is searched again without it (repetition.py).
+- It has no rule against loops, and its rules change the other scores: a sentence whose output breaks one of ours is
+  searched again without that sequence (repetition.py), and scored as a finished text.
 - Its sums depend on padding only where a source of fewer than SHORT tokens is padded to more, so these are never
   batched together, and a translation does not depend on the other sentences of its batch.
 - It cannot stop a running batch: cancelled sentences are dropped between batches.
@@ -22,8 +23,9 @@ from regard.config import Recipe
 from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.cancellation import Cancelled
 from regard.engines.ctranslate2.limits import longest_output
+from regard.engines.ctranslate2.repetition import first_forbidden
 from regard.hypothesis import Hypothesis, penalty
-from regard.special_tokens import BEGIN, END, PAD
+from regard.special_tokens import END
 from regard.task._base_translator import NOTHING, BaseTranslator, Progress, without_cancelled
 
 if TYPE_CHECKING:
@@ -130,7 +132,7 @@ class CTranslate2Translator(BaseTranslator):
             indexes, results = running.popleft()
             for index, result in zip(indexes, results, strict=True):
                 limit = self._length_limit(len(sources[index]), max_length)
-                found[index] = self._without_loops(sources[index], result.result(), query, limit)
+                found[index] = self._by_our_rules(sources[index], result.result(), query, limit)
             if progress:
                 progress(len(indexes))
 
@@ -158,9 +160,9 @@ class CTranslate2Translator(BaseTranslator):
             num_hypotheses=query.width,  # all: ours are ranked by another length penalty
             length_penalty=1,
             max_decoding_length=max(limit, len(query.prefix) + 1),
+            min_decoding_length=0,
             max_input_length=0,
-            disable_unk=True,
-            suppress_sequences=[[self._pieces[PAD]], [self._pieces[BEGIN]], *forbidden],
+            suppress_sequences=list(forbidden) or None,
             return_scores=True,
             return_end_token=True,
             return_attention=query.attention,
@@ -168,24 +170,33 @@ class CTranslate2Translator(BaseTranslator):
             asynchronous=True,
         )
 
-    def _without_loops(self, source: list[int], result: Any, query: _Query, limit: int) -> list[Hypothesis]:
-        """The hypotheses of a sentence. If it was batched with longer ones that may become longer, or has loops, it is
-        searched again, alone."""
-        from regard.engines.ctranslate2.repetition import AT_LEAST, find_loop, loops_allowed
-
+    def _by_our_rules(self, source: list[int], result: Any, query: _Query, limit: int) -> list[Hypothesis]:
+        """The hypotheses of a sentence. It is searched again, alone, if its batch had a higher length limit that it
+        made use of, or without the sequences of tokens that our rules forbid."""
         forbidden: list[list[str]] = []
+        hypotheses = self._hypotheses(result, query)
         for _ in range(RETRIES):
-            hypotheses = self._hypotheses(result, query)
-            longest = max((len(one.ids) + one.finished for one in hypotheses), default=0)
-            again = longest > max(limit, len(query.prefix) + 1)
-            loops = [loop for one in hypotheses if (loop := find_loop(one.ids, AT_LEAST))]
-            if loops and (allowed := loops_allowed(source)) > AT_LEAST:
-                loops = [loop for one in hypotheses if (loop := find_loop(one.ids, allowed))]
-            forbidden += [[self._pieces[i] for i in loop] for loop in loops]
-            if not loops and not again:
+            longest = max(len(one.ids) + one.finished for one in hypotheses)
+            broken = [sequence for one in hypotheses if (sequence := first_forbidden(one.ids, source))]
+            forbidden += [[self._pieces[i] for i in sequence] for sequence in broken]
+            if not broken and longest <= max(limit, len(query.prefix) + 1):
                 break
-            result = self._start([source], query, limit, forbidden)[0].result()
+            hypotheses = self._hypotheses(self._start([source], query, limit, forbidden)[0].result(), query)
+        if forbidden:
+            hypotheses = self._scored_again(source, hypotheses, query)
         return hypotheses[: query.n_best]
+
+    def _scored_again(self, source: list[int], hypotheses: list[Hypothesis], query: _Query) -> list[Hypothesis]:
+        """CTranslate2 spreads the probability of forbidden tokens over the others; ours are not normalised again."""
+        texts = [[self._pieces[i] for i in one.ids] for one in hypotheses]
+        scored = self._translator.score_batch(
+            [[self._pieces[i] for i in source]] * len(texts), texts, max_input_length=0
+        )
+        for one, found in zip(hypotheses, scored, strict=True):
+            of_tokens = found.log_probs[len(query.prefix) : len(one.ids) + one.finished]
+            one.log_probability = sum(of_tokens)
+            one.score = one.log_probability / query.penalty(len(of_tokens))
+        return sorted(hypotheses, key=lambda one: one.score, reverse=True)
 
     def _hypotheses(self, result: Any, query: _Query) -> list[Hypothesis]:
         """Ours, best first. Those that the length limit cut off count only if none is finished."""
