@@ -26,7 +26,9 @@ def test_regard_sets_the_policy_on_import() -> None:
     assert run(f"import regard; {SHOW}").stdout.strip() == "['PASSIVE', None, None]"
 
 
-@pytest.mark.parametrize("name, value", [("OMP_WAIT_POLICY", "ACTIVE"), ("GOMP_SPINCOUNT", "7"), ("KMP_BLOCKTIME", "1")])
+@pytest.mark.parametrize(
+    "name, value", [("OMP_WAIT_POLICY", "ACTIVE"), ("GOMP_SPINCOUNT", "7"), ("KMP_BLOCKTIME", "1")]
+)
 def test_a_users_setting_wins(name: str, value: str) -> None:
     expected = [value if each == name else None for each in SETTINGS]
     assert run(f"import regard; {SHOW}", **{name: value}).stdout.strip() == str(expected)
@@ -35,7 +37,9 @@ def test_a_users_setting_wins(name: str, value: str) -> None:
 def test_children_inherit_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in SETTINGS:
         monkeypatch.delenv(name, raising=False)
-    done = subprocess.run(python_command("-c", SHOW), env=child_environment(), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        python_command("-c", SHOW), env=child_environment(), capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "['PASSIVE', None, None]"
 
 

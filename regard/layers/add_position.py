@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from regard import registry
 from regard.errors import UserError
-from regard.layers.dropout import Dropout
 from regard.layers.position._base import Position
 
 
@@ -25,7 +24,7 @@ class AddPosition(nn.Module):
             "layers/position", position, "model.stem.position", width=width, **known
         )
         self._check(length)
-        self.dropout = Dropout(dropout)
+        self.dropout = nn.Dropout(dropout)
 
     def forward(self, vectors: Float[Tensor, "B S D"]) -> Float[Tensor, "B S D"]:
         self._check(vectors.shape[1])

@@ -7,7 +7,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard import registry
-from regard.layers.dropout import Dropout
 from regard.layers.position._base import Position
 
 
@@ -32,7 +31,7 @@ class TokenEmbedding(nn.Module):
         nn.init.normal_(self.table.weight, std=width**-0.5 if scale else 0.02)
         self.position: Position = registry.build("layers/position", position, "model.position", width=width)
         self.norm = nn.LayerNorm(width) if norm else nn.Identity()
-        self.dropout = Dropout(dropout)
+        self.dropout = nn.Dropout(dropout)
 
     def forward(self, ids: Int[Tensor, "B T"], start: Int[Tensor, ""] | int = 0) -> Float[Tensor, "B T D"]:
         positions = start + torch.arange(ids.shape[1], device=ids.device)

@@ -8,7 +8,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import UserError, suggestion
-from regard.layers.dropout import Dropout
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
@@ -27,7 +26,7 @@ class FeedForward(nn.Module):
             raise UserError(f"model.activation: no '{activation}'{suggestion(activation, ACTIVATIONS)}")
         self.inward = nn.Linear(width, inner)
         self.activation = ACTIVATIONS[activation]()
-        self.dropout = Dropout(dropout)
+        self.dropout = nn.Dropout(dropout)
         self.outward = nn.Linear(inner, width)
         for linear in (self.inward, self.outward):
             nn.init.xavier_uniform_(linear.weight)

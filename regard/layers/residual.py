@@ -8,7 +8,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import UserError
-from regard.layers.dropout import Dropout
 
 
 class Residual(nn.Module):
@@ -20,7 +19,7 @@ class Residual(nn.Module):
             raise UserError(f"model.norm: no '{norm}'; use pre or post")
         self.first = norm == "pre"
         self.norm = nn.LayerNorm(width)
-        self.dropout = Dropout(dropout)
+        self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "B T D"], sublayer: Callable[[Tensor], Tensor]) -> Float[Tensor, "B T D"]:
         # Autocast normalises in float32; the cast keeps the residual stream in the type it came with.
