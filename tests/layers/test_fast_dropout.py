@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+import regard
 from regard.assemble import build_model
 from regard.layers.fast_dropout import FastDropout as Dropout
 from regard.layers.fast_dropout import replace_dropouts
@@ -75,3 +76,10 @@ def test_every_dropout_of_a_model_is_replaced():
     after = {name: module for name, module in model.named_modules() if isinstance(module, nn.Dropout)}
     assert list(after) == before and any(module.p == 0.2 for module in after.values())
     assert all(type(module) is Dropout and not module.training for module in after.values())
+
+
+def test_a_run_on_a_cpu_trains_with_it(tmp_path, monkeypatch):
+    replaced = []
+    monkeypatch.setattr("regard.runs.setup.replace_dropouts", lambda model: replaced.append(replace_dropouts(model)))
+    regard.train("road-transformer", tiny=True, steps=1, device="cpu", out=tmp_path / "run", quiet=True)
+    assert any(type(module) is Dropout for model in replaced for module in model.modules())
