@@ -24,6 +24,8 @@ PRECISIONS = ("float32", "bfloat16", "float16", "int16", "int8")
 _FORMAT, _REVISION = 6, 7
 _TYPES = {"float32": 0, "int8": 1, "int16": 2, "float16": 4, "uint16": 5}
 """CTranslate2's numbers of types; bfloat16 is held as uint16."""
+_SMALLEST = np.finfo(np.float32).tiny
+"""Rows with a scale below it are zero: its reciprocal would be infinite."""
 
 
 class Alignment:
@@ -226,10 +228,11 @@ def _quantised(matrix: Matrix, precision: str) -> tuple[np.ndarray, np.ndarray |
     """A matrix in a precision, with CTranslate2's scale, by which it divides."""
     if precision == "int8":
         if matrix.scale is not None:  # ours has the same steps, so nothing is rounded again
-            with np.errstate(divide="ignore"):
-                return matrix.values, np.where(matrix.scale == 0, 1, 1 / matrix.scale).astype(np.float32)
+            zero = np.abs(matrix.scale) < _SMALLEST
+            values = np.where(zero[:, None], np.int8(0), matrix.values)
+            return values, 1 / np.where(zero, np.float32(1), matrix.scale)
         largest = np.abs(matrix.values).max(axis=1)
-        scale = (127 / np.where(largest == 0, 127, largest)).astype(np.float32)
+        scale = (127 / np.where(largest < 127 * _SMALLEST, np.float32(127), largest)).astype(np.float32)
         return np.rint(matrix.values * scale[:, None]).astype(np.int8), scale
     values = matrix.float32()
     if precision == "int16":

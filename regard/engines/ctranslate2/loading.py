@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from regard.config import Recipe
 from regard.data import tokenizer as tokenizers
-from regard.engines.ctranslate2.cache import Files, converted
+from regard.engines.ctranslate2.cache import Files, converted, in_memory
 from regard.engines.ctranslate2.translator import CTranslate2Translator, cores
 from regard.errors import UserError
 from regard.storage import WEIGHTS, Folder, read_folder
@@ -32,10 +33,13 @@ def load_translator(
     place, files = converted((folder.hash, compute, CONVERSION), convert)
     parallel = cores()
     options: dict[str, Any] = {"compute_type": compute, "inter_threads": parallel, "intra_threads": 1}
-    if place is None:
-        translator = ctranslate2.Translator(str(folder.path), files=files, **options)
-    else:
-        translator = ctranslate2.Translator(str(place), **options)
+    translator = None
+    if place is not None:
+        with contextlib.suppress(RuntimeError, ValueError):  # another process may have removed it since
+            translator = ctranslate2.Translator(str(place), **options)
+    if translator is None:
+        whole = files if place is None else in_memory(convert)
+        translator = ctranslate2.Translator(str(folder.path), files=whole, **options)
     return CTranslate2Translator(recipe, tokenizer, translator, parallel, with_torch, "vmap.txt" in files)
 
 
