@@ -121,9 +121,9 @@ class BaseTranslator(ABC):
         """In tokens, END included: the recipe's limit, or fewer if learned positions end before it."""
         stem = self.recipe.model.get("stem")
         position = stem.get("position") if isinstance(stem, Mapping) else None
-        table = dict(position) if isinstance(position, Mapping) else {"kind": position}
+        table: dict[str, Any] = dict(position) if isinstance(position, Mapping) else {"kind": position}
         limit = self.recipe.data.max_length
-        return min(limit, int(table.get("length", 512))) if table["kind"] == "learned" else limit
+        return min(limit, table.get("length", 512)) if table["kind"] == "learned" else limit
 
     @abstractmethod
     def default_batch_tokens(self) -> int:

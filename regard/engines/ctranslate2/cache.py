@@ -18,9 +18,8 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from io import BytesIO
+from io import BufferedIOBase, BytesIO
 from pathlib import Path
-from typing import BinaryIO
 
 from regard.errors import UserError
 from regard.locking import hold
@@ -34,7 +33,7 @@ _ENTRY = re.compile(r"[0-9a-f]{32}")
 _LEFTOVER = re.compile(r"\.[0-9a-f]{32}\..+\.tmp")
 """Only what has such a name is ever removed: the user may keep other things in this folder."""
 
-Convert = Callable[[BinaryIO], dict[str, bytes]]
+Convert = Callable[[BufferedIOBase], dict[str, bytes]]
 """Writes model.bin and returns the other files by name."""
 Files = dict[str, bytes]
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, BinaryIO
+from io import BufferedIOBase
+from typing import Any
 
 import numpy as np
 
@@ -45,7 +46,7 @@ def convert(
     recipe: Recipe,
     weights: StoredWeights,
     pieces: Sequence[str],
-    out: BinaryIO,
+    out: BufferedIOBase,
     precision: str = "int8",
     alignment: Alignment | None = None,
 ) -> dict[str, bytes]:
@@ -194,7 +195,7 @@ def _stacked(matrices: Sequence[Matrix]) -> Matrix:
     return Matrix(np.concatenate([matrix.values for matrix in matrices]), np.concatenate(scales) if scales else None)
 
 
-def _write(out: BinaryIO, variables: Mapping[str, Any], aliases: Mapping[str, str], precision: str) -> None:
+def _write(out: BufferedIOBase, variables: Mapping[str, Any], aliases: Mapping[str, str], precision: str) -> None:
     arrays: dict[str, np.ndarray] = {}
     for name, value in variables.items():
         if isinstance(value, Matrix):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from regard.config import Recipe
 from regard.data import tokenizer as tokenizers
@@ -27,7 +28,7 @@ def load_translator(
     tokenizer = read_tokenizer(folder)
     compute = "int8" if precision in ("int8", "auto") else "float32"
 
-    def convert(out: BinaryIO) -> Files:
+    def convert(out: BufferedIOBase) -> Files:
         return convert_folder(folder.path, recipe, tokenizer, out, compute)
 
     place, files = converted((folder.hash, compute, CONVERSION), convert)
@@ -44,7 +45,12 @@ def load_translator(
 
 
 def convert_folder(
-    path: Path, recipe: Recipe, tokenizer: tokenizers.Tokenizer, out: BinaryIO, precision: str, exactly: bool = False
+    path: Path,
+    recipe: Recipe,
+    tokenizer: tokenizers.Tokenizer,
+    out: BufferedIOBase,
+    precision: str,
+    exactly: bool = False,
 ) -> Files:
     """Converts a model folder, whose files are checked by hash first.
 
