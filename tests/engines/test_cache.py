@@ -139,6 +139,38 @@ def test_an_entry_may_vanish_between_reading_and_loading(folder, own_cache, monk
     assert entries(own_cache) == []
 
 
+def emptied_folder(own_cache: Path) -> None:
+    shutil.rmtree(own_cache / "ctranslate2")
+
+
+def damaged_model(own_cache: Path) -> None:
+    flipped(entries(own_cache)[0] / "model.bin")
+
+
+def no_folder(own_cache: Path) -> None:
+    emptied_folder(own_cache)
+    (own_cache / "ctranslate2").touch()
+
+
+@pytest.mark.parametrize("change", [emptied_folder, damaged_model, no_folder])
+def test_alignments_after_the_cache_has_changed(change, folder, own_cache):
+    """They need the model once more, for every layer."""
+    wanted = load(folder, "cpu").translate(LINES[0], beam=1, alignment=True)
+    model = regard.load(folder, device="cpu", engine="ctranslate2")
+    change(own_cache)
+    found = model.translate(LINES[0], beam=1, alignment=True)
+    assert found.text == wanted.text
+    assert found.attention == pytest.approx(wanted.attention, abs=1e-3)
+
+
+def test_alignments_without_a_cache(folder, monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "file"))
+    wanted = load(folder, "cpu").translate(LINES[0], beam=1, alignment=True)
+    found = regard.load(folder, device="cpu", engine="ctranslate2").translate(LINES[0], beam=1, alignment=True)
+    assert found.attention == pytest.approx(wanted.attention, abs=1e-3)
+
+
 # ---------------------------------------------------------------------------------------------- many processes
 
 WAITS_THEN_TRANSLATES = """

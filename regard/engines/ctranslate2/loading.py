@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from io import BufferedIOBase
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from regard.config import Recipe
 from regard.data import tokenizer as tokenizers
-from regard.engines.ctranslate2.cache import Files, converted, in_memory
+from regard.engines.ctranslate2.cache import MODEL, Files, converted, in_memory
 from regard.engines.ctranslate2.translator import CTranslate2Translator, cores
 from regard.errors import UserError
 from regard.storage import WEIGHTS, Folder, read_folder
@@ -31,17 +30,29 @@ def load_translator(
     def convert(out: BufferedIOBase) -> Files:
         return convert_folder(folder.path, recipe, tokenizer, out, compute)
 
-    place, files = converted((folder.hash, compute, CONVERSION), convert)
+    parts = (folder.hash, compute, CONVERSION)
+    place, files = converted(parts, convert)
     parallel = cores()
-    options: dict[str, Any] = {"compute_type": compute, "inter_threads": parallel, "intra_threads": 1}
-    translator = None
-    if place is not None:
-        with contextlib.suppress(RuntimeError, ValueError):  # another process may have removed it since
-            translator = ctranslate2.Translator(str(place), **options)
-    if translator is None:
-        whole = files if place is None else in_memory(convert)
-        translator = ctranslate2.Translator(str(folder.path), files=whole, **options)
-    return CTranslate2Translator(recipe, tokenizer, translator, parallel, with_torch, "vmap.txt" in files)
+    last = int(recipe.model["decoder"]["layers"]) - 1
+
+    def open_model(layer: int) -> ctranslate2.Translator:
+        options: dict[str, Any] = {"compute_type": compute, "inter_threads": parallel, "intra_threads": 1}
+        # Other layers are opened later: until then the cache may have changed.
+        now, whole = (place, files) if layer == last or place is None else converted(parts, convert)
+        try:
+            if now is not None and layer == last:
+                return ctranslate2.Translator(str(now), **options)
+            if now is not None:
+                whole = {**whole, MODEL: (now / MODEL).read_bytes()}
+        except (OSError, RuntimeError, ValueError):  # another process has just removed it
+            whole = in_memory(convert)
+        if layer != last:
+            from regard.engines.ctranslate2.conversion import with_alignment_layer
+
+            whole = {**whole, MODEL: with_alignment_layer(whole[MODEL], layer)}
+        return ctranslate2.Translator(str(folder.path), files=whole, **options)
+
+    return CTranslate2Translator(recipe, tokenizer, open_model, parallel, with_torch, "vmap.txt" in files)
 
 
 def convert_folder(
