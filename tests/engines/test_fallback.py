@@ -119,6 +119,15 @@ def test_a_source_longer_than_the_learned_positions_is_split(folder, tmp_path):
     assert found.text == load(place, "cpu").translate(long, beam=1).text
 
 
+def test_an_output_that_fills_the_learned_positions_is_aligned(folder, tmp_path):
+    """Its scores and its alignment are computed by a forced pass, in which BEGIN takes a position."""
+    place = another_kind(folder, tmp_path / "model", position={"kind": "learned", "length": 6})
+    options: dict[str, Any] = {"beam": 1, "alignment": True}
+    found, wanted = (loaded(place, engine)[0].translate("est", **options) for engine in ("auto", "torch"))
+    assert len(found.tokens) == 5 and not found.finished
+    assert found.tokens == wanted.tokens and found.attention == pytest.approx(wanted.attention, abs=1e-3)
+
+
 # ------------------------------------------------------------------------------------------ folders from anybody
 
 

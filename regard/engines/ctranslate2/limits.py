@@ -69,4 +69,4 @@ def longest_output(recipe: Recipe) -> int:
     """The most tokens of an output: learned positions end somewhere."""
     spec = [table(recipe.model[part]["position"]) for part in ("stem", "decoder")]
     learned = [int(position.get("length", 512)) for position in spec if position["kind"] == "learned"]
-    return min(learned, default=positions_needed(recipe))
+    return min(learned, default=positions_needed(recipe)) - 1  # BEGIN, when it is scored or aligned
