@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from importlib import metadata
@@ -47,15 +48,16 @@ def choose(recipe: Recipe, engine: str = "auto", device: str = "auto", precision
 def unfit() -> str:
     """Why the installed CTranslate2 cannot be used; empty if it can."""
     try:
-        version = metadata.version("ctranslate2")
-        import ctranslate2
+        version = str(metadata.version("ctranslate2"))
     except metadata.PackageNotFoundError:
         return "the package ctranslate2 is not installed"
-    except Exception as error:  # a broken installation, a CPU it was not built for
-        return f"the package ctranslate2 cannot be imported ({' '.join(str(error).split())[:100]})"
-    if tuple(int(part) for part in version.split(".")[:2] if part.isdecimal()) < OLDEST:
+    if tuple(map(int, re.findall(r"\d+", version)[:2])) < OLDEST:  # not imported: that would import torch
         wanted = ".".join(map(str, OLDEST))
         return f"ctranslate2 {version} is installed, and {wanted} or newer is needed"
+    try:
+        import ctranslate2
+    except Exception as error:  # a broken installation, a CPU it was not built for
+        return f"the package ctranslate2 cannot be imported ({_line(error)})"
     return "" if hasattr(ctranslate2, "Translator") else "the package ctranslate2 is incomplete"
 
 
@@ -127,10 +129,10 @@ def load_with(
     if choice.engine == "ctranslate2":
         try:
             found = _ctranslate2(name, folder, recipe, precision, device)
-        except UserError:
-            raise
         except Exception as error:  # CTranslate2 refuses the model, or cannot run on this CPU
             if engine != "auto":
+                if isinstance(error, UserError):
+                    raise
                 raise UserError(f"{name}: CTranslate2 cannot load this model ({_line(error)})") from error
             choice = Choice("torch", f"CTranslate2 cannot load this model ({_line(error)})")
         else:
@@ -156,4 +158,4 @@ def _ctranslate2(
 
 
 def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:120]
+    return " ".join(str(error).split())[:120] or type(error).__name__
