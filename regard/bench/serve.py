@@ -1,8 +1,7 @@
 """32 concurrent clients, one sentence per request: our server against a plain FastAPI handler around CTranslate2.
 
 Both have the shipped model's weights, int8, a beam of 4 and batch what arrives within the same few milliseconds. What
-serving costs is seen beside the same sentences translated offline, sorted and 32 at a time, by one process with all
-cores or by a process for each, whichever is faster.
+serving costs is seen beside the same sentences translated offline, all at once by one process.
 """
 
 from __future__ import annotations
@@ -12,15 +11,13 @@ import re
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from regard.bench import _ctranslate2 as peer
 from regard.bench import _ctranslate2_server, _http_clients
 from regard.bench._benchmark import Benchmark, Row, Setting
 from regard.bench._process import MeasuredProcess, Work, children, peak_mib
@@ -32,7 +29,7 @@ from regard.interchange.ctranslate2 import export
 
 __all__ = ["Serve"]
 
-CLIENTS, REQUESTS, BATCH = 32, 960, 32
+CLIENTS, REQUESTS, SAMPLE = 32, 960, 320
 GOAL, WORKER_MIB = 1.0, 160e6 / 2**20
 OFFLINE = "from regard.bench._process import serve; from regard.bench.serve import offline; serve(offline)"
 
@@ -50,7 +47,7 @@ class Serve(Benchmark):
         lines = asked_lines(setting)
         name = f"{clients} clients, {len(set(lines)):,} different sentences"
         if setting.wants(name):
-            yield serve_row(setting, name, clients, lines, GOAL, offline=True)
+            yield serve_row(setting, name, clients, lines, GOAL, beside_offline=True)
 
 
 def asked_lines(setting: Setting) -> list[str]:
@@ -60,8 +57,10 @@ def asked_lines(setting: Setting) -> list[str]:
     return [lines[i % len(lines)] for i in range(count)]
 
 
-def serve_row(setting: Setting, name: str, clients: int, lines: list[str], goal: float, offline: bool = False) -> Row:
-    """Both servers, started and warmed up, in turns; `offline` translates the same sentences without a server, too."""
+def serve_row(
+    setting: Setting, name: str, clients: int, lines: list[str], goal: float, beside_offline: bool = False
+) -> Row:
+    """Both servers, started and warmed up, in turns; `beside_offline` also translates them without a server."""
     rounds = 1 if setting.quick else 3
     with tempfile.TemporaryDirectory() as place, ExitStack() as stack:
         setting.note(f"{name}: starting and warming up ...")
@@ -70,7 +69,8 @@ def serve_row(setting: Setting, name: str, clients: int, lines: list[str], goal:
         pieces = _pieces(folder)
         for server in servers:
             load(server.port, clients, lines[: 4 * clients], pieces)
-        alone = stack.enter_context(Offline(sample(lines, 10 * BATCH))) if offline else None
+        some = list(sample(lines, SAMPLE))
+        alone = stack.enter_context(MeasuredProcess(OFFLINE, lines=some)) if beside_offline else None
         loads: tuple[list[Load], list[Load]] = [], []
         for number in range(1, rounds + 1):
             for server, side, found in zip(servers, ("ours", "CTranslate2"), loads):
@@ -92,7 +92,8 @@ def serve_row(setting: Setting, name: str, clients: int, lines: list[str], goal:
         "clients' CPU": f"{statistics.fmean(one.own / one.wall for one in ours):.0%} of a core",
     }
     if alone:
-        notes |= {"offline tokens/s": f"{alone.rate() * each:.0f}", "of offline": f"{a / alone.rate():.2f}"}
+        rate = len(some) / alone.median()
+        notes |= {"offline tokens/s": f"{rate * each:.0f}", "of offline": f"{a / rate:.2f}"}
     met = a / b >= goal and (worker or 0.0) <= WORKER_MIB
     return Row(name, a, b, a / b, worker, them, notes, f">= {goal}, worker <= {WORKER_MIB:.0f} MiB", met)
 
@@ -141,48 +142,12 @@ def load(port: int, clients: int, lines: list[str], pieces: Any) -> Load:
     return Load(seen["wall"], seen["own"], sorted(seen["latencies"]), tokens)
 
 
-class Offline:
-    """The same sentences without a server: by one process with all cores, and by one process per core, in turns."""
-
-    def __init__(self, lines: Sequence[str]):
-        self._ways: list[list[tuple[int, MeasuredProcess]]] = []
-        for count in sorted({1, peer.cores()}):
-            shares = [lines[i::count] for i in range(count)]
-            threads = peer.cores() // count
-            self._ways.append([(len(one), MeasuredProcess(OFFLINE, lines=one, threads=threads)) for one in shares])
-
-    def __enter__(self) -> Offline:
-        with ExitStack() as stack:
-            for way in self._ways:
-                for _, process in way:
-                    stack.enter_context(process)
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._stack.__exit__(*error)
-
-    def round(self) -> None:
-        for way in self._ways:
-            with ThreadPoolExecutor(len(way)) as threads:  # the processes of one way run in parallel
-                list(threads.map(lambda one: one[1].round(), way))
-
-    def rate(self) -> float:
-        """Sentences per second of the faster of the two."""
-        return max(sum(count / process.median() for count, process in way) for way in self._ways)
-
-
-def offline(lines: list[str], threads: int) -> Work:
-    """Our side: sorted by length, 32 sentences at a time."""
-    import torch
-
+def offline(lines: list[str]) -> Work:
+    """The same sentences without a server."""
     import regard
 
     translator = regard.load(MODEL, device="cpu")
-    torch.set_num_threads(threads)
-    ordered = sorted(lines, key=len)
-    batches = [ordered[i : i + BATCH] for i in range(0, len(ordered), BATCH)]
-    return lambda: [translator.translate(batch, beam=4) for batch in batches]
+    return lambda: translator.translate(lines, beam=4)
 
 
 @contextmanager
