@@ -13,7 +13,8 @@ from regard.data.corpus.reading import check_file, read_pairs, split_column
 from regard.data.splitting import make_format
 from regard.errors import UserError
 from regard.evaluation.translation import Scores, corpus_scores
-from regard.loading import find_model, load, read_recipe_of
+from regard.find_model import find_model, read_recipe_of
+from regard.loading import load
 from regard.runs import test
 from regard.storage import read_folder
 from regard.task._base import Task

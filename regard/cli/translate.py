@@ -189,7 +189,7 @@ def translate(
 
     if input and output:
         from regard.bulk import Shards
-        from regard.loading import find_model
+        from regard.find_model import find_model
         from regard.storage import read_folder
 
         # Options that the model refuses must fail before the folder is created.

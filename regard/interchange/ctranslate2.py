@@ -19,9 +19,10 @@ from regard.data.tokenizer._base import Tokenizer
 from regard.decoder.transformer import TransformerDecoder
 from regard.encoder.transformer import TransformerEncoder
 from regard.errors import UserError
+from regard.find_model import find_model
 from regard.layers.attention.multi_head import MultiHead
 from regard.layers.embedding import TokenEmbedding
-from regard.loading import find_model, read_model
+from regard.loading import read_model
 from regard.model.seq2seq import Seq2Seq
 from regard.stem.tokens import Tokens
 from regard.storage import read_folder
