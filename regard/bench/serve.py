@@ -20,7 +20,7 @@ from typing import Any
 
 from regard.bench import _ctranslate2_server, _http_clients
 from regard.bench._benchmark import Benchmark, Row, Setting
-from regard.bench._process import MeasuredProcess, Work, children, peak_mib
+from regard.bench._process import MeasuredProcess, children, peak_mib
 from regard.bench._text import made_lines, read_lines, sample
 from regard.bench.translate_file import MODEL
 from regard.child_process import child_environment, python_command
@@ -31,7 +31,7 @@ __all__ = ["Serve"]
 
 CLIENTS, REQUESTS, SAMPLE = 32, 960, 320
 GOAL, WORKER_MIB = 1.0, 160e6 / 2**20
-OFFLINE = "from regard.bench._process import serve; from regard.bench.serve import offline; serve(offline)"
+OFFLINE = "from regard.bench._process import serve; from regard.bench._ours import translating; serve(translating)"
 
 
 class Serve(Benchmark):
@@ -70,7 +70,7 @@ def serve_row(
         for server in servers:
             load(server.port, clients, lines[: 4 * clients], pieces)
         some = list(sample(lines, SAMPLE))
-        alone = stack.enter_context(MeasuredProcess(OFFLINE, lines=some)) if beside_offline else None
+        alone = stack.enter_context(MeasuredProcess(OFFLINE, model=MODEL, lines=some)) if beside_offline else None
         loads: tuple[list[Load], list[Load]] = [], []
         for number in range(1, rounds + 1):
             for server, side, found in zip(servers, ("ours", "CTranslate2"), loads):
@@ -140,14 +140,6 @@ def load(port: int, clients: int, lines: list[str], pieces: Any) -> Load:
     seen = json.loads(done.stdout)
     tokens = sum(len(found) + 1 for found in pieces.encode(seen["texts"]))  # and the end of each
     return Load(seen["wall"], seen["own"], sorted(seen["latencies"]), tokens)
-
-
-def offline(lines: list[str]) -> Work:
-    """The same sentences without a server."""
-    import regard
-
-    translator = regard.load(MODEL, device="cpu")
-    return lambda: translator.translate(lines, beam=4)
 
 
 @contextmanager

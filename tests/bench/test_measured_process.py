@@ -13,15 +13,13 @@ import torch
 
 from regard.assemble import build_model
 from regard.bench import _ctranslate2 as peer
-from regard.bench import _transformers, busy, cpu_decode, growth, translate_file
+from regard.bench import _ours, _transformers, busy, cpu_decode, growth, translate_file
 from regard.bench._benchmark import Setting
 from regard.bench._process import MeasuredProcess, children, idle_mib, peak_mib, run_measured, take_turns
 from regard.bench._text import TextFile, made_lines, read_lines, sample
 from regard.child_process import child_environment, python_command
-from regard.data.tokenizer._base import SPECIALS
 from regard.errors import UserError
-from regard.interchange.ctranslate2 import write
-from regard.weights import save_weights
+from regard.interchange.ctranslate2 import export
 
 SERVE = "import time; from regard.bench._process import serve; "
 SLEEP = SERVE + "serve(lambda pause: print('noise') or (lambda: time.sleep(pause)))"
@@ -124,20 +122,28 @@ def test_the_scripts_of_the_peers_need_nothing_of_ours(file):
 
 @pytest.mark.parametrize("width", [1, 4])
 @pytest.mark.parametrize("threads", [(1, 1), (2, 1)])
-def test_both_decode_the_same_tokens_on_the_cpu(width, threads, tmp_path):
-    pytest.importorskip("ctranslate2")
+def test_both_decode_the_same_tokens_on_the_cpu(width, threads, tmp_path, monkeypatch):
+    monkeypatch.setenv("REGARD_CACHE", "")  # restored after the test
     torch.manual_seed(5)
-    tree = {"preset": "tiny", "layers": 1}
-    model = build_model(tree, 200).eval()
-    (tmp_path / cpu_decode.WEIGHTS).write_bytes(save_weights(dict(model.named_parameters())))
-    pieces = SPECIALS + [f"t{i}" for i in range(len(SPECIALS), 200)]
-    write(model, pieces, tmp_path / "float32")
-    ids = torch.randint(4, 200, (3, 31)).tolist()
-    ours = cpu_decode.ours(str(tmp_path), tree, 200, "float32", ids, width, 32)()
+    folder, pieces = cpu_decode.random_model(tmp_path, "tiny", 200, 1)
+    export(folder, tmp_path / "float32", "float32")
+    ids = cpu_decode.random_sources(200, 3)
+    ours = _ours.decoding(str(folder), "float32", ids, width, 32)()
     words = [[pieces[i] for i in row] for row in ids]
     theirs = peer.decoding(str(tmp_path / "float32"), "float32", words, width, 32, list(threads))()
     assert [[pieces[i] for i in row] for row in ours] == theirs
     assert all(len(row) == 32 for row in theirs)
+
+
+def test_our_side_needs_no_torch_either(tmp_path):
+    folder, _ = cpu_decode.random_model(tmp_path, "tiny", 60, 1)
+    code = (
+        "import sys; from regard.bench._ours import decoding; "
+        "decoding(sys.argv[1], 'int8', [[9] * 31], 4, 32)(); print('torch' in sys.modules)"
+    )
+    command = python_command("-c", code, str(folder))
+    done = subprocess.run(command, env=child_environment(), capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr
 
 
 def test_one_sentence_is_not_divided_among_workers():
