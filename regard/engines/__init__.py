@@ -40,7 +40,7 @@ def choose(recipe: Recipe, engine: str = "auto", device: str = "auto", precision
     if not obstacle:
         return Choice("ctranslate2", "it was asked for" if engine == "ctranslate2" else "a translator on a CPU")
     if engine == "ctranslate2":
-        raise UserError(f"the engine ctranslate2 cannot be used: {obstacle}; use --engine torch")
+        raise UserError(f"the engine ctranslate2 cannot be used: {obstacle}; choose the engine torch")
     return Choice("torch", obstacle if recipe.task == "translate" else f"every model made to {recipe.task} needs it")
 
 
@@ -75,7 +75,11 @@ def _may_have_gpu() -> bool:
 
 
 def _precision_obstacle(precision: str) -> str:
-    return "" if precision in ("", "auto", "float32", "int8") else f"it computes in float32 or int8, not in {precision}"
+    return (
+        ""
+        if precision in ("", "auto", "float32", "int8")
+        else f"CTranslate2 computes in float32 or int8, not in {precision}"
+    )
 
 
 def load(
@@ -97,6 +101,12 @@ def load(
         A `Translator`, `Classifier`, `Generator`, ...: an object whose method has the name of its task.
     """
     return load_with(name, device, task, precision, engine)
+
+
+def engine_for(name: str | Path, engine: str = "auto", device: str = "auto", precision: str = "") -> str:
+    """The engine that `load` would use, without loading anything."""
+    recipe = read_recipe_of(read_folder(find_model(name), hash_tensors=False))
+    return choose(recipe, engine, device, precision).engine
 
 
 def load_with(

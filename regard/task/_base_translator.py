@@ -69,10 +69,10 @@ class BaseTranslator(ABC):
         settings = self.recipe.decoding
         width = settings.beam if beam is None else beam
         check_options(width, n_best, length_penalty, max_length, batch_tokens)
-        parts = [self.parts(text, number, warn) for number, text in enumerate(texts, 1)]
-        flat = [part for row in parts for part in row]
+        parts = [self._encoded_parts(text, number, warn) for number, text in enumerate(texts, 1)]
+        flat = [part for row in parts for part, _ in row]
         owners = [number for number, row in enumerate(parts) for _ in row]
-        sources = [self.encode(part) for part in flat]
+        sources = [ids for row in parts for _, ids in row]
         budget = self.default_batch_tokens() if batch_tokens is None else batch_tokens
         cancelled_parts = cancelled and (lambda: owned_by(cancelled(), owners))
         found = self.search(
@@ -96,16 +96,26 @@ class BaseTranslator(ABC):
 
     def parts(self, text: str, number: int = 1, warn: Warn | None = None) -> list[str]:
         """The pieces to translate separately: the text, its sentences if there are several, or parts of long ones."""
+        return [part for part, _ in self._encoded_parts(text, number, warn)]
+
+    def _encoded_parts(self, text: str, number: int, warn: Warn | None) -> list[tuple[str, list[int]]]:
+        """The parts and their ids."""
         if not text.strip():
             return []
         limit = self.recipe.data.max_length - 1
+        known: dict[str, list[int]] = {}
+
+        def fits(part: str) -> bool:
+            known[part] = self.encode(part)
+            return len(known[part]) <= limit
+
         # Lines of corpora have one or two sentences. Given more, a model skips some.
         whole = sentences(text.strip())
         whole = whole if len(whole) > 2 else [text]
-        parts = [part for sentence in whole for part in split_long(sentence, lambda p: len(self.encode(p)) <= limit)]
+        parts = [part for sentence in whole for part in split_long(sentence, fits)]
         if len(parts) > len(whole) and warn:
             warn(f"text {number} is longer than the model's {limit} tokens and was split into {len(parts)} parts")
-        return parts
+        return [(part, known[part] if part in known else self.encode(part)) for part in parts]
 
     @abstractmethod
     def default_batch_tokens(self) -> int:

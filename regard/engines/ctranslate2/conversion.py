@@ -34,9 +34,9 @@ class Alignment:
 
 
 def usual_alignment(recipe: Recipe) -> Alignment:
-    """For models that state none: all heads of the last layer but one (Garg et al. 2019), or of the only layer."""
+    """For models that state none: all heads of the last layer (docs/speed.md has the agreement with torch's mean)."""
     decoder = recipe.model["decoder"]
-    return Alignment(max(0, decoder["layers"] - 2), range(decoder["heads"]))
+    return Alignment(decoder["layers"] - 1, range(decoder["heads"]))
 
 
 def convert(
@@ -49,7 +49,7 @@ def convert(
 ) -> dict[str, bytes]:
     """Writes model.bin to `out`; returns the other files of the folder by name. Token i is spelled `pieces[i]`."""
     if why := why_not(recipe):
-        raise UserError(f"CTranslate2 cannot run this model: {why}")
+        raise UserError(why)
     if precision not in PRECISIONS:
         raise UserError(f"precision '{precision}' is not known to CTranslate2; use {', '.join(PRECISIONS)}")
     if len(set(pieces)) < len(pieces):

@@ -17,7 +17,7 @@ def why_not(recipe: Recipe) -> str:
     """Why CTranslate2 cannot run a model with this recipe; empty if it can."""
     tree = recipe.model
     if recipe.task != "translate" or tree.get("kind") != "seq2seq":
-        return f"it runs models that translate; this one is made to {recipe.task}"
+        return f"CTranslate2 runs models that translate; this one is made to {recipe.task}"
     stem, encoder, decoder = (table(tree.get(part)) for part in ("stem", "encoder", "decoder"))
     for part, spec, kind in (
         ("stem", stem, "tokens"),
@@ -25,19 +25,19 @@ def why_not(recipe: Recipe) -> str:
         ("decoder", decoder, "transformer"),
     ):
         if spec.get("kind") != kind:
-            return f"it runs Transformers alone; this model's {part} is of the kind {spec.get('kind')}"
+            return f"CTranslate2 runs Transformers alone; this model's {part} is of the kind {spec.get('kind')}"
     for spec in (encoder, decoder):
         if spec.get("activation") not in ACTIVATIONS:
-            return f"it has no activation {spec.get('activation')}; it has {', '.join(sorted(ACTIVATIONS))}"
+            return f"CTranslate2 has no activation {spec.get('activation')}; it has {', '.join(sorted(ACTIVATIONS))}"
         attention = table(spec.get("attention", "multi_head"))
         if attention.get("kind") != "multi_head" or attention.keys() - {"kind", "dropout"}:
-            return f"it has only multi-head attention; this model's is {attention.get('kind')}"
+            return f"CTranslate2 has only multi-head attention; this model's is {attention.get('kind')}"
     for spec in (stem, decoder):
         position = table(spec.get("position"))
         if position.get("kind") not in POSITIONS:
-            return f"it has no positions of the kind {position.get('kind')}"
+            return f"CTranslate2 has no positions of the kind {position.get('kind')}"
     if positions_needed(recipe) > MAX_POSITIONS:
-        return f"its table of positions has {MAX_POSITIONS:,} rows at most"
+        return f"CTranslate2's table of positions has {MAX_POSITIONS:,} rows at most"
     return ""
 
 

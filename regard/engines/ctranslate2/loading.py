@@ -39,15 +39,20 @@ def load_translator(
     return CTranslate2Translator(recipe, tokenizer, translator, parallel, with_torch, "vmap.txt" in files)
 
 
-def convert_folder(path: Path, recipe: Recipe, tokenizer: tokenizers.Tokenizer, out: BinaryIO, precision: str) -> Files:
-    """Converts a model folder, whose files are checked by hash first."""
+def convert_folder(
+    path: Path, recipe: Recipe, tokenizer: tokenizers.Tokenizer, out: BinaryIO, precision: str, exactly: bool = False
+) -> Files:
+    """Converts a model folder, whose files are checked by hash first.
+
+    Unless `exactly` that precision is wanted, weights stored as int8 stay so: CTranslate2 widens them when it loads
+    them, so that one conversion serves every precision.
+    """
     from regard.engines.ctranslate2.conversion import convert
     from regard.engines.ctranslate2.stored_weights import StoredWeights
 
     folder = read_folder(path)
     weights = StoredWeights(folder.file(WEIGHTS))
-    # A file of int8 serves every precision: CTranslate2 widens it when it loads it.
-    stored = "int8" if weights.int8 else precision
+    stored = "int8" if weights.int8 and not exactly else precision
     try:
         return convert(recipe, weights, tokenizer.pieces(range(len(tokenizer))), out, stored)
     except UserError as error:
