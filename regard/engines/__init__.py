@@ -116,8 +116,9 @@ def load_with(
     precision: str = "",
     engine: str = "auto",
     note: Callable[[str], None] = lambda text: None,
+    threads: int = 0,
 ) -> Any:
-    """`load`, which also says which engine it chose, and why."""
+    """`load`, which also says which engine it chose, and why. CTranslate2 uses `threads`; 0 is one per core."""
     place = find_model(name)
     folder = read_folder(place, hash_tensors=False)
     recipe = read_recipe_of(folder)
@@ -126,7 +127,7 @@ def load_with(
     choice = choose(recipe, engine, device, precision)
     if choice.engine == "ctranslate2":
         try:
-            found = _ctranslate2(name, folder, recipe, precision, device)
+            found = _ctranslate2(name, folder, recipe, precision, threads)
         except UserError:
             raise
         except Exception as error:  # CTranslate2 refuses the model, or cannot run on this CPU
@@ -143,7 +144,7 @@ def load_with(
 
 
 def _ctranslate2(
-    name: str | Path, folder: Folder, recipe: Recipe, precision: str, device: str
+    name: str | Path, folder: Folder, recipe: Recipe, precision: str, threads: int
 ) -> CTranslate2Translator:
     from regard.engines.ctranslate2.loading import load_translator
 
@@ -152,7 +153,7 @@ def _ctranslate2(
 
         return load_in_torch(name, "cpu", "translate", precision)
 
-    return load_translator(folder, recipe, precision, with_torch)
+    return load_translator(folder, recipe, precision, with_torch, threads)
 
 
 def _line(error: Exception) -> str:

@@ -18,9 +18,9 @@ CONVERSION = 1
 
 
 def load_translator(
-    folder: Folder, recipe: Recipe, precision: str, with_torch: Callable[[], Any]
+    folder: Folder, recipe: Recipe, precision: str, with_torch: Callable[[], Any], threads: int = 0
 ) -> CTranslate2Translator:
-    """`precision`: "int8" or "auto" computes in int8, "float32" or "" in float32."""
+    """`precision`: "int8" or "auto" computes in int8, "float32" or "" in float32. `threads`: 0 is one per core."""
     import ctranslate2
 
     tokenizer = read_tokenizer(folder)
@@ -30,7 +30,7 @@ def load_translator(
         return convert_folder(folder.path, recipe, tokenizer, out, compute)
 
     place, files = converted((folder.hash, compute, CONVERSION), convert)
-    parallel = cores()
+    parallel = threads or cores()
     options: dict[str, Any] = {"compute_type": compute, "inter_threads": parallel, "intra_threads": 1}
     if place is None:
         translator = ctranslate2.Translator(str(folder.path), files=files, **options)
