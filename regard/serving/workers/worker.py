@@ -157,8 +157,8 @@ class Worker:
             return [index for index, item in enumerate(items) if item in found] if found else ()
 
         model = self.models[job["model"]]
-        if attention and model.engine == "ctranslate2":
-            model = model.with_torch()  # CTranslate2 returns the attention of one layer only
+        if attention and getattr(model, "engine", "") == "ctranslate2":
+            model = model.with_torch()  # CTranslate2 has the attention of one layer only
         try:
             found = model.translate(
                 [job["texts"][item] for item in items], **search, alignment=alignment or attention, cancelled=cancelled
