@@ -118,8 +118,9 @@ def load_with(
     precision: str = "",
     engine: str = "auto",
     note: Callable[[str], None] = lambda text: None,
+    threads: int = 0,
 ) -> Any:
-    """`load`, which also says which engine it chose, and why."""
+    """`load`, which also says which engine it chose, and why. CTranslate2 uses `threads`; 0 is one per core."""
     place = find_model(name)
     folder = read_folder(place, hash_tensors=False)
     recipe = read_recipe_of(folder)
@@ -128,7 +129,7 @@ def load_with(
     choice = choose(recipe, engine, device, precision)
     if choice.engine == "ctranslate2":
         try:
-            found = _ctranslate2(name, folder, recipe, precision, device)
+            found = _ctranslate2(name, folder, recipe, precision, threads)
         except Exception as error:  # CTranslate2 refuses the model, or cannot run on this CPU
             if engine != "auto":
                 if isinstance(error, UserError):
@@ -145,7 +146,7 @@ def load_with(
 
 
 def _ctranslate2(
-    name: str | Path, folder: Folder, recipe: Recipe, precision: str, device: str
+    name: str | Path, folder: Folder, recipe: Recipe, precision: str, threads: int
 ) -> CTranslate2Translator:
     from regard.engines.ctranslate2.loading import load_translator
 
@@ -154,7 +155,7 @@ def _ctranslate2(
 
         return load_in_torch(name, "cpu", "translate", precision)
 
-    return load_translator(folder, recipe, precision, with_torch)
+    return load_translator(folder, recipe, precision, with_torch, threads)
 
 
 def _line(error: Exception) -> str:

@@ -19,9 +19,9 @@ CONVERSION = 1
 
 
 def load_translator(
-    folder: Folder, recipe: Recipe, precision: str, with_torch: Callable[[], Any]
+    folder: Folder, recipe: Recipe, precision: str, with_torch: Callable[[], Any], threads: int = 0
 ) -> CTranslate2Translator:
-    """`precision`: "int8" or "auto" computes in int8, "float32" or "" in float32."""
+    """`precision`: "int8" or "auto" computes in int8, "float32" or "" in float32. `threads`: 0 is one per core."""
     import ctranslate2
 
     tokenizer = read_tokenizer(folder)
@@ -32,7 +32,7 @@ def load_translator(
 
     parts = (folder.hash, compute, CONVERSION)
     place, files = converted(parts, convert)
-    parallel = cores()
+    parallel = threads or cores()
     last = int(recipe.model["decoder"]["layers"]) - 1
 
     def open_model(layer: int) -> ctranslate2.Translator:
