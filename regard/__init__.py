@@ -28,7 +28,7 @@ _HOMES = {
     "evaluate": "regard.evaluating",
     "export": "regard.interchange",
     "inspect": "regard.inspection.inspect",
-    "load": "regard.loading",
+    "load": "regard.engines",
     "train": "regard.runs",
 }
 """Public name -> the module that defines it."""

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from regard import registry
 from regard.config import Recipe, apply_overrides
 from regard.data.corpus.reading import check_file, read_pairs, split_column
 from regard.data.splitting import make_format
+from regard.engines import load
 from regard.errors import UserError
 from regard.evaluation.translation import Scores, corpus_scores
-from regard.loading import find_model, load, read_recipe_of
-from regard.runs import test
+from regard.find_model import find_model, read_recipe_of
 from regard.storage import read_folder
-from regard.task._base import Task
-from regard.task._examples import ExampleTask
-from regard.task.translate import Translator
+from regard.task._base_translator import BaseTranslator
+
+if TYPE_CHECKING:
+    from regard.task._base import Task
 
 Pairs = tuple[list[str], list[str]]
 File = str | Path
@@ -40,13 +41,17 @@ TABLES = {"labelled_lines": "labelled_table", "spoken": "transcripts"}
 
 @overload
 def evaluate(
-    model: Task | File, sources: Sequence[str], references: Sequence[str], /, **options: Any
+    model: Task | BaseTranslator | File, sources: Sequence[str], references: Sequence[str], /, **options: Any
 ) -> tuple[Scores, list[str]]: ...
 @overload
-def evaluate(model: Task | File, /, *files: File, device: str = "auto", **options: Any) -> dict[str, Any]: ...
+def evaluate(
+    model: Task | BaseTranslator | File, /, *files: File, device: str = "auto", engine: str = "auto", **options: Any
+) -> dict[str, Any]: ...
 
 
-def evaluate(model: Task | File, /, *given: Any, device: str = "auto", **options: Any) -> Any:
+def evaluate(
+    model: Task | BaseTranslator | File, /, *given: Any, device: str = "auto", engine: str = "auto", **options: Any
+) -> Any:
     """Scores a model on labelled examples.
 
     Args:
@@ -55,6 +60,7 @@ def evaluate(model: Task | File, /, *given: Any, device: str = "auto", **options
             .tsv file with both. Two lists, of sources and references, also return the translations. Without any, a run
             is scored on the test examples of its recipe.
         device: "auto", "cpu", "cuda" or "cuda:1".
+        engine: "auto", "torch" or "ctranslate2", as in `load`.
         options: For translators, those of `Translator.translate`.
 
     Returns:
@@ -64,15 +70,19 @@ def evaluate(model: Task | File, /, *given: Any, device: str = "auto", **options
         sources, references = map(list, given)
         if len(sources) != len(references):  # before minutes of translation
             raise UserError(f"{len(sources)} sources but {len(references)} references; each text needs its own")
-        translator = model if isinstance(model, Translator) else load(_path(model), device, task="translate")
+        translator = (
+            model if isinstance(model, BaseTranslator) else load(_path(model), device, "translate", engine=engine)
+        )
         outputs = [translation.text for translation in translator.translate(sources, **options)]
         return corpus_scores(outputs, references), outputs
-    if not given and not isinstance(model, Task):
+    if not given and isinstance(model, (str, Path)):
+        from regard.runs import test
+
         check_is_run(model)
         return test(model, device)
     files = check_files(given)
-    task = model if isinstance(model, Task) else load(model, device)
-    if isinstance(task, Translator):
+    task = load(model, device, engine=engine) if isinstance(model, (str, Path)) else model
+    if isinstance(task, BaseTranslator):
         sources, references = read_texts(files)
         return asdict(evaluate(task, sources, references, **options)[0])
     if options:
@@ -80,8 +90,8 @@ def evaluate(model: Task | File, /, *given: Any, device: str = "auto", **options
     return task.judge(read_examples(task, files)).scores
 
 
-def _path(model: Task | File) -> File:
-    if isinstance(model, Task):
+def _path(model: Task | BaseTranslator | File) -> File:
+    if not isinstance(model, (str, Path)):
         raise UserError(
             f"lists of sources and references are for translators; this model is made to {model.recipe.task}"
         )
@@ -149,6 +159,8 @@ def _usual_format(task: Task, kind: str) -> str:
     if plain != kind and plain in registry.kinds("data/format"):  # made_dna -> dna
         return plain
     formats = FORMATS.get(task.recipe.task, {})
+    from regard.task._examples import ExampleTask
+
     if found := formats.get(task.pair.input.kind if isinstance(task, ExampleTask) else ""):
         return found
     raise UserError(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast, overload
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -15,25 +15,15 @@ from torch.overrides import TorchFunctionMode
 
 from regard import registry
 from regard.assemble import build_model
-from regard.config import Recipe, recipe_from_toml, to_toml
+from regard.config import Recipe, to_toml
 from regard.data.codec import Codec
 from regard.device import pick_device
-from regard.errors import UserError, suggestion
+from regard.errors import UserError
+from regard.find_model import find_model, read_recipe_of
 from regard.layers.fast_linear import ready_for_use
-from regard.pretrained import shipped_models
-from regard.storage import Folder, read_folder, save_weights, write_folder
+from regard.storage import Folder, read_folder, write_folder
 from regard.task._base import Task
-
-if TYPE_CHECKING:
-    from regard.task.caption import Captioner
-    from regard.task.classify import Classifier
-    from regard.task.fill import Filler
-    from regard.task.forecast import Forecaster
-    from regard.task.generate import Generator
-    from regard.task.tag import Tagger
-    from regard.task.track import Tracker
-    from regard.task.transcribe import Transcriber
-    from regard.task.translate import Translator
+from regard.weights import save_weights
 
 MAX_BUFFERS = 1 << 28
 """Bytes of all buffers of a model that is read from a folder."""
@@ -48,23 +38,6 @@ def model_files(recipe: Recipe, codec: Codec, weights: dict[str, Tensor], precis
         **codec.files(),
         "weights.safetensors": save_weights(weights, precision),
     }
-
-
-def find_model(name: str | Path) -> Path:
-    """The folder of a shipped model, a model folder itself, or that of a run (final model, else newest checkpoint)."""
-    path = Path(name)
-    if (path / "manifest.json").is_file():
-        return path
-    if (path / "model" / "manifest.json").is_file():
-        return path / "model"
-    steps = sorted((path / "checkpoints").glob("step-*")) if path.is_dir() else []
-    if steps:
-        return steps[-1]
-    if str(name) in shipped_models():
-        return shipped_models()[str(name)]
-    if path.is_dir():
-        raise UserError(f"{path}: no model in this folder (no manifest.json); give a model folder or a run")
-    raise UserError(f"no model '{name}'{suggestion(str(name), shipped_models())} (or the path of a model folder)")
 
 
 def task_of(recipe: Recipe) -> type[Task]:
@@ -95,16 +68,6 @@ def read_model(folder: Folder) -> tuple[Recipe, Codec, nn.Module]:
         model = build_model(recipe.model, **codec.sizes())
     assign_weights(model, weights, where)
     return recipe, codec, model
-
-
-def read_recipe_of(folder: Folder) -> Recipe:
-    """The recipe of a model folder."""
-    where = f"{folder.path}/recipe.toml"
-    try:
-        text = folder.read("recipe.toml").decode()
-    except UnicodeDecodeError as error:
-        raise UserError(f"{where}: not UTF-8 text: {error}") from None
-    return recipe_from_toml(text, where)
 
 
 class Uninitialised(TorchFunctionMode):
@@ -216,57 +179,8 @@ def export(
     return Path(folder)
 
 
-Translators = Literal["fr-en", "fr-en-bahdanau", "fr-en-luong", "fr-en-plain", "fr-en-universal"]
-Generators = Literal["shakespeare", "shakespeare-lstm"]
-"""Shipped models whose task a type checker knows by their name."""
-
-
-@overload
-def load(
-    name: Translators = "fr-en", device: str = "auto", task: Literal[""] = "", precision: str = ""
-) -> Translator: ...
-@overload
-def load(name: Generators, device: str = "auto", task: Literal[""] = "", precision: str = "") -> Generator: ...
-@overload
-def load(name: Literal["fashion"], device: str = "auto", task: Literal[""] = "", precision: str = "") -> Classifier: ...
-@overload
-def load(name: Literal["shapes"], device: str = "auto", task: Literal[""] = "", precision: str = "") -> Captioner: ...
-@overload
-def load(name: str | Path, device: str = "auto", *, task: Literal["translate"], precision: str = "") -> Translator: ...
-@overload
-def load(name: str | Path, device: str = "auto", *, task: Literal["classify"], precision: str = "") -> Classifier: ...
-@overload
-def load(name: str | Path, device: str = "auto", *, task: Literal["tag"], precision: str = "") -> Tagger: ...
-@overload
-def load(name: str | Path, device: str = "auto", *, task: Literal["generate"], precision: str = "") -> Generator: ...
-@overload
-def load(name: str | Path, device: str = "auto", *, task: Literal["forecast"], precision: str = "") -> Forecaster: ...
-@overload
-def load(name: str | Path, device: str = "auto", *, task: Literal["caption"], precision: str = "") -> Captioner: ...
-@overload
-def load(
-    name: str | Path, device: str = "auto", *, task: Literal["transcribe"], precision: str = ""
-) -> Transcriber: ...
-@overload
-def load(name: str | Path, device: str = "auto", *, task: Literal["track"], precision: str = "") -> Tracker: ...
-@overload
-def load(name: str | Path, device: str = "auto", *, task: Literal["fill"], precision: str = "") -> Filler: ...
-@overload
-def load(name: str | Path, device: str = "auto", task: str = "", precision: str = "") -> Any: ...
 def load(name: str | Path = "fr-en", device: str = "auto", task: str = "", precision: str = "") -> Any:
-    """Loads a model, ready to use.
-
-    Args:
-        name: A shipped model (`regard models` lists them), or the path of a model folder or a run.
-        device: "auto", "cpu", "cuda" or "cuda:1".
-        task: What the model must be for, such as "translate". A model for anything else is refused, and type checkers
-            know what is returned.
-        precision: Packs the weights for use only: "float32", "bfloat16", "int8" (on the CPU) or "auto", the fastest of
-            these on the device. By default the model stays as it was trained.
-
-    Returns:
-        A `Translator`, `Classifier`, `Generator`, ...: an object whose method has the name of its task.
-    """
+    """Loads a model with torch, ready to use; the arguments are those of `regard.load` (engines/__init__.py)."""
     recipe, codec, model = read_model(read_folder(find_model(name)))
     if task and recipe.task != task:
         raise UserError(f"{name}: this model is made to {recipe.task}, not to {task}; use: regard {recipe.task}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
+from regard.hypothesis import Hypothesis as Hypothesis
 from regard.types import Memory, State, Tree, map_tree
 
 
@@ -21,19 +22,6 @@ class StepwiseDecoder(Protocol):
     def start(self, memory: Memory, beams: int, capacity: int) -> State: ...
 
     def step(self, ids: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T V"], State]: ...
-
-
-@dataclass
-class Hypothesis:
-    """One output of a search, without BEGIN and END."""
-
-    ids: list[int]
-    log_probability: float
-    """Sum over the tokens, END included when it was reached."""
-    score: float
-    """What the search ranks by: the log-probability after the length penalty."""
-    finished: bool = True
-    """False if the length limit cut it off before END."""
 
 
 def select_(state: State, index: Int[Tensor, "R"]) -> State:

@@ -1,9 +1,8 @@
 """Model folders: written atomically, verified by hashes when read.
 
 A folder is written under a temporary name, flushed to disk and renamed; `manifest.json` holds the format version and
-a hash of every file. Tensors are stored as safetensors, whose header is checked before that library parses it. Folders
-are untrusted: only regular files are opened, up to the size in the manifest. Recipes, tokenizers and optimizers are
-only bytes and tensors here.
+a hash of every file. Folders are untrusted: only regular files are opened, up to the size in the manifest. Recipes,
+tokenizers and weights are only bytes here; weights.py turns files into tensors.
 """
 
 from __future__ import annotations
@@ -11,50 +10,33 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import math
 import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from regard.errors import UserError
 from regard.regular_files import open_regular, read_regular
-from regard.safetensors_header import read_header
 from regard.terminal_text import escape_control_characters, one_line
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FORMAT = 1
 """Incremented when older code could not read new folders."""
 MANIFEST = "manifest.json"
 WEIGHTS = "weights.safetensors"
-PRECISIONS = ("float32", "bfloat16", "int8")
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_TENSORS = ".safetensors"
+_TENSORS = (".safetensors", "model.bin")
+"""Endings of the names of files with tensors; model.bin is CTranslate2's."""
 _MAX_MANIFEST = 4_000_000
 _MAX_SMALL = 32_000_000
 """Total bytes of a folder's files without tensors, which are kept in memory."""
 _BLOCK = 1 << 20
-_DTYPES = {
-    "BOOL": torch.bool,
-    "U8": torch.uint8,
-    "I8": torch.int8,
-    "I16": torch.int16,
-    "I32": torch.int32,
-    "I64": torch.int64,
-    "F16": torch.float16,
-    "BF16": torch.bfloat16,
-    "F32": torch.float32,
-    "F64": torch.float64,
-}
-
-
-# ---------------------------------------------------------------------------------------------------------- folders
 
 
 @dataclass(frozen=True)
@@ -70,20 +52,26 @@ class Folder:
 
     def read(self, name: str) -> bytes:
         """The content of a file without tensors."""
-        self._file(name)
+        self.file(name)
         return self.small[name]
 
     def tensors(self, name: str) -> dict[str, Tensor]:
-        return load_tensors(self._file(name))
+        from regard.weights import load_tensors  # torch: not every reader of a folder needs it
+
+        return load_tensors(self.file(name))
 
     def weights(self) -> dict[str, Tensor]:
-        return load_weights(self._file(WEIGHTS))
+        from regard.weights import load_weights
+
+        return load_weights(self.file(WEIGHTS))
 
     def weights_on_meta(self) -> dict[str, Tensor]:
         """Names, shapes and types of the weights, from the header alone."""
-        return weights_on_meta(self._file(WEIGHTS))
+        from regard.weights import weights_on_meta
 
-    def _file(self, name: str) -> Path:
+        return weights_on_meta(self.file(WEIGHTS))
+
+    def file(self, name: str) -> Path:
         if name not in self.names:
             raise UserError(f"{self.path}: there is no {name} in this folder; it holds {', '.join(self.names)}")
         return self.path / name
@@ -124,10 +112,11 @@ def write_folder(path: Path, files: Mapping[str, bytes | Callable[[Path], None]]
         raise
 
 
-def read_folder(path: Path) -> Folder:
+def read_folder(path: Path, hash_tensors: bool = True) -> Folder:
     """Opens a folder after checking the version, and the size and hash of every file in its manifest.
 
-    No file is read before all are known to be regular files of the stated size.
+    No file is read before all are known to be regular files of the stated size. Without `hash_tensors` the files with
+    tensors are not read at all.
     """
     path = Path(path)
     try:
@@ -159,7 +148,7 @@ def read_folder(path: Path) -> Folder:
         _check_size(path / name, entry["size"])
     small = {name: _checked(path / name, entry) for name, entry in entries.items() if not name.endswith(_TENSORS)}
     for name, entry in entries.items():
-        if name.endswith(_TENSORS):
+        if hash_tensors and name.endswith(_TENSORS):
             _checked(path / name, entry, keep=False)
     return Folder(path, tuple(entries), manifest["hash"], small)
 
@@ -279,113 +268,3 @@ def _take_name(temporary: Path, path: Path) -> None:
 def _remove(path: Path) -> None:
     with contextlib.suppress(OSError):
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-
-
-# ---------------------------------------------------------------------------------------------------------- tensors
-
-
-def save_weights(tensors: Mapping[str, Tensor], precision: str = "float32") -> bytes:
-    """Weights as a safetensors file; `int8` quantises 2-D weights to [-127, 127] with one scale per row."""
-    if precision not in PRECISIONS:
-        raise UserError(f"precision '{precision}' is not known; use {', '.join(PRECISIONS)}")
-    stored: dict[str, Tensor] = {}
-    scaled: list[str] = []
-    for name, tensor in tensors.items():
-        tensor = tensor.detach().cpu()
-        if not tensor.is_floating_point():
-            stored[name] = tensor
-        elif precision == "int8" and tensor.dim() == 2 and tensor.numel():
-            _refuse_non_finite(name, tensor)
-            stored[name], stored[f"{name}.scale"] = _quantise(tensor.float())
-            scaled.append(name)
-        else:
-            stored[name] = tensor.to(torch.bfloat16 if precision == "bfloat16" else torch.float32)
-    return save_tensors(stored, {"precision": precision, "scaled": sorted(scaled)})
-
-
-def load_weights(source: bytes | Path) -> dict[str, Tensor]:
-    """The weights of `save_weights`, dequantised to float32. Integers and booleans keep their type."""
-    return _widened(*_load(source), _label(source))
-
-
-def weights_on_meta(source: bytes | Path) -> dict[str, Tensor]:
-    """The result of `load_weights` on the meta device: names, shapes and types, read from the header only."""
-    header = read_header(source)
-    try:
-        tensors = {
-            name: torch.empty(tensor.shape, dtype=_DTYPES[tensor.dtype], device="meta")
-            for name, tensor in header.tensors.items()
-        }
-    except (RuntimeError, OverflowError):  # dimensions too large to count
-        raise UserError(f"{_label(source)}: not a usable weight file: a shape is not possible") from None
-    return _widened(tensors, header.notes, _label(source))
-
-
-def _widened(tensors: dict[str, Tensor], notes: Mapping[str, Any], where: str) -> dict[str, Tensor]:
-    scaled = notes.get("scaled", [])
-    if not isinstance(scaled, list) or not all(isinstance(name, str) for name in scaled):
-        raise UserError(f"{where}: not a usable weight file: its metadata is not valid")
-    for name in scaled:
-        weight, scale = tensors.get(name), tensors.pop(f"{name}.scale", None)
-        if weight is None or scale is None or weight.dtype != torch.int8 or weight.dim() != 2:
-            raise UserError(f"{where}: {name[:80]!r} has no usable scale; take another copy of the file")
-        if scale.dtype != torch.float32 or scale.shape != weight.shape[:1]:
-            raise UserError(f"{where}: the scale of {name[:80]!r} has another shape than its rows")
-        tensors[name] = weight.float() * scale[:, None]
-        _refuse_non_finite(name, tensors[name], where)
-    wide = {name: tensor.float() for name, tensor in tensors.items() if tensor.dtype == torch.float64}
-    for name, tensor in wide.items():
-        _refuse_non_finite(name, tensor, where)
-    return {name: wide.get(name, t.float() if t.is_floating_point() else t) for name, t in tensors.items()}
-
-
-def save_tensors(tensors: Mapping[str, Tensor], notes: Mapping[str, Any] | None = None) -> bytes:
-    """Tensors of any type as a safetensors file, without quantisation; equal tensors give equal bytes."""
-    from safetensors.torch import save
-
-    ready: dict[str, Tensor] = {}
-    storages: set[int] = set()
-    for name, tensor in tensors.items():
-        tensor = tensor.detach().cpu().contiguous()
-        _refuse_non_finite(name, tensor)
-        storage = tensor.untyped_storage().data_ptr()
-        ready[name] = tensor.clone() if storage in storages else tensor  # the library refuses shared memory
-        storages.add(storage)
-    # one key only: safetensors writes several in an order that changes from run to run
-    return save(ready, {"regard": json.dumps(notes or {}, sort_keys=True)})
-
-
-def load_tensors(source: bytes | Path) -> dict[str, Tensor]:
-    """The tensors of a file as they are stored."""
-    return _load(source)[0]
-
-
-def _load(source: bytes | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load, load_file
-
-    notes = read_header(source).notes
-    try:
-        tensors = load(source) if isinstance(source, bytes) else load_file(source)
-    except (SafetensorError, OSError, ValueError, RuntimeError, KeyError) as error:
-        raise UserError(f"{_label(source)}: not a usable weight file ({str(error)[:80]})") from None
-    for name, tensor in tensors.items():
-        _refuse_non_finite(name, tensor, _label(source))
-    return tensors, notes
-
-
-def _quantise(weight: Tensor) -> tuple[Tensor, Tensor]:
-    scale = weight.abs().amax(dim=1) / 127
-    steps = weight / scale.clamp_min(torch.finfo(torch.float32).tiny)[:, None]
-    return steps.round().clamp(-127, 127).to(torch.int8), scale
-
-
-def _refuse_non_finite(name: str, tensor: Tensor, where: str = "weights") -> None:
-    if tensor.is_floating_point() and tensor.numel() and not tensor.is_meta:
-        low, high = torch.aminmax(tensor)  # NaN if any value is; allocates nothing
-        if not (math.isfinite(low.item()) and math.isfinite(high.item())):
-            raise UserError(f"{where}: {name[:80]!r} holds values that are not finite numbers")
-
-
-def _label(source: bytes | Path) -> str:
-    return "weights" if isinstance(source, bytes) else str(source)

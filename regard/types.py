@@ -5,7 +5,7 @@
     D  model width                  H  heads         V  vocabulary         L  labels
 
 Batch comes first everywhere. Masks are boolean; True means "attend" (a real position).
-This module imports nothing of ours.
+Special ids are in special_tokens.py, for modules without tensors.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
+from regard.special_tokens import BEGIN as BEGIN
+from regard.special_tokens import END as END
+from regard.special_tokens import PAD as PAD
+from regard.special_tokens import UNKNOWN as UNKNOWN
+
 Tree = Any
 """Tensors in nested dicts, lists and tuples."""
-
-PAD, UNKNOWN, BEGIN, END = 0, 1, 2, 3
-"""The four special ids that every tokenizer begins with."""
 
 
 def map_tree(function: Callable[[Tensor], Tensor], tree: Tree) -> Tree:

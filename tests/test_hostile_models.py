@@ -23,9 +23,10 @@ from regard.loading import MAX_BUFFERS, read_model
 from regard.pretrained import shipped_models
 from regard.runs import resolve
 from regard.setting import all_keys
-from regard.storage import Folder, read_folder, save_tensors, save_weights, write_folder
+from regard.storage import Folder, read_folder, write_folder
 from regard.toml_text import toml_text
 from regard.types import Memory
+from regard.weights import save_tensors, save_weights
 from tests.training.toys import run_child
 
 HOSTILE = (0, -1, 10**5, 10**9, 10**18)

@@ -27,17 +27,8 @@ import regard
 from regard import storage
 from regard.errors import UserError
 from regard.safetensors_header import read_header
-from regard.storage import (
-    PRECISIONS,
-    Folder,
-    clean_leftovers,
-    load_tensors,
-    load_weights,
-    read_folder,
-    save_tensors,
-    save_weights,
-    write_folder,
-)
+from regard.storage import Folder, clean_leftovers, read_folder, write_folder
+from regard.weights import PRECISIONS, load_tensors, load_weights, save_tensors, save_weights
 from tests.training.toys import run_child
 
 WEIGHTS = {"a.weight": torch.linspace(-2, 3, 12).reshape(3, 4), "a.bias": torch.tensor([0.1, -7.0, 1e-9])}

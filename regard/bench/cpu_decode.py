@@ -26,8 +26,9 @@ from regard.data.tokenizer._base import SPECIALS
 from regard.interchange.ctranslate2 import write
 from regard.layers.fast_linear import int8_is_fast, ready_for_use
 from regard.loading import assign_weights
-from regard.storage import load_weights, save_weights, write_file
+from regard.storage import write_file
 from regard.types import END
+from regard.weights import load_weights, save_weights
 
 __all__ = ["CpuDecode"]
 

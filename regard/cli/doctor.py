@@ -17,6 +17,7 @@ from regard.cli.terminal import Format, as_json, escape_control_characters
 
 PACKAGES = [
     "torch",
+    "ctranslate2",
     "numpy",
     "sentencepiece",
     "safetensors",
@@ -27,7 +28,13 @@ PACKAGES = [
     "matplotlib",
     "zstandard",
 ]
-OPTIONAL = ["tensorboard", "ctranslate2", "sacremoses"]
+TRANSFORMER = {
+    "kind": "seq2seq",
+    "stem": {"kind": "tokens", "position": "sinusoidal"},
+    "encoder": {"kind": "transformer", "activation": "relu"},
+    "decoder": {"kind": "transformer", "activation": "relu", "position": "sinusoidal"},
+}
+OPTIONAL = ["tensorboard", "sacremoses"]
 
 
 def doctor(format: JsonValue = Format.text) -> None:
@@ -38,6 +45,7 @@ def doctor(format: JsonValue = Format.text) -> None:
     found += [("python", f"{platform.python_version()} ({sys.executable})"), ("system", platform.platform())]
     found += [(name, _version(name)) for name in [*PACKAGES, *OPTIONAL]]
     devices, shipped = _devices(), shipped_models()
+    found.append(("engine", _engine()))
     runs = [str(manifest.parent.parent) for manifest in sorted(Path().glob("runs/*/model/manifest.json"))]
     if format is Format.json:
         lists = {"devices": devices, "models": {name: str(folder) for name, folder in shipped.items()}, "runs": runs}
@@ -55,6 +63,18 @@ def _version(package: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return "not installed (optional)" if package in OPTIONAL else "not installed"
+
+
+def _engine() -> str:
+    """What translates with --engine auto, and why."""
+    from regard.config import Recipe
+    from regard.engines import choose
+
+    try:
+        choice = choose(Recipe(model=TRANSFORMER))
+    except Exception as error:  # this command must work even if torch does not
+        return f"cannot be chosen: {error}"
+    return f"{choice.engine} for Transformers that translate ({choice.why}); torch for all else"
 
 
 def _devices() -> list[str]:

@@ -10,9 +10,21 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.options import BatchTokens, Beam, ComputedIn, Data, Device, JsonValue, LengthPenalty, Model, Quiet
+from regard.cli.options import (
+    BatchTokens,
+    Beam,
+    ComputedIn,
+    Data,
+    Device,
+    EngineName,
+    JsonValue,
+    LengthPenalty,
+    Model,
+    Quiet,
+    Verbose,
+)
 from regard.cli.progress import progress_bar
-from regard.cli.terminal import Format, Precision, as_json, say
+from regard.cli.terminal import Engine, Format, Precision, as_json, say
 from regard.errors import UserError
 
 
@@ -52,8 +64,10 @@ def evaluate(
     ] = Tokenize.mteval,
     device: Device = "auto",
     precision: ComputedIn = Precision.auto,
+    engine: EngineName = Engine.auto,
     format: JsonValue = Format.text,
     quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Score a model on labelled files, or a run on its own test examples.
 
@@ -78,7 +92,8 @@ def evaluate(
     if settings and (task == "translate" or not files):
         why = "a translator is scored on pairs of lines" if files else "no files are named that it could be for"
         raise UserError(f"{settings[0]}: {why}; leave it out")
-    for option, value in (("--source", source), ("--against", against), ("--beam", beam)):
+    stated = None if engine is Engine.auto else engine
+    for option, value in (("--source", source), ("--against", against), ("--beam", beam), ("--engine", stated)):
         if value is not None and task != "translate":
             raise UserError(f"{option} is for translators; {model} is made to {task}: regard evaluate {model} FILE")
     if not files:
@@ -96,12 +111,18 @@ def evaluate(
         sources, references = read_texts(found)
         others = _other_translations(against, files[0], len(references))
         options = {"beam": beam, "length_penalty": length_penalty, "batch_tokens": batch_tokens}
-        outputs = _translated(model, sources, device, precision, quiet, options)
+        how = {
+            "device": device,
+            "precision": precision,
+            "engine": engine,
+            "note": say if verbose else lambda text: None,
+        }
+        outputs = _translated(model, sources, how, quiet, options)
         scores = corpus_scores(outputs, references, **scoring)
         result: dict[str, Any] = {"model": model, "lines": len(sources), **dataclasses.asdict(scores)}
         if against is not None:
             if others is None:
-                others = _translated(against, sources, device, precision, quiet, options)
+                others = _translated(against, sources, how, quiet, options)
             compared = compare(outputs, others, references, **scoring)
             result["against"] = {"name": against}
             result["against"] |= {
@@ -140,18 +161,16 @@ def _other_translations(against: str | None, source: str, lines: int) -> list[st
     return others
 
 
-def _translated(
-    model: str, sources: list[str], device: str, precision: str, quiet: bool, options: dict[str, Any]
-) -> list[str]:
-    import regard
+def _translated(model: str, sources: list[str], how: dict[str, Any], quiet: bool, options: dict[str, Any]) -> list[str]:
+    from regard.engines import load_with
 
-    translator = regard.load(model, device=device, task="translate", precision=precision)
+    translator = load_with(model, task="translate", **how)
     started = time.perf_counter()
     with progress_bar(len(sources), enabled=not quiet) as advance:
         found = translator.translate(sources, warn=None if quiet else say, progress=advance, **options)
     seconds = time.perf_counter() - started
     if not quiet:
-        pace = f"{seconds:.1f} s on {translator.device}, {len(sources) / seconds:.1f} a second"
+        pace = f"{seconds:.1f} s on {translator.device} ({translator.engine}), {len(sources) / seconds:.1f} a second"
         say(f"{model}: {len(sources):,} lines in {pace}")
     return [translation.text for translation in found]
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.models import model_names
-from regard.cli.terminal import Format, Precision
+from regard.cli.terminal import Engine, Format, Precision
 
 MOST_BEAMS, MOST_TOKENS, MOST_BATCH = 1000, 10_000, 1 << 18
 """The same limits as in recipes (recipe.py)."""
@@ -70,8 +70,12 @@ Model = Annotated[
 Device = Annotated[str, typer.Option(callback=device_name, help="auto, cpu, cuda, cuda:1 or mps.")]
 OptionalDevice = Annotated[str | None, typer.Option(callback=device_name, help="auto, cpu, cuda, cuda:1 or mps.")]
 ComputedIn = Annotated[Precision, typer.Option(help="Precision of the computation; auto is the fastest on the device.")]
+EngineName = Annotated[
+    Engine, typer.Option("--engine", help="What computes it: auto takes ctranslate2 for translators on a CPU.")
+]
 JsonLines = Annotated[Format, typer.Option(help="Plain text, or one JSON object per line.")]
 JsonValue = Annotated[Format, typer.Option(help="Plain text, or one JSON value.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say which engine is used, and why.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, hints or warnings.")]
 
 Beam = Annotated[int | None, typer.Option(min=1, max=MOST_BEAMS, help="Beam width; 1 is greedy.")]

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import select
+from collections import deque
 from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any, BinaryIO
 
 from regard.errors import UserError
 
@@ -26,18 +28,42 @@ def answer_lines(
     stdout: BinaryIO,
     answer: Callable[[list[str], int], list[str]],
     warn: Callable[[str], None] = lambda message: None,
+    ahead: int = 1,
 ) -> int:
-    """Writes `answer(texts, number of the first line)` for every batch of lines; returns the number of lines."""
+    """Writes `answer(texts, number of the first line)` for every batch of lines; returns the number of lines.
+
+    `ahead` batches are answered at a time, each by its own thread; they are written in order.
+    """
     count = 0
-    for lines in arriving_lines(stdin):
-        texts = [decode_line(line, number, warn) for number, line in enumerate(lines, count + 1)]
-        outputs = answer(texts, count + 1)
-        if len(outputs) != len(texts):
-            raise RuntimeError(f"{len(texts)} lines came in but {len(outputs)} would go out")
+    running: deque[tuple[int, Future[list[str]]]] = deque()
+
+    def write() -> None:
+        lines, answered = running.popleft()
+        outputs = answered.result()
+        if len(outputs) != lines:
+            raise RuntimeError(f"{lines} lines came in but {len(outputs)} would go out")
         stdout.write("".join(f"{output}\n" for output in outputs).encode("utf-8", "replace"))
         stdout.flush()
-        count += len(lines)
+
+    with ThreadPoolExecutor(ahead) if ahead > 1 else InThisThread() as pool:
+        for lines in arriving_lines(stdin):
+            texts = [decode_line(line, number, warn) for number, line in enumerate(lines, count + 1)]
+            running.append((len(lines), pool.submit(answer, texts, count + 1)))
+            count += len(lines)
+            if len(running) >= ahead:
+                write()
+        while running:
+            write()
     return count
+
+
+class InThisThread(Executor):
+    """Runs what is submitted at once."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(function(*arguments, **options))
+        return done
 
 
 def arriving_lines(stdin: int) -> Iterator[list[bytes]]:

@@ -43,6 +43,12 @@ class Precision(enum.StrEnum):
     int8 = "int8"
 
 
+class Engine(enum.StrEnum):
+    auto = "auto"
+    torch = "torch"
+    ctranslate2 = "ctranslate2"
+
+
 def as_json(value: Any) -> str:
     """One line of JSON in which line separators and control characters are written as `\\uXXXX`."""
     written = json.dumps(value, ensure_ascii=False)

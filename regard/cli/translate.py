@@ -24,18 +24,20 @@ from regard.cli.options import (
     Beam,
     ComputedIn,
     Device,
+    EngineName,
     JsonLines,
     LengthPenalty,
     MaxLength,
     NBest,
     Quiet,
+    Verbose,
     language_code,
     output_folder,
 )
 from regard.cli.progress import parts_bar, progress_bar
 from regard.cli.remote_translation import languages_of, remote_translator
 from regard.cli.stdin_lines import answer_lines, decode_line
-from regard.cli.terminal import Format, Precision, as_json, escape_control_characters, one_line, say
+from regard.cli.terminal import Engine, Format, Precision, as_json, escape_control_characters, one_line, say
 from regard.data.corpus.reading import check_file
 from regard.errors import UserError
 
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
 
 BROKEN_PIPE = 141
 """The exit code after a broken pipe: 128 + SIGPIPE."""
+AHEAD = 2
+"""Batches of a file's lines in work at a time: one is tokenised or written while the other is translated."""
 PROGRESS_INTERVAL = 30.0
 """Seconds between progress lines where there is no progress bar."""
 
@@ -64,6 +68,7 @@ def translate(
     batch_tokens: BatchTokens = None,
     device: Device = "auto",
     precision: ComputedIn = Precision.auto,
+    engine: EngineName = Engine.auto,
     scores: Annotated[bool, typer.Option("--scores", help="Add a column with the score.")] = False,
     alignment: Annotated[
         bool, typer.Option("--alignment", help="Add a column with the word alignment (0-0 1-2: source-target).")
@@ -110,6 +115,7 @@ def translate(
         ),
     ] = None,
     quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Translate text, standard input line by line, or a whole corpus.
 
@@ -124,11 +130,14 @@ def translate(
         check_file(input)
     if not input and not texts and sys.stdin is None:
         raise UserError("no text was given and standard input is closed; write: regard translate 'Je suis étudiant.'")
-    if server and (input or device != "auto" or precision is not Precision.auto or batch_tokens is not None):
-        raise UserError("--server uses its own settings; leave out --input, --device, --precision, --batch-tokens")
+    own = device != "auto" or precision is not Precision.auto or engine is not Engine.auto or batch_tokens is not None
+    if server and (input or own):
+        raise UserError(
+            "--server uses its own settings; leave out --input, --device, --precision, --engine, --batch-tokens"
+        )
     if not server and (from_ or to):
         raise UserError("--from and --to are for --server; here the model knows its languages, see --model")
-    warn = (lambda message: None) if quiet else say
+    warn = warn_nothing if quiet else say
     waiting = lines_waiting(sys.stdin.fileno()) if not texts and not input else None
     search: dict[str, Any] = {
         "beam": beam,
@@ -137,8 +146,8 @@ def translate(
         "max_length": max_length,
     }
     on_terminal = not output and sys.stdout.isatty()
-    shared = worker_count(device, waiting) if n_best == 1 and not server else 1
     workers: LineWorkers | None = None
+    shared = 1
     if server:
         chosen = n_best > 1 or any(value is not None for value in (beam, length_penalty, max_length))
         details = chosen or scores or alignment or format is Format.json
@@ -146,12 +155,16 @@ def translate(
         languages = languages_of(model, from_, to)
         ask = remote_translator(server, languages, details, options, warn, lambda lines: advance(lines))
     else:
-        import regard
+        from regard.engines import engine_for, load_with
 
+        place = own_device(device)
+        with_torch = engine_for(model, engine, place, precision) == "torch"
+        shared = worker_count(device, waiting) if n_best == 1 and with_torch else 1
         if shared > 1:  # they load while this process does
             workers = LineWorkers(shared - 1, python_command("-m", "regard", *sys.argv[1:]), warn)
         try:
-            translator = regard.load(model, device=own_device(device), task="translate", precision=precision)
+            note = say if verbose and "RANK" not in os.environ else warn_nothing
+            translator = load_with(model, place, "translate", precision, engine, note)
         except BaseException:
             if workers:
                 workers.close()
@@ -189,15 +202,21 @@ def translate(
 
     if input and output:
         from regard.bulk import Shards
-        from regard.loading import find_model
+        from regard.find_model import find_model
         from regard.storage import read_folder
 
         # Options that the model refuses must fail before the folder is created.
         translator.translate("?", **search, batch_tokens=batch_tokens, alignment=alignment)
         usual = translator.recipe.decoding
-        settings: dict[str, Any] = {"model": read_folder(find_model(model)).hash[:16]}
+        settings: dict[str, Any] = {"model": read_folder(find_model(model), hash_tensors=False).hash[:16]}
         settings |= {name: getattr(usual, name) if value is None else value for name, value in search.items()}
-        settings |= {"precision": precision.value, "scores": scores, "alignment": alignment, "format": format.value}
+        settings |= {
+            "precision": precision.value,
+            "engine": translator.engine,
+            "scores": scores,
+            "alignment": alignment,
+            "format": format.value,
+        }
         ending = "jsonl" if format is Format.json else "txt"
         work = Shards(input, output, settings, shards, ending, note=warn)
         with corpus_progress(work, quiet) as (advance, told):
@@ -214,7 +233,8 @@ def translate(
         else:
             if sys.stdin.isatty() and not quiet:
                 say(f"{server or model} is ready: one sentence a line, Ctrl-D ends")
-            answer_lines(sys.stdin.fileno(), sys.stdout.buffer, answer, warn)
+            ahead = 1 if server or waiting is None or translator.engine == "torch" else AHEAD
+            answer_lines(sys.stdin.fileno(), sys.stdout.buffer, answer, warn, ahead)
 
 
 @contextmanager
@@ -224,6 +244,9 @@ def closing_all(workers: LineWorkers | None) -> Iterator[None]:
     finally:
         if workers:
             workers.close()
+
+
+def warn_nothing(message: str) -> None: ...
 
 
 def decoded(lines: list[bytes], first: int, warn: Callable[[str], None]) -> list[str]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class Sentences:
@@ -14,6 +17,8 @@ class Sentences:
 
     @classmethod
     def of_lengths(cls, ids: np.ndarray, lengths: np.ndarray) -> Sentences:
+        import numpy as np  # here, not above: it takes 0.1 s, and translating needs none
+
         return cls(ids, np.concatenate([[0], lengths.cumsum()]))
 
     def __len__(self) -> int:
@@ -27,6 +32,8 @@ class Sentences:
 
     def gather(self, indexes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The concatenated ids of some sentences, and the length of each."""
+        import numpy as np
+
         lengths = self.lengths(indexes)
         before = lengths.cumsum() - lengths
         positions = np.repeat(self.offsets[indexes] - before, lengths) + np.arange(lengths.sum())

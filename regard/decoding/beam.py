@@ -22,13 +22,9 @@ from regard.decoding.rules import Rule
 from regard.decoding.search import FIRST_CAPACITY, Search, pad_batch, padded_length, run, uses_cuda_graphs
 from regard.decoding.step_callback import Step, step_callback
 from regard.errors import UserError
-from regard.states import Hypothesis, StepwiseDecoder, select_
+from regard.hypothesis import Hypothesis, penalty
+from regard.states import StepwiseDecoder, select_
 from regard.types import END, Memory
-
-
-def penalty(length: int, exponent: float) -> float:
-    """The length penalty, by which a log-probability is divided (Wu et al. 2016, eq. 14); `length` counts END."""
-    return ((5 + length) / 6) ** exponent
 
 
 @torch.inference_mode()

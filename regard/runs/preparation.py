@@ -10,7 +10,8 @@ from regard.config import Recipe, recipe_from_toml
 from regard.data.corpus.preparing import forget_held_out
 from regard.data.fingerprints import fingerprints, read_fingerprints, refuse_changes, write_fingerprints
 from regard.errors import UserError
-from regard.loading import CODEC_FILES, read_recipe_of, task_of
+from regard.find_model import read_recipe_of
+from regard.loading import CODEC_FILES, task_of
 from regard.runs.resolution import PATHS
 from regard.storage import read_folder, read_small, write_file
 from regard.task._base import Prepared

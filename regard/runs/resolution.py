@@ -21,7 +21,8 @@ from regard.data.corpus.pair_languages import with_languages
 from regard.data.corpus.reading import split_column
 from regard.data.datasets import data_sets
 from regard.errors import UserError
-from regard.loading import Uninitialised, find_model, read_recipe_of, task_of
+from regard.find_model import find_model, read_recipe_of
+from regard.loading import Uninitialised, task_of
 from regard.runs.checks import check_data, check_model, check_tokenizer
 from regard.storage import read_folder
 from regard.task._writing import longest_text

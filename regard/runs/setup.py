@@ -13,8 +13,9 @@ from regard.assemble import VECTORS, build_model
 from regard.config import Recipe, Training, to_toml
 from regard.device import mixed_precision
 from regard.errors import UserError
+from regard.find_model import read_recipe_of
 from regard.layers.compile_layers import compile_layers, has_triton
-from regard.loading import assign_weights, model_files, read_recipe_of, take_over, task_of
+from regard.loading import assign_weights, model_files, take_over, task_of
 from regard.model._base import Model
 from regard.runs.resolution import PATHS, check_positions
 from regard.storage import read_folder, write_file

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TypedDict
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, TypedDict
 
 from regard.decoding.cancellation import Cancelled
 from regard.errors import UserError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Translation:
     tokens: list[str] = field(default_factory=list)
     alignment: list[tuple[int, int]] | None = None
     """(source word, target word) pairs, indices of words separated by spaces; None if not requested."""
-    attention: Tensor | None = field(default=None, repr=False, compare=False)
+    attention: np.ndarray | None = field(default=None, repr=False, compare=False)
     """The attention that the alignment is derived from, (target words, source words)."""
     finished: bool = True
     """False if the length limit cut it off."""
@@ -82,10 +82,21 @@ def joined(source: str, parts: list[Translation]) -> Translation:
         sum(part.log_probability for part in parts),
         [token for part in parts for token in part.tokens],
         list(_shifted(parts)) if parts[0].alignment is not None else None,
-        torch.block_diag(*matrices) if matrices else None,
+        _block_diagonal(matrices) if matrices else None,
         all(part.finished for part in parts),
         [joined(source, list(row)) for row in zip(*(part.alternatives for part in parts))],
     )
+
+
+def _block_diagonal(matrices: list[np.ndarray]) -> np.ndarray:
+    """No word attends to another part."""
+    import numpy as np
+
+    rows, columns = np.cumsum([(0, 0), *(matrix.shape for matrix in matrices)], axis=0).T
+    whole = np.zeros((rows[-1], columns[-1]), np.float32)
+    for i, matrix in enumerate(matrices):
+        whole[rows[i] : rows[i + 1], columns[i] : columns[i + 1]] = matrix
+    return whole
 
 
 def _shifted(parts: list[Translation]) -> Iterator[tuple[int, int]]:

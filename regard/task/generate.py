@@ -22,7 +22,7 @@ from regard.data import tokenizer as tokenizers
 from regard.data.examples import Coded, ExampleBatches, pad_arrays
 from regard.data.format._base import Example
 from regard.data.input._checks import check_keys
-from regard.data.input.text import PlainText
+from regard.data.input._plain_text import PlainText
 from regard.data.music import bar_of, tidy
 from regard.data.normalise import as_written, normalise
 from regard.data.splitting import Parts, read_parts

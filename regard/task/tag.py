@@ -12,7 +12,8 @@ from regard.config import Recipe
 from regard.data.codec import Pair
 from regard.data.examples import Coded
 from regard.data.format._base import Example
-from regard.data.input.text import PlainText, Text
+from regard.data.input._plain_text import PlainText
+from regard.data.input.text import Text
 from regard.data.target.tags import Tags
 from regard.data.word_spans import word_spans
 from regard.evaluation.entities import entities, entity_scores

@@ -1,14 +1,13 @@
-"""Translation: text in, text out, with scores, tokens and, on request, word alignments."""
+"""Translation with torch: trains, scores, searches and inspects. What all engines share is in _base_translator.py."""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -20,8 +19,7 @@ from regard.data.batching import Batches, pad, sorted_batches
 from regard.data.corpus.preparing import named_pairs, prepare, training_pairs
 from regard.data.corpus.reading import Pair, read_pairs
 from regard.data.input._checks import check_keys
-from regard.data.input.text import PlainText
-from regard.data.normalise import plain
+from regard.data.input._plain_text import PlainText
 from regard.data.ragged import Sentences
 from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.cancellation import Cancelled, cancellation
@@ -34,12 +32,11 @@ from regard.layers.observable import Observable
 from regard.model.seq2seq import Seq2Seq
 from regard.states import Hypothesis, concatenate
 from regard.task._base import Prepared, Task
-from regard.task._one_or_many import one_or_many
-from regard.task._splitting import sentences, split_long
-from regard.task._translation import Translation, TranslationOptions, check_options, joined
+from regard.task._base_translator import NOTHING, BaseTranslator, Progress, owned_by, without_cancelled
+from regard.task._translation import Translation, check_options
 from regard.task._writing import longest_text, search
 from regard.types import BEGIN, END, Better, Memory, Validation
-from regard.word_alignment import average, links, word_matrix
+from regard.word_alignment import average
 
 if TYPE_CHECKING:
     from regard.inspection.trace.translation import TranslationTrace
@@ -51,15 +48,12 @@ ON_CPU = 1024
 LANES = 16
 """Numbers that a CPU adds at once. Sums over a multiple of this length stay the same to the last bit when zeros of
 padding are appended, so that a translation does not depend on the other sentences of its batch."""
-NOTHING = Hypothesis([], 0.0, 0.0, finished=False)
-"""The result for a cancelled sentence."""
-Warn = Callable[[str], None]
-Progress = Callable[[int], None]
 
 
-class Translator(Task):
-    """A translation model with its tokenizer and recipe."""
+class Translator(BaseTranslator, Task):
+    """A translation model with its tokenizer and recipe, computed by torch."""
 
+    engine = "torch"
     usual: ClassVar[dict[str, Any]] = {"kind": "seq2seq"}
     unit: ClassVar[str] = "tokens"
     usage: ClassVar[str] = "translate --model {model} '...'"
@@ -123,65 +117,9 @@ class Translator(Task):
         self.recipe, self.tokenizer, self.device = recipe, tokenizer, device
         self.model = cast(Seq2Seq, model.to(device).eval())
 
-    @overload
-    def translate(self, texts: str, **options: Unpack[TranslationOptions]) -> Translation: ...  # type: ignore[overload-overlap]
-    @overload
-    def translate(self, texts: Iterable[str], **options: Unpack[TranslationOptions]) -> list[Translation]: ...
-    def translate(self, texts: Any, **options: Unpack[TranslationOptions]) -> Any:
-        """Translates a text, or many into a list in the same order.
-
-        An empty text stays empty; one too long for the model is split (see `warn`).
-
-        Args:
-            texts: A text, or an iterable of texts.
-            options: See `TranslationOptions`.
-
-        Returns:
-            A `Translation`, or a list of them.
-        """
-        return one_or_many(texts, PlainText(), lambda accepted: self._translate(accepted, **options))
-
-    def _translate(
-        self,
-        texts: list[str],
-        *,
-        beam: int | None = None,
-        n_best: int = 1,
-        length_penalty: float | None = None,
-        max_length: int | None = None,
-        batch_tokens: int | None = None,
-        alignment: bool = False,
-        warn: Warn | None = None,
-        progress: Progress | None = None,
-        cancelled: Cancelled | None = None,
-    ) -> list[Translation]:
-        settings = self.recipe.decoding
-        width = settings.beam if beam is None else beam
-        check_options(width, n_best, length_penalty, max_length, batch_tokens)
-        parts = [self.parts(text, number, warn) for number, text in enumerate(texts, 1)]
-        flat = [part for row in parts for part in row]
-        owners = [number for number, row in enumerate(parts) for _ in row]
-        sources = [self.encode(part) for part in flat]
-        default = min(settings.batch_tokens, ON_CPU) if self.device.type == "cpu" else settings.batch_tokens
-        budget = default if batch_tokens is None else batch_tokens
-        cancelled_parts = cancelled and (lambda: _owned_by(cancelled(), owners))
-        found = self.search(
-            sources,
-            beam=width,
-            n_best=n_best,
-            length_penalty=settings.length_penalty if length_penalty is None else length_penalty,
-            max_length=settings.max_length if max_length is None else max_length,
-            batch_tokens=budget,
-            progress=progress,
-            cancelled=cancelled_parts,
-        )
-        aligned = self._align(sources, found, budget, cancelled_parts) if alignment else [None] * len(flat)
-        done = iter(zip(flat, found, aligned, strict=True))
-        return [joined(text, [self._translation(*next(done)) for _ in row]) for text, row in zip(texts, parts)]
-
-    def encode(self, text: str) -> list[int]:
-        """The ids of a source text, as in training."""
-        return self.tokenizer.encode(plain(text) if self.recipe.data.plain_source else text)
+    def default_batch_tokens(self) -> int:
+        tokens = self.recipe.decoding.batch_tokens
+        return min(tokens, ON_CPU) if self.device.type == "cpu" else tokens
 
     def search(
         self,
@@ -195,13 +133,10 @@ class Translator(Task):
         progress: Progress | None = None,
         cancelled: Cancelled | None = None,
         prefix: Sequence[int] = (),
+        attention: bool = False,
     ) -> list[list[Hypothesis]]:
-        """The `n_best` hypotheses for each source, best first, in the order of the sources; batched by length.
-
-        All begin with `prefix`, whose probability does not count.
-        """
         found: list[list[Hypothesis]] = [[NOTHING] for _ in sources]
-        for indexes in _without_cancelled(sorted_batches([[*ids, END] for ids in sources], batch_tokens), cancelled):
+        for indexes in without_cancelled(sorted_batches([[*ids, END] for ids in sources], batch_tokens), cancelled):
             chosen = [[*sources[i], END] for i in indexes]
             with cancellation(cancelled and partial(_cancelled_rows, cancelled, indexes)):
                 results = self._search_batch(chosen, beam, n_best, length_penalty, max_length, prefix)
@@ -270,7 +205,7 @@ class Translator(Task):
         shows the chosen hypothesis and not the search. It is empty for pairs that are `cancelled`.
         """
         found: list[Tensor] = [torch.empty(0, 0)] * len(pairs)
-        for indexes in _without_cancelled(sorted_batches([source for source, _ in pairs], batch_tokens), cancelled):
+        for indexes in without_cancelled(sorted_batches([source for source, _ in pairs], batch_tokens), cancelled):
             ids, mask = (tensor.to(self.device) for tensor in pad([[*pairs[i][0], END] for i in indexes]))
             target, _ = pad([[BEGIN, *pairs[i][1]] for i in indexes])
             with capture(self.model.decoder) as captured:
@@ -327,63 +262,17 @@ class Translator(Task):
             prefix,
         )
 
-    def parts(self, text: str, number: int = 1, warn: Warn | None = None) -> list[str]:
-        """The pieces to translate separately: the text, its sentences if there are several, or parts of long ones."""
-        if not text.strip():
-            return []
-        limit = self.recipe.data.max_length - 1
-        # Lines of corpora have one or two sentences. Given more, a model skips some.
-        whole = sentences(text.strip())
-        whole = whole if len(whole) > 2 else [text]
-        parts = [part for sentence in whole for part in split_long(sentence, lambda p: len(self.encode(p)) <= limit)]
-        if len(parts) > len(whole) and warn:
-            warn(f"text {number} is longer than the model's {limit} tokens and was split into {len(parts)} parts")
-        return parts
-
-    def _align(
-        self, sources: list[list[int]], found: list[list[Hypothesis]], batch_tokens: int, cancelled: Cancelled | None
-    ) -> list[list[Tensor]]:
-        """Word-level attention of every hypothesis of every source."""
+    def token_attention(
+        self,
+        sources: Sequence[list[int]],
+        found: Sequence[list[Hypothesis]],
+        batch_tokens: int,
+        cancelled: Cancelled | None,
+    ) -> Iterator[np.ndarray]:
         owners = [number for number, hypotheses in enumerate(found) for _ in hypotheses]
-        cancelled_pairs = cancelled and (lambda: _owned_by(cancelled(), owners))
+        cancelled_pairs = cancelled and (lambda: owned_by(cancelled(), owners))
         pairs = [(source, h.ids) for source, hypotheses in zip(sources, found, strict=True) for h in hypotheses]
-        word = self.tokenizer.word_index
-        matrices = (
-            word_matrix(weights, word(target), word(source)) if weights.numel() else weights
-            for (source, target), weights in zip(
-                pairs, self.attention(pairs, batch_tokens, cancelled_pairs), strict=True
-            )
-        )
-        return [[next(matrices) for _ in hypotheses] for hypotheses in found]
-
-    def _translation(self, source: str, hypotheses: list[Hypothesis], attention: list[Tensor] | None) -> Translation:
-        made = [
-            Translation(
-                source,
-                self.tokenizer.decode(h.ids).strip(),
-                h.score,
-                h.log_probability,
-                self.tokenizer.pieces(h.ids),
-                links(attention[i]) if attention else None,
-                attention[i] if attention else None,
-                h.finished,
-            )
-            for i, h in enumerate(hypotheses)
-        ]
-        return replace(made[0], alternatives=made[1:])
-
-
-def _owned_by(cancelled: Collection[int], owners: Sequence[int]) -> set[int]:
-    """The parts that belong to cancelled texts."""
-    return {number for number, owner in enumerate(owners) if owner in cancelled} if cancelled else set()
-
-
-def _without_cancelled(batches: Iterable[list[int]], cancelled: Cancelled | None) -> Iterator[list[int]]:
-    """Batches without what is cancelled by the time they are due."""
-    for indexes in batches:
-        lost = cancelled() if cancelled else ()
-        if left := [index for index in indexes if index not in lost]:
-            yield left
+        return (weights.numpy() for weights in self.attention(pairs, batch_tokens, cancelled_pairs))
 
 
 def _cancelled_rows(cancelled: Cancelled, indexes: Sequence[int]) -> list[int]:

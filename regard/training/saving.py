@@ -13,13 +13,14 @@ import torch
 from torch import Tensor
 
 from regard.errors import UserError
-from regard.storage import Folder, save_tensors
+from regard.storage import Folder
 from regard.training.checkpoints import Checkpoints
 from regard.training.placement import MOMENTS, OPTIMIZER, Placement
 from regard.training.ranks import Ranks
 from regard.training.state import STATE, TrainingState
 from regard.training.step import Step
 from regard.types import BatchStream
+from regard.weights import save_tensors
 
 
 class Saver:

@@ -16,7 +16,7 @@ from regard.child_process import child_environment, python_command
 from regard.data.tokenizer._base import SPECIALS
 from regard.errors import UserError
 from regard.interchange.ctranslate2 import write
-from regard.storage import save_weights
+from regard.weights import save_weights
 
 SERVE = "import time; from regard.bench._process import serve; "
 SLEEP = SERVE + "serve(lambda pause: print('noise') or (lambda: time.sleep(pause)))"

@@ -177,7 +177,7 @@ def test_train_heeds_the_folder_of_data_sets(begun, tmp_path, monkeypatch):
 
 
 def test_export_states_languages_and_the_folder_stays_whole(model, tmp_path, run_regard):
-    from regard.loading import read_recipe_of
+    from regard.find_model import read_recipe_of
     from regard.storage import read_folder
 
     run_regard("export", "-m", model, "-o", tmp_path / "x", "--from", "fr", "--to", "en")

@@ -23,8 +23,9 @@ from regard.decoding.rules import MinLength
 from regard.errors import UserError
 from regard.interchange import ctranslate2 as interchange
 from regard.loading import export, model_files
-from regard.storage import load_tensors, write_folder
+from regard.storage import write_folder
 from regard.types import BEGIN, END
+from regard.weights import load_tensors
 
 ctranslate2 = pytest.importorskip("ctranslate2")
 

@@ -16,10 +16,11 @@ from pathlib import Path
 
 import torch
 
-from regard.storage import Folder, load_tensors, read_folder
+from regard.storage import Folder, read_folder
 from regard.training.checkpoints import Checkpoints
 from regard.training.listener import Listener
 from regard.training.trainer import Trainer
+from regard.weights import load_tensors
 from tests.training.toys import Recorder
 
 MakeTrainer = Callable[[Path, Listener], Trainer]

@@ -16,9 +16,9 @@ from regard.config import Training
 from regard.data.batching import Batches
 from regard.data.corpus.pack import Pack, pack_pairs
 from regard.data.tokenizer.character import Character
-from regard.storage import save_weights
 from regard.training.listener import Listener, Quiet
 from regard.training.trainer import Trainer
+from regard.weights import save_weights
 from tests.training.laws import MakeTrainer, last, resume_is_exact, trained
 
 ENCODERS, DECODERS = registry.kinds("encoder"), registry.kinds("decoder")

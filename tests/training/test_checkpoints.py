@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from regard.errors import UserError
-from regard.storage import read_folder, save_weights
+from regard.storage import read_folder
 from regard.training.checkpoints import Checkpoints, Lock, average
+from regard.weights import save_weights
 
 
 def save(checkpoints: Checkpoints, step: int, value: float = 0.0, **kind: bool) -> None:

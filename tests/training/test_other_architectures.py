@@ -17,10 +17,10 @@ from regard import registry
 from regard.assemble import build_model
 from regard.config import Training
 from regard.data.examples import Coded, ExampleBatches, collate
-from regard.storage import save_weights
 from regard.training.listener import Listener
 from regard.training.trainer import Trainer
 from regard.types import BEGIN, END, Validation
+from regard.weights import save_weights
 from tests.training.laws import MakeTrainer, resume_is_exact
 
 VOCABULARY, LABELS, SIZE, FEATURES = 20, 3, 12, 2

@@ -16,12 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import UserError
-from regard.storage import load_tensors, read_folder
+from regard.storage import read_folder
 from regard.training.checkpoints import Checkpoints
 from regard.training.listener import Quiet
 from regard.training.placement import named_weights
 from regard.training.trainer import Trainer
 from regard.types import Batch, LossSum, Validation
+from regard.weights import load_tensors
 from tests.training.laws import Killed, KilledAt, last, same_run, trained
 from tests.training.toys import (
     BETTER,

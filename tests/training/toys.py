@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.config import Training
-from regard.storage import save_weights
 from regard.training.listener import Listener, Log, Quiet
 from regard.training.trainer import Trainer
 from regard.types import BEGIN, END, PAD, Batch, BatchStream, Better, LossSum, Validation
+from regard.weights import save_weights
 
 VOCABULARY, WIDTH = 24, 16
 BETTER: dict[str, Better] = {"loss": "lower", "bleu": "higher"}

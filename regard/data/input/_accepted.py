@@ -10,11 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-import numpy as np
-
 from regard.errors import UserError
 
 if TYPE_CHECKING:
+    import numpy as np
     from PIL.Image import Image as PillowImage
 
     from regard.data.input.sound import Sound
@@ -72,6 +71,8 @@ def is_array(given: Any) -> bool:
 
 
 def as_array(given: Any) -> np.ndarray:
+    import numpy as np  # here, not above: it takes 0.1 s, and translating needs none
+
     try:
         return np.asarray(given)
     except (TypeError, ValueError, RuntimeError) as error:  # a tensor on a GPU, for one
@@ -99,6 +100,6 @@ def refused(given: Any, takes: str) -> UserError:
 
 
 def _described(given: Any) -> str:
-    if isinstance(given, np.ndarray):
+    if hasattr(given, "dtype") and hasattr(given, "shape"):
         return f"an array of {given.dtype} {given.shape}"
     return "None" if given is None else f"an object of type {type(given).__name__}"

@@ -14,25 +14,11 @@ from regard.data.tokenizer import from_files as tokenizer_from_files
 from regard.data.tokenizer import train as train_tokenizer
 from regard.data.tokenizer._base import Tokenizer
 from regard.errors import UserError
-from regard.types import UNKNOWN
+from regard.special_tokens import UNKNOWN
 
-__all__ = ["Text", "PlainText"]
+__all__ = ["Text"]
 
 LONGEST = 1_000_000
-
-
-class PlainText:
-    """Tells one text from many, for tasks that take only text."""
-
-    takes: ClassVar[str] = "a text (str)"
-
-    def is_one(self, given: Any) -> bool:
-        return isinstance(given, str)
-
-    def accept(self, given: Any) -> str:
-        if not isinstance(given, str):
-            raise refused(given, self.takes)
-        return given
 
 
 class Text(Input):

@@ -13,7 +13,7 @@ from regard.data.input._base import Input
 from regard.data.input.text import Text
 from regard.data.target._base import Target, TargetSample
 from regard.errors import UserError
-from regard.types import END
+from regard.special_tokens import END
 
 __all__ = ["Masked"]
 

@@ -14,7 +14,7 @@ from regard.data.target._base import Target, TargetSample
 from regard.data.tokenizer import from_files as tokenizer_from_files
 from regard.data.tokenizer import train as train_tokenizer
 from regard.data.tokenizer._base import Tokenizer
-from regard.types import BEGIN, END
+from regard.special_tokens import BEGIN, END
 
 __all__ = ["Text"]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import codecs
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from regard.data.ragged import Sentences
+
+if TYPE_CHECKING:
+    import numpy as np
 
 SPECIALS = ["<pad>", "<unk>", "<s>", "</s>"]
 """How ids 0 to 3 (PAD, UNKNOWN, BEGIN, END) are displayed."""
@@ -69,6 +70,8 @@ class Tokenizer(ABC):
 
     def sample(self, text: str, random: np.random.Generator, alpha: float) -> list[int]:
         """`resample` for one text: a random segmentation."""
+        import numpy as np  # here, not above: it takes 0.1 s, and translating needs none
+
         ids = self.encode(text)
         seed = random.integers(0, 2**63, size=1, dtype=np.uint64)
         return self.resample(Sentences(np.array(ids, dtype=np.int64), np.array([0, len(ids)])), seed, alpha)[0]

@@ -14,7 +14,7 @@ import numpy as np
 from regard.data.ragged import Sentences
 from regard.data.tokenizer._base import SPECIALS, Tokenizer
 from regard.errors import UserError
-from regard.types import END
+from regard.special_tokens import END
 
 __all__ = ["Letters"]
 

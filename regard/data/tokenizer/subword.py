@@ -9,17 +9,18 @@ import io
 import random as python_random
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 import sentencepiece
 
 from regard.data.normalise import normalise
 from regard.data.ragged import Sentences
-from regard.data.shuffling import mixed
 from regard.data.tokenizer._base import SPACE, SPECIALS, Tokenizer, spell
 from regard.errors import UserError
-from regard.types import BEGIN, END, PAD, UNKNOWN
+from regard.special_tokens import BEGIN, END, PAD, UNKNOWN
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["Subword"]
 
@@ -121,6 +122,10 @@ class Subword(Tokenizer):
         Kudo samples from all segmentations of a sentence. Here the boundaries of the best one stay, so that the
         segmentations of each piece are computed once, and a million pieces are drawn in one operation.
         """
+        import numpy as np  # here, not above: it takes 0.1 s, and translating needs none
+
+        from regard.data.shuffling import mixed
+
         if alpha <= 0:
             return sentences
         if alpha not in self._known_ways:
@@ -137,6 +142,8 @@ class Subword(Tokenizer):
 
     def _ways(self, alpha: float) -> tuple[Sentences, np.ndarray]:
         """The segmentations of each piece, and their cumulative probabilities, from id to id + 1 for piece `id`."""
+        import numpy as np
+
         special = [i < len(SPECIALS) or self._model.is_byte(i) for i in range(len(self))]
         ids = {piece: i for i, piece in enumerate(self._pieces) if not special[i]}
         log_probabilities = {piece: self._model.get_score(i) for piece, i in ids.items()}

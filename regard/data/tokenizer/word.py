@@ -18,7 +18,7 @@ from regard.data.normalise import normalise
 from regard.data.ragged import Sentences
 from regard.data.tokenizer._base import SPACE, SPECIALS, Tokenizer
 from regard.errors import UserError
-from regard.types import END, UNKNOWN
+from regard.special_tokens import END, UNKNOWN
 
 __all__ = ["Word"]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from regard.data.tokenizer._base import SPACE, Tokenizer
 from regard.data.vectors.file import read_vectors
-from regard.types import END
+from regard.special_tokens import END
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from regard.inspection.draw.style import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Weights = Float[Tensor, "T S"] | Sequence[Sequence[float]]
+Weights = Float[Tensor, "T S"] | Float[np.ndarray, "T S"] | Sequence[Sequence[float]]
 
 CELL, GAP = 34, 3
 

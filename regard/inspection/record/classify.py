@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from regard.data.input.text import PlainText
+from regard.data.input._plain_text import PlainText
 from regard.errors import UserError
 from regard.inspection.record import _text
 from regard.inspection.record.arithmetic.selection import calculator

@@ -103,11 +103,10 @@ class TranslationTrace(Trace):
 
     def word_matrix(self, layer: int | None = None, head: int | None = None) -> np.ndarray:
         """The same between words: summed over a source word's tokens, averaged over a target word's."""
-        between = torch.from_numpy(self.token_matrix(layer, head))
-        merged = word_alignment.word_matrix(between, self.target.word_of, self.source.word_of)
+        merged = word_alignment.word_matrix(self.token_matrix(layer, head), self.target.word_of, self.source.word_of)
         # A word at the end may have no token of its own.
         found = np.zeros((len(self.target.words), len(self.source.words)), np.float32)
-        found[: merged.shape[0], : merged.shape[1]] = merged.numpy()
+        found[: merged.shape[0], : merged.shape[1]] = merged
         return found
 
     def word_probabilities(self) -> list[float]:

@@ -200,7 +200,7 @@ def _answer(found: Any, alignment: bool, attention: bool) -> dict[str, Any]:
     """A translation as JSON. Attention weights are counted before they become lists."""
     matrices = [one.attention for one in (found, *found.alternatives) if attention and one.attention is not None]
     try:
-        check_attention_size(sum(matrix.numel() for matrix in matrices))
+        check_attention_size(sum(matrix.size for matrix in matrices))
     except UserError as error:
         return _refused(error)
     return _as_tree(found, alignment, attention)

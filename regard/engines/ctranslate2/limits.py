@@ -1,0 +1,58 @@
+"""Which models CTranslate2 can run, judged by their recipe alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from regard.config import Recipe
+
+ACTIVATIONS = {"relu": 0, "gelu_tanh": 1, "gelu": 3}
+"""CTranslate2's numbers of the activations that both have."""
+POSITIONS = ("sinusoidal", "learned", "none", "shifted")
+MAX_POSITIONS = 1 << 14
+
+
+def why_not(recipe: Recipe) -> str:
+    """Why CTranslate2 cannot run a model with this recipe; empty if it can."""
+    tree = recipe.model
+    if recipe.task != "translate" or tree.get("kind") != "seq2seq":
+        return f"CTranslate2 runs models that translate; this one is made to {recipe.task}"
+    stem, encoder, decoder = (table(tree.get(part)) for part in ("stem", "encoder", "decoder"))
+    for part, spec, kind in (
+        ("stem", stem, "tokens"),
+        ("encoder", encoder, "transformer"),
+        ("decoder", decoder, "transformer"),
+    ):
+        if spec.get("kind") != kind:
+            return f"CTranslate2 runs Transformers alone; this model's {part} is of the kind {spec.get('kind')}"
+    for spec in (encoder, decoder):
+        if spec.get("activation") not in ACTIVATIONS:
+            return f"CTranslate2 has no activation {spec.get('activation')}; it has {', '.join(sorted(ACTIVATIONS))}"
+        attention = table(spec.get("attention", "multi_head"))
+        if attention.get("kind") != "multi_head" or attention.keys() - {"kind", "dropout"}:
+            return f"CTranslate2 has only multi-head attention; this model's is {attention.get('kind')}"
+    for spec in (stem, decoder):
+        position = table(spec.get("position"))
+        if position.get("kind") not in POSITIONS:
+            return f"CTranslate2 has no positions of the kind {position.get('kind')}"
+    if positions_needed(recipe) > MAX_POSITIONS:
+        return f"CTranslate2's table of positions has {MAX_POSITIONS:,} rows at most"
+    return ""
+
+
+def positions_needed(recipe: Recipe) -> int:
+    """Positions of the longest source and of the longest output it can have, END included."""
+    source = recipe.data.max_length
+    return max(source, int(source * recipe.decoding.length_factor) + recipe.decoding.length_extra) + 1
+
+
+def table(spec: Any) -> dict[str, Any]:
+    return dict(spec) if isinstance(spec, Mapping) else {"kind": spec}
+
+
+def longest_output(recipe: Recipe) -> int:
+    """The most tokens of an output: learned positions end somewhere."""
+    spec = [table(recipe.model[part]["position"]) for part in ("stem", "decoder")]
+    learned = [int(position.get("length", 512)) for position in spec if position["kind"] == "learned"]
+    return min(learned, default=positions_needed(recipe))

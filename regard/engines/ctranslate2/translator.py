@@ -1,0 +1,250 @@
+"""A translator computed by CTranslate2, with the options and results of the one computed by torch.
+
+What CTranslate2 does in its own way is made ours here:
+
+- It ranks by log-probability over length; ours are ranked again by our length penalty, among all that it found.
+- It has no rule against loops: a sentence whose output has one is searched again without it (repetition.py).
+- Its sums depend on padding only where a source of fewer than SHORT tokens is padded to more, so these are never
+  batched together, and a translation does not depend on the other sentences of its batch.
+- It cannot stop a running batch: cancelled sentences are dropped between batches.
+- Attention is that of one layer (conversion.py), so alignments may differ from torch's mean over all layers.
+- What looks inside (`inspect`, `model`) needs torch, which is then loaded, and used from there on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from regard.config import Recipe
+from regard.data.tokenizer._base import Tokenizer
+from regard.decoding.cancellation import Cancelled
+from regard.engines.ctranslate2.limits import longest_output
+from regard.hypothesis import Hypothesis, penalty
+from regard.special_tokens import BEGIN, END, PAD
+from regard.task._base_translator import NOTHING, BaseTranslator, Progress, without_cancelled
+
+if TYPE_CHECKING:
+    import ctranslate2
+    import numpy as np
+
+BATCH_TOKENS = 1024
+"""Tokens per batch, limited by a CPU's cache."""
+SHORT = 16
+"""Sources shorter than this, END included, are not padded to this length or more."""
+RETRIES = 16
+"""How often a sentence is searched again because of loops; each time one more of them is forbidden."""
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class CTranslate2Translator(BaseTranslator):
+    """A translation model with its tokenizer and recipe, computed by CTranslate2 on a CPU."""
+
+    engine = "ctranslate2"
+    device = "cpu"
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        tokenizer: Tokenizer,
+        translator: ctranslate2.Translator,
+        parallel: int,
+        with_torch: Callable[[], Any],
+        shortlist: bool = False,
+    ):
+        """`parallel` batches are translated at a time. `with_torch` loads the same model computed by torch."""
+        self.recipe, self.tokenizer = recipe, tokenizer
+        self._translator, self._parallel, self._shortlist = translator, parallel, shortlist
+        self._load_with_torch, self._torch = with_torch, None
+        self._pieces = tokenizer.pieces(range(len(tokenizer)))
+        self._ids = {piece: number for number, piece in enumerate(self._pieces)}
+        self._longest = longest_output(recipe)
+
+    # ------------------------------------------------------------------------------------------- looking inside
+
+    def with_torch(self) -> Any:
+        """The same model, computed by torch; loaded on first use."""
+        if self._torch is None:
+            self._torch = self._load_with_torch()
+        return self._torch
+
+    @property
+    def model(self) -> Any:
+        """torch's model. Whoever asks for it may capture or change it, so from now on torch translates, too."""
+        self.engine = "torch"
+        return self.with_torch().model
+
+    def inspect(self, text: str, **options: Any) -> Any:
+        return self.with_torch().inspect(text, **options)
+
+    def judge(self, valid: Any) -> Any:
+        return self.with_torch().judge(valid)
+
+    def inputs(self, valid: Any) -> list[str]:
+        return [source for source, _ in valid]
+
+    def __dir__(self) -> list[str]:
+        return ["device", "engine", "inspect", "judge", "model", "recipe", "tokenizer", "translate"]
+
+    # ------------------------------------------------------------------------------------------------ searching
+
+    def default_batch_tokens(self) -> int:
+        return min(self.recipe.decoding.batch_tokens, BATCH_TOKENS)
+
+    def search(
+        self,
+        sources: Sequence[list[int]],
+        *,
+        beam: int,
+        n_best: int = 1,
+        length_penalty: float = 1.0,
+        max_length: int = 256,
+        batch_tokens: int = BATCH_TOKENS,
+        progress: Progress | None = None,
+        cancelled: Cancelled | None = None,
+        prefix: Sequence[int] = (),
+        attention: bool = False,
+    ) -> list[list[Hypothesis]]:
+        if self.engine == "torch":
+            return self.with_torch().search(
+                sources,
+                beam=beam,
+                n_best=n_best,
+                length_penalty=length_penalty,
+                max_length=max_length,
+                batch_tokens=batch_tokens,
+                progress=progress,
+                cancelled=cancelled,
+                prefix=prefix,
+            )
+        found: list[list[Hypothesis]] = [[NOTHING] for _ in sources]
+        query = _Query(beam, n_best, length_penalty, [self._pieces[i] for i in prefix], attention)
+        running: deque[tuple[list[int], list[Any]]] = deque()
+
+        def collect() -> None:
+            indexes, results = running.popleft()
+            for index, result in zip(indexes, results, strict=True):
+                limit = self._length_limit(len(sources[index]), max_length)
+                found[index] = self._without_loops(sources[index], result.result(), query, limit)
+            if progress:
+                progress(len(indexes))
+
+        batches = batches_of_similar_length([len(ids) + 1 for ids in sources], batch_tokens, self._parallel)
+        for indexes in without_cancelled(batches, cancelled):
+            limit = self._length_limit(max(len(sources[i]) for i in indexes), max_length)
+            running.append((indexes, self._start([sources[i] for i in indexes], query, limit)))
+            if len(running) > self._parallel:
+                collect()
+        while running:
+            collect()
+        return found
+
+    def _length_limit(self, source: int, max_length: int) -> int:
+        settings = self.recipe.decoding
+        by_source = int((source + 1) * settings.length_factor + settings.length_extra)
+        return min(by_source, max_length, self._longest)
+
+    def _start(self, sources: list[list[int]], query: _Query, limit: int, forbidden: Sequence[list[str]] = ()) -> Any:
+        """Begins a search for one batch and returns its future results."""
+        return self._translator.translate_batch(
+            [[self._pieces[i] for i in ids] for ids in sources],
+            [query.prefix] * len(sources) if query.prefix else None,
+            beam_size=query.width,
+            num_hypotheses=query.width,  # all: ours are ranked by another length penalty
+            length_penalty=1,
+            max_decoding_length=max(limit, len(query.prefix) + 1),
+            max_input_length=0,
+            disable_unk=True,
+            suppress_sequences=[[self._pieces[PAD]], [self._pieces[BEGIN]], *forbidden],
+            return_scores=True,
+            return_end_token=True,
+            return_attention=query.attention,
+            use_vmap=self._shortlist,
+            asynchronous=True,
+        )
+
+    def _without_loops(self, source: list[int], result: Any, query: _Query, limit: int) -> list[Hypothesis]:
+        """The hypotheses of a sentence. If it was batched with longer ones that may become longer, or has loops, it is
+        searched again, alone."""
+        from regard.engines.ctranslate2.repetition import AT_LEAST, find_loop, loops_allowed
+
+        forbidden: list[list[str]] = []
+        for _ in range(RETRIES):
+            hypotheses = self._hypotheses(result, query)
+            longest = max((len(one.ids) + one.finished for one in hypotheses), default=0)
+            again = longest > max(limit, len(query.prefix) + 1)
+            loops = [loop for one in hypotheses if (loop := find_loop(one.ids, AT_LEAST))]
+            if loops and (allowed := loops_allowed(source)) > AT_LEAST:
+                loops = [loop for one in hypotheses if (loop := find_loop(one.ids, allowed))]
+            forbidden += [[self._pieces[i] for i in loop] for loop in loops]
+            if not loops and not again:
+                break
+            result = self._start([source], query, limit, forbidden)[0].result()
+        return hypotheses[: query.n_best]
+
+    def _hypotheses(self, result: Any, query: _Query) -> list[Hypothesis]:
+        """Ours, best first. Those that the length limit cut off count only if none is finished."""
+        found = []
+        for number, (pieces, score) in enumerate(zip(result.hypotheses, result.scores)):
+            finished = bool(pieces) and pieces[-1] == self._pieces[END]
+            ids = [self._ids[piece] for piece in (pieces[:-1] if finished else pieces)]
+            log_probability = score * len(pieces)  # its length penalty counts END and the prefix
+            length = len(pieces) - len(query.prefix)
+            one = Hypothesis(ids, log_probability, log_probability / query.penalty(length), finished)
+            if query.attention:
+                one.attention = result.attention[number]
+            found.append(one)
+        possible = [one for one in found if one.finished] or found
+        return sorted(possible, key=lambda one: one.score, reverse=True) or [NOTHING]
+
+    def token_attention(
+        self,
+        sources: Sequence[list[int]],
+        found: Sequence[list[Hypothesis]],
+        batch_tokens: int,
+        cancelled: Cancelled | None,
+    ) -> Iterator[np.ndarray]:
+        if self.engine == "torch":
+            return self.with_torch().token_attention(sources, found, batch_tokens, cancelled)
+        import numpy as np
+
+        return (
+            np.array(one.attention or [], np.float32).reshape(len(one.attention or []), -1)
+            for row in found
+            for one in row
+        )
+
+
+class _Query:
+    """What is asked for each sentence of a search."""
+
+    def __init__(self, beam: int, n_best: int, length_penalty: float, prefix: list[str], attention: bool):
+        self.width, self.n_best = max(beam, n_best), n_best
+        self.length_penalty = length_penalty if self.width > 1 else 0.0  # greedy decoding ranks nothing
+        self.prefix, self.attention = prefix, attention
+
+    def penalty(self, length: int) -> float:
+        return penalty(length, self.length_penalty)
+
+
+def batches_of_similar_length(lengths: Sequence[int], tokens: int, parallel: int) -> Iterator[list[int]]:
+    """Indices of similar lengths, longest first, at most `tokens` per batch with padding.
+
+    Smaller batches are made of little text, so that all cores have some of it.
+    """
+    budget = min(tokens, -(-sum(lengths) // parallel))
+    batch: list[int] = []
+    for index in sorted(range(len(lengths)), key=lambda index: lengths[index], reverse=True):
+        if batch:
+            longest = lengths[batch[0]]
+            if longest * (len(batch) + 1) > budget or lengths[index] < SHORT <= longest:
+                yield batch
+                batch = []
+        batch.append(index)
+    if batch:
+        yield batch

@@ -1,0 +1,137 @@
+"""Weights as safetensors files, in float32, bfloat16 or int8; the header is checked before that library parses it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.errors import UserError
+from regard.safetensors_header import read_header
+
+PRECISIONS = ("float32", "bfloat16", "int8")
+
+_DTYPES = {
+    "BOOL": torch.bool,
+    "U8": torch.uint8,
+    "I8": torch.int8,
+    "I16": torch.int16,
+    "I32": torch.int32,
+    "I64": torch.int64,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "F32": torch.float32,
+    "F64": torch.float64,
+}
+
+
+def save_weights(tensors: Mapping[str, Tensor], precision: str = "float32") -> bytes:
+    """Weights as a safetensors file; `int8` quantises 2-D weights to [-127, 127] with one scale per row."""
+    if precision not in PRECISIONS:
+        raise UserError(f"precision '{precision}' is not known; use {', '.join(PRECISIONS)}")
+    stored: dict[str, Tensor] = {}
+    scaled: list[str] = []
+    for name, tensor in tensors.items():
+        tensor = tensor.detach().cpu()
+        if not tensor.is_floating_point():
+            stored[name] = tensor
+        elif precision == "int8" and tensor.dim() == 2 and tensor.numel():
+            _refuse_non_finite(name, tensor)
+            stored[name], stored[f"{name}.scale"] = _quantise(tensor.float())
+            scaled.append(name)
+        else:
+            stored[name] = tensor.to(torch.bfloat16 if precision == "bfloat16" else torch.float32)
+    return save_tensors(stored, {"precision": precision, "scaled": sorted(scaled)})
+
+
+def load_weights(source: bytes | Path) -> dict[str, Tensor]:
+    """The weights of `save_weights`, dequantised to float32. Integers and booleans keep their type."""
+    return _widened(*_load(source), _label(source))
+
+
+def weights_on_meta(source: bytes | Path) -> dict[str, Tensor]:
+    """The result of `load_weights` on the meta device: names, shapes and types, read from the header only."""
+    header = read_header(source)
+    try:
+        tensors = {
+            name: torch.empty(tensor.shape, dtype=_DTYPES[tensor.dtype], device="meta")
+            for name, tensor in header.tensors.items()
+        }
+    except (RuntimeError, OverflowError):  # dimensions too large to count
+        raise UserError(f"{_label(source)}: not a usable weight file: a shape is not possible") from None
+    return _widened(tensors, header.notes, _label(source))
+
+
+def _widened(tensors: dict[str, Tensor], notes: Mapping[str, Any], where: str) -> dict[str, Tensor]:
+    scaled = notes.get("scaled", [])
+    if not isinstance(scaled, list) or not all(isinstance(name, str) for name in scaled):
+        raise UserError(f"{where}: not a usable weight file: its metadata is not valid")
+    for name in scaled:
+        weight, scale = tensors.get(name), tensors.pop(f"{name}.scale", None)
+        if weight is None or scale is None or weight.dtype != torch.int8 or weight.dim() != 2:
+            raise UserError(f"{where}: {name[:80]!r} has no usable scale; take another copy of the file")
+        if scale.dtype != torch.float32 or scale.shape != weight.shape[:1]:
+            raise UserError(f"{where}: the scale of {name[:80]!r} has another shape than its rows")
+        tensors[name] = weight.float() * scale[:, None]
+        _refuse_non_finite(name, tensors[name], where)
+    wide = {name: tensor.float() for name, tensor in tensors.items() if tensor.dtype == torch.float64}
+    for name, tensor in wide.items():
+        _refuse_non_finite(name, tensor, where)
+    return {name: wide.get(name, t.float() if t.is_floating_point() else t) for name, t in tensors.items()}
+
+
+def save_tensors(tensors: Mapping[str, Tensor], notes: Mapping[str, Any] | None = None) -> bytes:
+    """Tensors of any type as a safetensors file, without quantisation; equal tensors give equal bytes."""
+    from safetensors.torch import save
+
+    ready: dict[str, Tensor] = {}
+    storages: set[int] = set()
+    for name, tensor in tensors.items():
+        tensor = tensor.detach().cpu().contiguous()
+        _refuse_non_finite(name, tensor)
+        storage = tensor.untyped_storage().data_ptr()
+        ready[name] = tensor.clone() if storage in storages else tensor  # the library refuses shared memory
+        storages.add(storage)
+    # one key only: safetensors writes several in an order that changes from run to run
+    return save(ready, {"regard": json.dumps(notes or {}, sort_keys=True)})
+
+
+def load_tensors(source: bytes | Path) -> dict[str, Tensor]:
+    """The tensors of a file as they are stored."""
+    return _load(source)[0]
+
+
+def _load(source: bytes | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load, load_file
+
+    notes = read_header(source).notes
+    try:
+        tensors = load(source) if isinstance(source, bytes) else load_file(source)
+    except (SafetensorError, OSError, ValueError, RuntimeError, KeyError) as error:
+        raise UserError(f"{_label(source)}: not a usable weight file ({str(error)[:80]})") from None
+    for name, tensor in tensors.items():
+        _refuse_non_finite(name, tensor, _label(source))
+    return tensors, notes
+
+
+def _quantise(weight: Tensor) -> tuple[Tensor, Tensor]:
+    scale = weight.abs().amax(dim=1) / 127
+    steps = weight / scale.clamp_min(torch.finfo(torch.float32).tiny)[:, None]
+    return steps.round().clamp(-127, 127).to(torch.int8), scale
+
+
+def _refuse_non_finite(name: str, tensor: Tensor, where: str = "weights") -> None:
+    if tensor.is_floating_point() and tensor.numel() and not tensor.is_meta:
+        low, high = torch.aminmax(tensor)  # NaN if any value is; allocates nothing
+        if not (math.isfinite(low.item()) and math.isfinite(high.item())):
+            raise UserError(f"{where}: {name[:80]!r} holds values that are not finite numbers")
+
+
+def _label(source: bytes | Path) -> str:
+    return "weights" if isinstance(source, bytes) else str(source)
