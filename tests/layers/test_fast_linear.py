@@ -152,7 +152,8 @@ def test_a_transformer_in_int8_is_close_and_no_sentence_changes_another(decoder)
     model = tiny(decoder=decoder)
     logits = model(SOURCE, SEEN, TARGET)
     ready = ready_for_use(model, "int8", CPU)
-    assert {type(m) for m in ready.modules() if isinstance(m, (FastLinear, nn.Linear))} == {Int8Linear}
+    layers = [*ready.encoder.modules(), *ready.decoder.layers.modules(), ready.decoder.projection]
+    assert {type(m) for m in layers if isinstance(m, (FastLinear, nn.Linear))} == {Int8Linear}
     found = ready(SOURCE, SEEN, TARGET)
     assert not torch.equal(found, logits)
     assert torch.corrcoef(torch.stack([found.flatten(), logits.flatten()]))[0, 1] > 0.99
