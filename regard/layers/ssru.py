@@ -68,7 +68,7 @@ def _save(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
 
 
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradient of c is the same recurrence from the last position to the first: g_t = factor_{t+1} g_{t+1} + grad_t."""
+    """The gradient of c is the same recurrence, from last to first: g_t = factor_{t+1} g_{t+1} + grad_t."""
     factor, first, states = ctx.saved_tensors
     following = F.pad(factor[:, 1:], (0, 0, 0, 1))
     total = _linear_recurrence(following.flip(1), grad.flip(1), torch.zeros_like(first)).flip(1)

@@ -183,7 +183,6 @@ def test_words_are_a_vocabulary_too(tmp_path):
         ({"encoder": "recurrent"}, "RecurrentEncoder"),
         ({"encoder": "universal", "decoder": "universal", "stem": {"position": "none"}}, "UniversalEncoder"),
         ({"decoder": "attentional"}, "AttentionalDecoder"),
-        ({"decoder": "ssru"}, "SSRUDecoder"),
         ({"activation": "elu"}, "no ELU"),
         ({"kind": "language_model"}, "LanguageModel"),
     ],
