@@ -1,7 +1,7 @@
 """Shortlist: the tokens that a model may write, where its vocabulary has others as well.
 
-A vocabulary shared by both languages has many tokens of the source language that are never written, and the output layer
-is half of a small decoder's work. The shortlist names those that occur in text of the target language; CTranslate2 then
+A vocabulary shared by both languages has many tokens of the source language that are never written, and the output
+layer is half of a small decoder's work. The shortlist names those that occur in text of the target language; CTranslate2 then
 computes their rows only. It is the same for every sentence, unlike a lexical shortlist, whose candidates depend on the
 source: those of a batch are joined, so that a translation would depend on its neighbours.
 
@@ -47,7 +47,8 @@ def to_file(tokens: np.ndarray) -> bytes:
     """The content of `shortlist.safetensors`."""
     from safetensors.numpy import save
 
-    return save({"tokens": tokens.astype(_TYPES["I16" if tokens.max(initial=0) < 1 << 15 else "I32"])})
+    narrow = tokens.max(initial=0) < 1 << 15
+    return save({"tokens": tokens.astype(np.int16 if narrow else np.int32)})
 
 
 def read(path: Path, vocabulary: int) -> np.ndarray:
