@@ -176,7 +176,7 @@ def test_alignments_without_a_cache(folder, monkeypatch, tmp_path):
 WAITS_THEN_TRANSLATES = """
 import json, sys
 import ctranslate2, numpy
-from regard.engines import load
+from regard.engines import load_with as load
 from regard.engines.ctranslate2 import conversion, loading, translator
 made, convert = [], loading.convert_folder
 def counted(*arguments):
@@ -227,7 +227,7 @@ KILLED_AT_EVERY_MOMENT = """
 import json, os, signal, shutil, sys
 import ctranslate2, numpy
 from pathlib import Path
-from regard.engines import load
+from regard.engines import load_with as load
 from regard.engines.ctranslate2 import conversion, loading, translator
 
 folder, every, right = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
@@ -289,7 +289,7 @@ def test_a_process_killed_while_it_converts_leaves_work_for_the_next(every, fold
 TRANSLATES = """
 import json, os, resource, sys
 exec(sys.argv[1])
-from regard.engines import load
+from regard.engines import load_with as load
 model = load(sys.argv[2], device="cpu", engine="ctranslate2")
 print(json.dumps([one.text for one in model.translate(sys.argv[3:], beam=1)]))
 """
