@@ -13,7 +13,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def bare_python(*arguments: str) -> list[str]:
-    """Python for a script that is measured: started as a user would start it, without the current folder on its path."""
+    """Python for a script that is measured: as a user would start it, without the current folder on its path."""
     return [sys.executable, "-P", *arguments]
 
 

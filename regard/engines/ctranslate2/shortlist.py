@@ -2,8 +2,8 @@
 
 A vocabulary shared by both languages has many tokens of the source language that are never written, and the output
 layer is half of a small decoder's work. The shortlist names those that occur in text of the target language;
-CTranslate2 then computes their rows only. It is the same for every sentence, unlike a lexical shortlist, whose candidates depend on the
-source: those of a batch are joined, so that a translation would depend on its neighbours.
+CTranslate2 then computes their rows only. It is the same for every sentence, unlike a lexical shortlist, whose
+candidates depend on the source: those of a batch are joined, so that a translation would depend on its neighbours.
 
     shortlist.safetensors    a file of the model folder
         tokens               their ids, in ascending order
