@@ -46,6 +46,10 @@ class Row:
     theirs_mib: float | None = None
     notes: dict[str, str] = field(default_factory=dict)
     """Additional columns."""
+    goal: str = ""
+    """What the row should reach, such as ">= 1.2"."""
+    met: bool = True
+    """Whether it does."""
 
 
 class Benchmark(ABC):
@@ -80,19 +84,22 @@ class Benchmark(ABC):
         return [
             {"name": row.name, "unit": self.unit, "ours": row.ours, "theirs": row.theirs, self.verdict: row.verdict}
             | ({} if row.ours_mib is None else {"ours_mib": row.ours_mib, "theirs_mib": row.theirs_mib})
+            | ({"goal": row.goal, "met": row.met} if row.goal else {})
             | row.notes
             for row in rows
         ]
 
     def table(self, rows: Sequence[Row]) -> str:
-        """An aligned table; memory columns only if memory was measured."""
+        """An aligned table; memory columns only if memory was measured, goals only if there are any."""
         memory = any(row.ours_mib is not None for row in rows)
+        goals = any(row.goal for row in rows)
         notes = list(dict.fromkeys(name for row in rows for name in row.notes))
-        head = ["", f"ours {self.unit}", f"{self.peer} {self.unit}", self.verdict]
+        head = ["", f"ours {self.unit}", f"{self.peer} {self.unit}", self.verdict] + ["goal"] * goals
         head += ["ours MiB", f"{self.peer} MiB"] * memory + notes
         lines = [head]
         for row in rows:
             cells = [row.name, _shown(row.ours), _shown(row.theirs), f"{row.verdict:.2f}"]
+            cells += [row.goal and f"{row.goal} ({'met' if row.met else 'missed'})"] * goals
             cells += [_shown(row.ours_mib), _shown(row.theirs_mib)] * memory
             lines.append([*cells, *(row.notes.get(name, "") for name in notes)])
         widths = [max(map(len, column)) for column in zip(*lines)]

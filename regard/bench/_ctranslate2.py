@@ -1,7 +1,7 @@
-"""The peer CTranslate2, in its fastest configuration. Imports no torch, as its users need none.
+"""The peer CTranslate2, in its fastest configuration. Imports nothing of ours and no torch, as its users need neither.
 
-`python -m regard.bench._ctranslate2 FOLDER PROCESSES THREADS` translates standard input, where FOLDER is what
-`regard export --format ctranslate2` wrote.
+`python _ctranslate2.py FOLDER BATCHES THREADS` translates standard input, where FOLDER is what
+`regard export --format ctranslate2` wrote; with `argos` at the end it calls CTranslate2 as Argos Translate does.
 """
 
 from __future__ import annotations
@@ -53,6 +53,11 @@ def decoding(
     return work
 
 
+def script(folder: Path, threads: Threads, *how: str) -> list[str]:
+    """The command that translates standard input. It starts this file itself, not the package."""
+    return [sys.executable, "-P", __file__, str(folder), *map(str, threads), *how]
+
+
 def translate(folder: str, batches: int, each: int) -> None:
     """Standard input, line by line, with a beam of 4; it sorts by length itself."""
     import ctranslate2
@@ -60,11 +65,42 @@ def translate(folder: str, batches: int, each: int) -> None:
 
     translator = ctranslate2.Translator(folder, inter_threads=batches, intra_threads=each)
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(Path(folder, "tokenizer.model")))
-    lines = sys.stdin.buffer.read().decode().removesuffix("\n").split("\n")
-    found = translator.translate_batch(pieces.encode(lines, out_type=str), beam_size=4, max_batch_size=32)
-    texts = pieces.decode([result.hypotheses[0] for result in found])
+    found = translator.translate_batch(pieces.encode(_lines(), out_type=str), beam_size=4, max_batch_size=32)
+    _write(pieces.decode([result.hypotheses[0] for result in found]))
+
+
+def translate_like_argos(folder: str, batches: int, each: int) -> None:
+    """The calls of Argos Translate 1.11 for a text: one batch a line. Its sentence detection, which takes time too, is
+    left out, since every line is a sentence."""
+    import ctranslate2
+    import sentencepiece
+
+    translator = ctranslate2.Translator(folder, inter_threads=batches, intra_threads=each)
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(Path(folder, "tokenizer.model")))
+    texts = []
+    for line in _lines():
+        (found,) = translator.translate_batch(
+            [pieces.encode(line, out_type=str)],
+            replace_unknowns=True,
+            max_batch_size=32,
+            batch_type="tokens",
+            beam_size=4,
+            num_hypotheses=1,
+            length_penalty=0.2,
+            return_scores=True,
+        )
+        texts.append(pieces.decode(found.hypotheses[0]))
+    _write(texts)
+
+
+def _lines() -> list[str]:
+    return sys.stdin.buffer.read().decode().removesuffix("\n").split("\n")
+
+
+def _write(texts: list[str]) -> None:
     sys.stdout.buffer.write("".join(f"{text}\n" for text in texts).encode())
 
 
 if __name__ == "__main__":
-    translate(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    work = translate_like_argos if sys.argv[4:] == ["argos"] else translate
+    work(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

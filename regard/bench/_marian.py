@@ -1,4 +1,7 @@
-"""The peer: transformers' Marian model with the weights of one of our Transformers, so that both compute the same."""
+"""The peer: transformers' Marian model with the weights of one of our Transformers, so that both compute the same.
+
+Marian is post-norm. A pre-norm Transformer becomes Pegasus, which differs from Marian in that alone.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,15 @@ POSITIONS = 1024
 
 
 def marian_like(model: Any, activation: str = "relu") -> Any:
-    """A MarianMTModel that computes what `model` (a post-norm, sinusoidal, tied Transformer) computes."""
-    from transformers import MarianConfig, MarianMTModel
+    """A MarianMTModel or its pre-norm twin that computes what `model` (a sinusoidal, tied Transformer) computes."""
+    import transformers as hf
 
     vocabulary, width = model.stem.embedding.table.weight.shape
     encoder, decoder = model.encoder.layers, model.decoder.layers
-    config = MarianConfig(  # type: ignore[call-arg]
+    pre_norm = encoder[0].around_attention.first
+    config_type: Any = hf.PegasusConfig if pre_norm else hf.MarianConfig
+    model_type: Any = hf.PegasusForConditionalGeneration if pre_norm else hf.MarianMTModel
+    config = config_type(
         vocab_size=vocabulary,
         d_model=width,
         encoder_layers=len(encoder),
@@ -40,7 +46,7 @@ def marian_like(model: Any, activation: str = "relu") -> Any:
         share_encoder_decoder_embeddings=True,
         attn_implementation="sdpa",
     )
-    marian = MarianMTModel(config).eval()
+    marian = model_type(config).eval()
     with torch.no_grad():
         marian.model.shared.weight.copy_(model.stem.embedding.table.weight)
         marian.tie_weights()
@@ -55,6 +61,9 @@ def marian_like(model: Any, activation: str = "relu") -> Any:
             _copy_layer(ours, theirs)
             _copy_attention(ours.cross_attention, theirs.encoder_attn)
             theirs.encoder_attn_layer_norm.load_state_dict(ours.around_cross_attention.norm.state_dict())
+        if pre_norm:
+            marian.model.encoder.layer_norm.load_state_dict(model.encoder.norm.state_dict())
+            marian.model.decoder.layer_norm.load_state_dict(model.decoder.norm.state_dict())
     return marian
 
 

@@ -12,12 +12,16 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from regard.bench import _launch
 from regard.child_process import child_environment, python_command
 
 Work = Callable[[], object]
@@ -47,13 +51,55 @@ def serve(make: Callable[..., Work]) -> None:
     print(peak_mib(), file=answers, flush=True)
 
 
-def peak_mib() -> float | None:
-    """The peak memory of this process; None where it is not available."""
+def peak_mib(pid: int | str = "self") -> float | None:
+    """The peak memory of this process or of `pid`; None where it is not available."""
     try:
-        lines = Path("/proc/self/status").read_text().splitlines()
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
         return None
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:")), None)
+
+
+def children(pid: int) -> list[int]:
+    """The processes that `pid` started; none where the system does not say."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(status.read_text().rpartition(")")[2].split()[1])  # the name before it may hold anything
+        except OSError:
+            continue  # ended meanwhile
+        if parent == pid:
+            found.append(int(status.parent.name))
+    return found
+
+
+@dataclass
+class Finished:
+    """What a command took."""
+
+    wall: float
+    """Seconds."""
+    cpu: float | None
+    """Processor seconds, with those of its children; None where they are not available."""
+    mib: float | None
+    """Peak memory of its largest process; None where it is not available."""
+
+
+def largest(runs: Sequence[Finished]) -> float | None:
+    """The highest peak memory of several runs."""
+    return max((one.mib for one in runs if one.mib is not None), default=None)
+
+
+def run_measured(command: Sequence[str], source: Path | None = None, output: Path | None = None) -> Finished:
+    """Runs a command on standard input `source`; its output goes to a file or nowhere. A failure is an error."""
+    with ExitStack() as stack:
+        place = stack.enter_context(tempfile.TemporaryDirectory())
+        before = stack.enter_context((source or Path(os.devnull)).open("rb"))
+        after = stack.enter_context((output or Path(os.devnull)).open("wb"))
+        report = Path(place, "report.json")
+        launch = [sys.executable, "-I", "-S", _launch.__file__, str(report), *command]
+        subprocess.run(launch, stdin=before, stdout=after, env=child_environment(), check=True)
+        return Finished(**json.loads(report.read_bytes()))
 
 
 class MeasuredProcess:

@@ -15,7 +15,7 @@ import typer
 from regard.cli.command import Command
 from regard.cli.models import model_names
 from regard.cli.options import MOST_BEAMS, device_name
-from regard.cli.terminal import Precision, say
+from regard.cli.terminal import Engine, Precision, say
 from regard.errors import UserError
 
 MODELS, ADDRESS, ACCESS, LIMITS, OTHER = "Models", "Address", "Access", "Limits", "Other"
@@ -85,6 +85,9 @@ def serve(
     precision: Annotated[
         Precision, _option(MODELS, "Numeric precision; auto is the fastest on the device.", "PRECISION")
     ] = Precision.auto,
+    engine: Annotated[
+        Engine, _option(MODELS, "What computes it; auto takes ctranslate2 for translators on a CPU.", "ENGINE")
+    ] = Engine.auto,
     workers: Annotated[
         int,
         _option(MODELS, "Worker processes; 0 is one per core, up to 4, or one on a GPU.", "WORKERS", min=0, max=1024),
@@ -223,6 +226,7 @@ def serve(
         url_prefix=_prefix(url_prefix),
         device=device,
         precision=precision.value,
+        engine=engine.value,
         workers=workers,
         worker_memory=worker_memory,
         load_timeout=load_timeout,

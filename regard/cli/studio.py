@@ -46,6 +46,7 @@ def studio(
 
     models = collect(model or [], shipped=not only)
     settings = Settings(
+        engine="torch",  # the page looks inside
         host=host,
         port=port,
         device=device,

@@ -1,6 +1,6 @@
 """Engines: what computes a model. torch runs every model anywhere; CTranslate2 runs translators on a CPU, faster.
 
-`choose` decides from the recipe and the device, without importing either; `load` is `regard.load`.
+`choose` decides from the recipe and the device, without importing either; load.py is `regard.load`.
 """
 
 from __future__ import annotations
@@ -84,29 +84,8 @@ def _precision_obstacle(precision: str) -> str:
     )
 
 
-def load(
-    name: str | Path = "fr-en", device: str = "auto", task: str = "", precision: str = "", engine: str = "auto"
-) -> Any:
-    """Loads a model, ready to use.
-
-    Args:
-        name: A shipped model (`regard models` lists them), or the path of a model folder or a run.
-        device: "auto", "cpu", "cuda" or "cuda:1".
-        task: What the model must be for, such as "translate". A model for anything else is refused, and type checkers
-            know what is returned.
-        precision: Packs the weights for use only: "float32", "bfloat16", "int8" (on the CPU) or "auto", the fastest of
-            these on the device. By default the model stays as it was trained.
-        engine: "torch", "ctranslate2" (translators on a CPU, without torch) or "auto", the faster one that can run the
-            model. What looks inside a model (`inspect`, `capture`) loads torch by itself.
-
-    Returns:
-        A `Translator`, `Classifier`, `Generator`, ...: an object whose method has the name of its task.
-    """
-    return load_with(name, device, task, precision, engine)
-
-
 def engine_for(name: str | Path, engine: str = "auto", device: str = "auto", precision: str = "") -> str:
-    """The engine that `load` would use, without loading anything."""
+    """The engine that `regard.load` would use, without loading anything."""
     recipe = read_recipe_of(read_folder(find_model(name), hash_tensors=False))
     return choose(recipe, engine, device, precision).engine
 
@@ -118,8 +97,9 @@ def load_with(
     precision: str = "",
     engine: str = "auto",
     note: Callable[[str], None] = lambda text: None,
+    threads: int = 0,
 ) -> Any:
-    """`load`, which also says which engine it chose, and why."""
+    """`regard.load`, which also says which engine it chose, and why. CTranslate2 uses `threads`; 0 is one per core."""
     place = find_model(name)
     folder = read_folder(place, hash_tensors=False)
     recipe = read_recipe_of(folder)
@@ -128,7 +108,7 @@ def load_with(
     choice = choose(recipe, engine, device, precision)
     if choice.engine == "ctranslate2":
         try:
-            found = _ctranslate2(name, folder, recipe, precision, device)
+            found = _ctranslate2(name, folder, recipe, precision, threads)
         except Exception as error:  # CTranslate2 refuses the model, or cannot run on this CPU
             if engine != "auto":
                 if isinstance(error, UserError):
@@ -145,7 +125,7 @@ def load_with(
 
 
 def _ctranslate2(
-    name: str | Path, folder: Folder, recipe: Recipe, precision: str, device: str
+    name: str | Path, folder: Folder, recipe: Recipe, precision: str, threads: int
 ) -> CTranslate2Translator:
     from regard.engines.ctranslate2.loading import load_translator
 
@@ -154,7 +134,7 @@ def _ctranslate2(
 
         return load_in_torch(name, "cpu", "translate", precision)
 
-    return load_translator(folder, recipe, precision, with_torch)
+    return load_translator(folder, recipe, precision, with_torch, threads)
 
 
 def _line(error: Exception) -> str:

@@ -20,6 +20,8 @@ class Settings:
     """Path prefix behind a proxy, such as /translate."""
     device: str = "auto"
     precision: str = "auto"
+    engine: str = "auto"
+    """What computes the models: auto, torch or ctranslate2 (regard/engines)."""
     workers: int = 0
     """Worker processes; 0 means one per CPU core, at most four, or one on a GPU."""
     warm: bool = True

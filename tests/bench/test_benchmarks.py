@@ -26,13 +26,14 @@ ROWS = {
     "recurrent": 4,
     "growth": 4,
     "cpu_decode": 1,
-    "translate_file": 1,
-    "cold_start": 1,
+    "translate_file": 3,
+    "cold_start": 2,
     "serve": 1,
+    "busy": 2,
 }
 
 
-SLOW = ["cold_start", "cpu_decode", "serve", "translate_file"]  # they start processes that load a model
+SLOW = ["busy", "cold_start", "cpu_decode", "serve", "translate_file"]  # they start processes that load a model
 
 
 @pytest.mark.parametrize(
@@ -80,6 +81,13 @@ def test_what_is_worse_than_required_is_named(benchmark, allowed, refused):
     assert benchmark.failing(rows, allowed, 699) == ["nap: 700 MiB, above 699"]
 
 
+def test_a_goal_is_shown_with_whether_it_was_met():
+    rows = [Row("nap", 1.0, 2.0, 0.5, goal=">= 0.4"), Row("snore", 1.0, 2.0, 0.5, goal=">= 1", met=False)]
+    assert [line.split()[-2:] for line in Sleep().table(rows).splitlines()[1:]] == [["0.4", "(met)"], ["1", "(missed)"]]
+    assert [(row["goal"], row["met"]) for row in Sleep().as_tree(rows)] == [(">= 0.4", True), (">= 1", False)]
+    assert "goal" not in Sleep().table([Row("nap", 1.0, 2.0, 0.5)])
+
+
 def test_the_command_fails_below_what_is_required(capsys):
     with pytest.raises(typer.Exit) as left:
         bench(["growth"], quick=True, device="cpu", only="batch 1, at 512", require=1000)
@@ -122,10 +130,11 @@ def test_they_are_listed_with_what_they_measure(capsys):
     assert all(len(line.split()) > 5 for line in printed)
 
 
-@pytest.fixture(scope="module")
-def pair():
+@pytest.fixture(scope="module", params=["post", "pre"])
+def pair(request):
     torch.manual_seed(3)
-    ours = build_model({"preset": "tiny", "dropout": 0.0}, 300, label_smoothing=train.SMOOTHING).eval()
+    tree = {"preset": "tiny", "dropout": 0.0, "norm": request.param}
+    ours = build_model(tree, 300, label_smoothing=train.SMOOTHING).eval()
     return ours, marian_like(ours)
 
 

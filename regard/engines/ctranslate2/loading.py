@@ -19,9 +19,9 @@ CONVERSION = 1
 
 
 def load_translator(
-    folder: Folder, recipe: Recipe, precision: str, with_torch: Callable[[], Any]
+    folder: Folder, recipe: Recipe, precision: str, with_torch: Callable[[], Any], threads: int = 0
 ) -> CTranslate2Translator:
-    """`precision`: "int8" or "auto" computes in int8, "float32" or "" in float32."""
+    """`precision`: "int8" or "auto" computes in int8, "float32" or "" in float32. `threads`: 0 is one per core."""
     import ctranslate2
 
     tokenizer = read_tokenizer(folder)
@@ -32,7 +32,7 @@ def load_translator(
 
     parts = (folder.hash, compute, CONVERSION)
     place, files = converted(parts, convert)
-    parallel = cores()
+    parallel = threads or cores()
     last = int(recipe.model["decoder"]["layers"]) - 1
 
     def open_model(layer: int) -> ctranslate2.Translator:
@@ -68,14 +68,19 @@ def convert_folder(
     Unless `exactly` that precision is wanted, weights stored as int8 stay so: CTranslate2 widens them when it loads
     them, so that one conversion serves every precision.
     """
+    from regard.engines.ctranslate2 import shortlist
     from regard.engines.ctranslate2.conversion import convert
     from regard.engines.ctranslate2.stored_weights import StoredWeights
 
     folder = read_folder(path)
     weights = StoredWeights(folder.file(WEIGHTS))
     stored = "int8" if weights.int8 and not exactly else precision
+    pieces = tokenizer.pieces(range(len(tokenizer)))
+    named = shortlist.FILE in folder.names
+    tokens = shortlist.read(folder.file(shortlist.FILE), len(pieces)) if named else None
     try:
-        return convert(recipe, weights, tokenizer.pieces(range(len(tokenizer))), out, stored)
+        files = convert(recipe, weights, pieces, out, stored)
+        return files if tokens is None else {**files, shortlist.VMAP: shortlist.vmap(tokens, pieces)}
     except UserError as error:
         raise UserError(f"{path}: {error}") from error.__cause__
 

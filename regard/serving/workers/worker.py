@@ -7,6 +7,7 @@ cancellation and answers pings. The process exits when standard input ends, so i
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import json
@@ -155,8 +156,11 @@ class Worker:
             found = self.jobs.cancelled()
             return [index for index, item in enumerate(items) if item in found] if found else ()
 
+        model = self.models[job["model"]]
+        if attention and getattr(model, "engine", "") == "ctranslate2":
+            model = model.with_torch()  # CTranslate2 has the attention of one layer only
         try:
-            found = self.models[job["model"]].translate(
+            found = model.translate(
                 [job["texts"][item] for item in items], **search, alignment=alignment or attention, cancelled=cancelled
             )
         except UserError:
@@ -220,9 +224,7 @@ def _as_tree(found: Any, alignment: bool, attention: bool) -> dict[str, Any]:
 
 
 def _failure(error: Exception) -> dict[str, Any]:
-    from regard.device import is_out_of_memory
-
-    if not is_out_of_memory(error):
+    if not _is_out_of_memory(error):
         traceback.print_exception(error)
         return {"kind": "failed", "error": "The server could not answer this request"}
     error.__traceback__ = None  # it keeps the tensors that filled the memory alive
@@ -230,11 +232,17 @@ def _failure(error: Exception) -> dict[str, Any]:
     return {"kind": "memory", "error": OUT_OF_MEMORY}
 
 
-def _release_memory() -> None:
-    import torch
+def _is_out_of_memory(error: Exception) -> bool:
+    if "torch" not in sys.modules:
+        return isinstance(error, MemoryError) or "allocate" in str(error) or "bad_alloc" in str(error)
+    from regard.device import is_out_of_memory
 
+    return is_out_of_memory(error)
+
+
+def _release_memory() -> None:
     gc.collect()
-    if torch.cuda.is_available():
+    if (torch := sys.modules.get("torch")) and torch.cuda.is_available():
         torch.cuda.empty_cache()
     if sys.platform == "linux":
         ctypes.CDLL(None).malloc_trim(0)
@@ -274,12 +282,15 @@ def _load(worker: Worker, request: dict[str, Any]) -> dict[str, str]:
     """Loads the models. Returns the optional ones that could not be loaded, and why."""
     failed = {}
     worker.out.write({"importing": next(iter(request["models"]), "")})
-    from regard import load  # imports torch, which takes seconds, before the first model's deadline starts
+    _import_engines(request)
+    from regard.engines import load_with
 
     for name, folder in request["models"].items():
         worker.out.write({"loading": name})
         try:
-            model = load(folder, device=request["device"], precision=request["precision"])
+            model = load_with(
+                folder, request["device"], "", request["precision"], request["engine"], threads=request["threads"]
+            )
         except UserError as error:
             if name not in request["optional"]:
                 raise
@@ -289,6 +300,18 @@ def _load(worker: Worker, request: dict[str, Any]) -> dict[str, str]:
         if request["warm"] and model.recipe.task == "translate":
             model.translate("a")  # warm-up: the first translation packs the weights
     return failed
+
+
+def _import_engines(request: dict[str, Any]) -> None:
+    """Imports torch if a model needs it, which takes seconds, before the first model's deadline starts."""
+    from regard.engines import engine_for
+
+    for folder in request["models"].values():
+        with contextlib.suppress(UserError):  # loading the model will say it
+            if engine_for(folder, request["engine"], request["device"], request["precision"]) == "torch":
+                import regard.loading  # noqa: F401
+
+                return
 
 
 if __name__ == "__main__":

@@ -71,6 +71,8 @@ class WorkerProcess:
         self._load_request: dict[str, Any] = {
             "device": settings.device,
             "precision": settings.precision,
+            "engine": settings.engine,
+            "threads": threads,
             "memory": settings.worker_memory,
             "warm": settings.warm,
             "optional": [model.name for model in catalogue.models.values() if model.optional],

@@ -283,13 +283,13 @@ def test_a_long_text_translated_part_by_part_is_what_the_task_makes_of_it(models
     found = join(parts, [TranslationResult.from_tree(json.loads(json.dumps(tree))) for tree in trees], how)
     assert asdict(found) == asdict(TranslationResult.from_tree(_as_tree(whole, True, True)))
     assert joined_attention_size([TranslationResult.from_tree(tree) for tree in trees]) == sum(
-        one.attention.numel() for one in (whole, *whole.alternatives)
+        one.attention.size for one in (whole, *whole.alternatives)
     )
 
 
 def test_attention_that_is_too_much_is_refused_by_the_worker_before_it_is_made_into_numbers(models, monkeypatch):
     found = models("translate").translate("4 9 4", n_best=3, alignment=True)
-    weights = sum(one.attention.numel() for one in (found, *found.alternatives))
+    weights = sum(one.attention.size for one in (found, *found.alternatives))
     monkeypatch.setattr(translated, "MAX_ATTENTION_WEIGHTS", weights)
     assert _answer(found, True, True)["text"] == found.text
     monkeypatch.setattr(translated, "MAX_ATTENTION_WEIGHTS", weights - 1)
