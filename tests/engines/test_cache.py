@@ -161,7 +161,7 @@ def test_alignments_without_a_cache(folder, monkeypatch, tmp_path):
 TRANSLATES = """
 import json, os, resource, sys
 exec(sys.argv[1])
-from regard.engines import load
+from regard.engines import load_with as load
 model = load(sys.argv[2], device="cpu", engine="ctranslate2")
 print(json.dumps([one.text for one in model.translate(sys.argv[3:], beam=1)]))
 """

@@ -14,7 +14,7 @@ from engines.conftest import LINES, entries, environment
 WAITS_THEN_TRANSLATES = """
 import json, sys
 import ctranslate2, numpy
-from regard.engines import load
+from regard.engines import load_with as load
 from regard.engines.ctranslate2 import conversion, loading, translator
 made, convert = [], loading.convert_folder
 def counted(*arguments):
@@ -57,7 +57,7 @@ KILLED_AT_EVERY_MOMENT = """
 import json, os, signal, shutil, sys
 import ctranslate2, numpy
 from pathlib import Path
-from regard.engines import load
+from regard.engines import load_with as load
 from regard.engines.ctranslate2 import conversion, loading, translator
 
 folder, every, right = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])

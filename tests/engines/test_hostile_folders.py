@@ -29,7 +29,7 @@ def texts(model: Any) -> list[str]:
 
 
 def loaded(place: Path, engine: str) -> Any:
-    return engines.load(place, "cpu", engine=engine)
+    return engines.load_with(place, "cpu", engine=engine)
 
 
 def put(tree: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def test_unusual_scales_mean_what_they_mean_to_torch(scale, folder, tmp_path, ca
 def test_rows_of_tiny_numbers_are_zero_in_int8(tiny, folder, tmp_path, capfd):
     place = variant(folder, tmp_path / "model", edited({WEIGHT: torch.full((64, 32), tiny)})(folder))
     none = variant(folder, tmp_path / "none", edited({WEIGHT: torch.zeros(64, 32)})(folder))
-    model, other = (engines.load(path, "cpu", precision="int8", engine="ctranslate2") for path in (place, none))
+    model, other = (engines.load_with(path, "cpu", precision="int8", engine="ctranslate2") for path in (place, none))
     assert texts(model) == texts(other)
     assert capfd.readouterr().err == ""
 
