@@ -34,7 +34,7 @@ _HOMES = {
     "evaluate": "regard.evaluating",
     "export": "regard.interchange",
     "inspect": "regard.inspection.inspect",
-    "load": "regard.engines.load",
+    "load": "regard.engines.loading",
     "train": "regard.runs",
 }
 """Public name -> the module that defines it."""

@@ -1,7 +1,7 @@
 # The public names for type checkers and editors; at run time __init__.py imports them on first use.
 # tests/test_public_api.py keeps both in step.
 
-from regard.engines.load import load as load
+from regard.engines.loading import load as load
 from regard.errors import UserError as UserError
 from regard.evaluating import evaluate as evaluate
 from regard.inspection.inspect import inspect as inspect

@@ -13,7 +13,7 @@ from typing import get_args
 import pytest
 
 from regard.config import read_recipe
-from regard.engines import load as loading
+from regard.engines import loading
 from regard.pretrained import shipped_models
 
 ROOT = Path(__file__).parents[1]

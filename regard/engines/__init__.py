@@ -1,6 +1,6 @@
 """Engines: what computes a model. torch runs every model anywhere; CTranslate2 runs translators on a CPU, faster.
 
-`choose` decides from the recipe and the device, without importing either; load.py is `regard.load`.
+`choose` decides from the recipe and the device, without importing either; loading.py is `regard.load`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Shortlist: the tokens that a model may write, where its vocabulary has others as well.
 
 A vocabulary shared by both languages has many tokens of the source language that are never written, and the output
-layer is half of a small decoder's work. The shortlist names those that occur in text of the target language; CTranslate2 then
-computes their rows only. It is the same for every sentence, unlike a lexical shortlist, whose candidates depend on the
+layer is half of a small decoder's work. The shortlist names those that occur in text of the target language;
+CTranslate2 then computes their rows only. It is the same for every sentence, unlike a lexical shortlist, whose candidates depend on the
 source: those of a batch are joined, so that a translation would depend on its neighbours.
 
     shortlist.safetensors    a file of the model folder
