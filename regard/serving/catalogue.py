@@ -27,6 +27,8 @@ class ServedModel:
     """Internal language codes (languages.py); empty for other tasks than translation."""
     aligns: bool = True
     """Whether it can align words: a decoder without attention cannot."""
+    beam: int = 1
+    """Its default beam width."""
     optional: bool = False
     """Whether the server starts without it if it cannot be loaded."""
 
@@ -142,4 +144,4 @@ def _served(name: str, folder: Path, languages: bool) -> ServedModel:
         )
     decoder = recipe.model.get("decoder", {})
     kind = decoder.get("kind") if isinstance(decoder, dict) else decoder
-    return ServedModel(name, folder, recipe.task, source, target, kind != "recurrent")
+    return ServedModel(name, folder, recipe.task, source, target, kind != "recurrent", recipe.decoding.beam)

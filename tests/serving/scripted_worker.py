@@ -58,7 +58,7 @@ def answer(job: dict, item: int, text: str) -> dict:
     if text.startswith("matrix "):
         rows, columns = map(int, text.split()[1:3])
         tree["attention"] = [[0.5] * columns] * rows
-        tree["alternatives"] = [tree.copy() for _ in range(job["search"]["n_best"] - 1)]
+        tree["alternatives"] = [tree.copy() for _ in range(job["search"]["n_best"][item] - 1)]
     return tree
 
 

@@ -28,6 +28,8 @@ class Job:
     future: asyncio.Future[Any]
     size: int = 1
     """Estimated cost, in characters."""
+    n_best: int = 1
+    """How many translations of a sentence are wanted."""
     crashes: int = 0
     """How many workers died while they ran it."""
     queued_at: float = field(default_factory=time.monotonic)

@@ -143,12 +143,19 @@ class Worker:
         return {"answer": [[] if item in self.jobs.cancelled() else model.parts(text) for item, text in texts]}
 
     def _translate(self, job: dict[str, Any]) -> dict[str, Any]:
-        return {"answer": self._translate_items(job, list(range(len(job["texts"]))))}
+        """Several translations of a text cost torch more time, and CTranslate2 none: it then takes all at once."""
+        n_best = job["search"]["n_best"]
+        together = getattr(self.models[job["model"]], "engine", "") == "ctranslate2"
+        answers: dict[int, dict[str, Any]] = {}
+        for wanted in [max(n_best)] if together else sorted(set(n_best)):
+            items = [item for item, count in enumerate(n_best) if together or count == wanted]
+            answers |= zip(items, self._translate_items(job, items, wanted), strict=True)
+        return {"answer": [answers[item] for item in range(len(n_best))]}
 
-    def _translate_items(self, job: dict[str, Any], items: list[int]) -> list[dict[str, Any]]:
+    def _translate_items(self, job: dict[str, Any], items: list[int], n_best: int) -> list[dict[str, Any]]:
         """Translates some of a job's texts. When memory runs out the batch is halved, so that only a text that is too
         large by itself fails."""
-        search = dict(job["search"])
+        search = {**job["search"], "n_best": n_best}
         attention = search.pop("attention")
         alignment = search.pop("alignment")
 
@@ -170,9 +177,12 @@ class Worker:
             if len(items) == 1 or failure["kind"] != "memory":
                 return [failure for _ in items]
         else:
+            wanted = [job["search"]["n_best"][item] for item in items]
+            for one, count in zip(found, wanted, strict=True):
+                del one.alternatives[count - 1 :]
             return [_answer(one, alignment, attention) for one in found]
         half = len(items) // 2
-        return self._translate_items(job, items[:half]) + self._translate_items(job, items[half:])
+        return self._translate_items(job, items[:half], n_best) + self._translate_items(job, items[half:], n_best)
 
     def _run_task(self, job: dict[str, Any]) -> dict[str, Any]:
         from regard.decoding.cancellation import cancellation

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from regard.errors import UserError
@@ -30,6 +30,9 @@ from regard.serving.workers.worker_process import MESSAGE_TOO_LONG, WorkerLost, 
 
 BATCH_QUIET_SECONDS, BATCH_MAX_WAIT = 0.004, 0.025
 """A batch starts when nothing has arrived for the first, or its oldest sentence has waited for the second (seconds)."""
+RETURN_SECONDS = 0.015
+"""How long a worker that has just answered waits for what the same clients send next (seconds). Without it, their
+sentences would not share a batch with those that came meanwhile, and batches would become smaller and smaller."""
 CPU_BATCH, GPU_BATCH = (32, 4000), (256, 40_000)
 """Most sentences and characters of a batch. Larger ones overflow a CPU's cache and delay the first sentence."""
 MAX_DEFAULT_WORKERS = 4
@@ -171,14 +174,21 @@ class WorkerPool:
         self._admit(len(missing))
         for start in range(0, len(missing), self._window):
             some = missing[start : start + self._window]
+            batch_key = ("translate", model, self._shared_options(model, search))
+            cost = search.effort()
             jobs = [
-                Job(("translate", model, search), text, self._future(), int((20 + len(text)) * search.effort()))
-                for *_, text in some
+                Job(batch_key, text, self._future(), int((20 + len(text)) * cost), search.n_best) for *_, text in some
             ]
             for key, tree in zip(some, await self._run(jobs, admitted=True), strict=True):
                 known[key] = tree
                 self._cache.put(key, tree)
         return {key[-1]: TranslationResult.from_tree(known[key]) for key in keys}
+
+    def _shared_options(self, model: str, search: SearchOptions) -> SearchOptions:
+        """Options that must be equal in a batch. How many translations are wanted does not matter within the beam: the
+        search is the same (sentences with numbers ask for several, text/placeholders.py)."""
+        beam = search.beam or self.catalogue.models[model].beam
+        return search if search.alignment or search.attention or search.n_best > beam else replace(search, n_best=0)
 
     async def run_task(self, model: str, task: str, request: dict[str, Any], family: str = "tasks") -> dict[str, Any]:
         """The answer of a task's module. `family` is the folder that the module is in (worker.FAMILIES)."""
@@ -252,8 +262,9 @@ class WorkerPool:
     async def _gather_batch(self) -> None:
         """Waits a few milliseconds, so that sentences that arrive together share a batch."""
         while (job := self._queue.next()) is not None:
-            now = time.monotonic()
-            wait = min(self._last_arrival + BATCH_QUIET_SECONDS, job.queued_at + BATCH_MAX_WAIT) - now
+            now, idle_since = time.monotonic(), self._idle[0].idle_since
+            quiet = max(self._last_arrival, idle_since) + BATCH_QUIET_SECONDS
+            wait = min(quiet, max(job.queued_at + BATCH_MAX_WAIT, idle_since + RETURN_SECONDS)) - now
             if wait <= 0 or self.waiting >= self._max_sentences * len(self._idle) or job.crashes:
                 return
             await asyncio.sleep(wait)
@@ -268,7 +279,8 @@ class WorkerPool:
         if action == "split":
             message |= {"texts": [job.content for job in batch]}
         elif action == "translate":
-            message |= {"texts": [job.content for job in batch], "search": asdict(options)}
+            search = {**asdict(options), "n_best": [job.n_best for job in batch]}
+            message |= {"texts": [job.content for job in batch], "search": search}
             self.batches, self.batched = self.batches + 1, self.batched + len(batch)
         else:
             message |= {"family": options[0], "task": options[1], "request": batch[0].content}
@@ -352,7 +364,7 @@ class WorkerPool:
             return
         if jobs[0].batch_key[0] != "split" and not any(job.future.done() for job in jobs):  # cancelled ones end early
             self._throughput.add(sum(job.size for job in jobs), worker.elapsed(), len(self._workers))
-        worker.jobs = []
+        worker.jobs, worker.idle_since = [], time.monotonic()
         self._idle.append(worker)
         self._changed.set()
         for job, answer in zip(jobs, _answers(message, len(jobs)), strict=True):

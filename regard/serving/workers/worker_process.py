@@ -83,6 +83,8 @@ class WorkerProcess:
         self.jobs: list[Any] = []
         """The jobs of the running batch."""
         self.next_id = 1
+        self.idle_since = 0.0
+        """When it answered its last batch."""
         self._submitted_at = 0.0
         self._cancelled: set[int] = set()
         """Indices of the cancelled jobs of the running batch."""
