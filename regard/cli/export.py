@@ -54,9 +54,14 @@ def export(
     """
     from regard.interchange import export as write
 
-    languages = {"source_language": from_ or "", "target_language": to or ""}
     folder = write(
-        model, output, format=program.value, precision=precision.value, shortlist=shortlist or (), **languages
+        model,
+        output,
+        format=program.value,
+        precision=precision.value,
+        source_language=from_ or "",
+        target_language=to or "",
+        shortlist=shortlist or (),
     )
     size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
     typer.echo(escape_control_characters(f"{folder}  {size:.1f} MB"))

@@ -1,9 +1,9 @@
-"""Shortlist: the tokens that a model may write, where its vocabulary has others as well.
+"""Shortlist: the tokens that a translator may write, so that the output layer computes no others.
 
-A vocabulary shared by both languages has many tokens of the source language that are never written, and the output
-layer is half of a small decoder's work. The shortlist names those that occur in text of the target language;
-CTranslate2 then computes their rows only. It is the same for every sentence, unlike a lexical shortlist, whose
-candidates depend on the source: those of a batch are joined, so that a translation would depend on its neighbours.
+A vocabulary that both languages share has thousands of tokens that only the source language needs, and the output layer
+is half of a small decoder's work. The shortlist holds the tokens that occur in text of the target language. It is the
+same for every sentence. A lexical shortlist, with candidates for each source token, is shorter; but CTranslate2 joins
+those of a batch, so a translation would depend on its neighbours.
 
     shortlist.safetensors    a file of the model folder
         tokens               their ids, in ascending order
@@ -26,7 +26,7 @@ VMAP = "vmap.txt"
 """CTranslate2's file: a line is a source token, a tab and target tokens. Without a source token they count always."""
 CHUNK = 10_000
 """Lines tokenised at a time."""
-_TYPES = {"I16": np.dtype("<i2"), "I32": np.dtype("<i4")}
+_TYPES = ("I16", "I32")
 _SEPARATORS = " \t\r\n"
 
 
@@ -47,8 +47,7 @@ def to_file(tokens: np.ndarray) -> bytes:
     """The content of `shortlist.safetensors`."""
     from safetensors.numpy import save
 
-    narrow = tokens.max(initial=0) < 1 << 15
-    return save({"tokens": tokens.astype(np.int16 if narrow else np.int32)})
+    return save({"tokens": tokens.astype(np.int16 if tokens.max(initial=0) < 1 << 15 else np.int32)})
 
 
 def read(path: Path, vocabulary: int) -> np.ndarray:
