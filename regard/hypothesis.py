@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 
 @dataclass
@@ -17,8 +16,6 @@ class Hypothesis:
     """What the search ranks by: the log-probability after the length penalty."""
     finished: bool = True
     """False if the length limit cut it off before END."""
-    attention: Any = field(default=None, repr=False, compare=False)
-    """Rows of weights per target token, where the search itself returns them."""
 
 
 def penalty(length: int, exponent: float) -> float:

@@ -84,7 +84,6 @@ class BaseTranslator(ABC):
             batch_tokens=budget,
             progress=progress,
             cancelled=cancelled_parts,
-            attention=alignment,
         )
         aligned = self._align(sources, found, budget, cancelled_parts) if alignment else [None] * len(flat)
         done = iter(zip(flat, found, aligned, strict=True))
@@ -134,11 +133,10 @@ class BaseTranslator(ABC):
         progress: Progress | None = None,
         cancelled: Cancelled | None = None,
         prefix: Sequence[int] = (),
-        attention: bool = False,
     ) -> list[list[Hypothesis]]:
         """The `n_best` hypotheses for each source, best first, in the order of the sources; batched by length.
 
-        All begin with `prefix`, whose probability does not count. `attention`: `token_attention` will be asked for.
+        All begin with `prefix`, whose probability does not count.
         """
 
     @abstractmethod

@@ -133,7 +133,6 @@ class Translator(BaseTranslator, Task):
         progress: Progress | None = None,
         cancelled: Cancelled | None = None,
         prefix: Sequence[int] = (),
-        attention: bool = False,
     ) -> list[list[Hypothesis]]:
         found: list[list[Hypothesis]] = [[NOTHING] for _ in sources]
         for indexes in without_cancelled(sorted_batches([[*ids, END] for ids in sources], batch_tokens), cancelled):

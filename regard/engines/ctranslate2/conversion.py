@@ -26,17 +26,16 @@ _TYPES = {"float32": 0, "int8": 1, "int16": 2, "float16": 4, "uint16": 5}
 """CTranslate2's numbers of types; bfloat16 is held as uint16."""
 
 
-class Alignment:
-    """The cross-attention that alignments are read from: a decoder layer, and some of its heads."""
-
-    def __init__(self, layer: int, heads: Sequence[int]):
-        self.layer, self.heads = layer, list(heads)
+ALIGNMENT_LAYER = b"decoder/alignment_layer\0" + struct.pack("<BBI", 0, _TYPES["int16"], 2)
+"""What precedes, in model.bin, the number of the decoder layer whose attention is returned."""
 
 
-def usual_alignment(recipe: Recipe) -> Alignment:
-    """For models that state none: all heads of the last layer (docs/speed.md has the agreement with torch's mean)."""
-    decoder = recipe.model["decoder"]
-    return Alignment(decoder["layers"] - 1, range(decoder["heads"]))
+def with_alignment_layer(model: bytes, layer: int) -> bytes:
+    """The same model.bin, with the attention of another decoder layer."""
+    start, found, end = model.partition(ALIGNMENT_LAYER)
+    if not found:
+        raise ValueError("not a model.bin of ours")
+    return start + found + struct.pack("<h", layer) + end[2:]
 
 
 def convert(
@@ -45,7 +44,6 @@ def convert(
     pieces: Sequence[str],
     out: BinaryIO,
     precision: str = "int8",
-    alignment: Alignment | None = None,
 ) -> dict[str, bytes]:
     """Writes model.bin to `out`; returns the other files of the folder by name. Token i is spelled `pieces[i]`."""
     if why := why_not(recipe):
@@ -54,7 +52,7 @@ def convert(
         raise UserError(f"precision '{precision}' is not known to CTranslate2; use {', '.join(PRECISIONS)}")
     if len(set(pieces)) < len(pieces):
         raise UserError("two tokens of this model are spelled alike, so CTranslate2 cannot tell them apart")
-    model = _Model(recipe, weights, len(pieces), alignment or usual_alignment(recipe))
+    model = _Model(recipe, weights, len(pieces))
     variables = dict(model.variables())
     if (extra := weights.leftover()) is not None:
         raise UserError(f"weight {extra[:80]!r} is not part of this model")
@@ -78,8 +76,8 @@ def convert(
 class _Model:
     """The variables of a model under CTranslate2's names; `aliases` are names of variables that are stored once."""
 
-    def __init__(self, recipe: Recipe, weights: StoredWeights, vocabulary: int, alignment: Alignment):
-        self._tree, self._weights, self._vocabulary, self._alignment = recipe.model, weights, vocabulary, alignment
+    def __init__(self, recipe: Recipe, weights: StoredWeights, vocabulary: int):
+        self._tree, self._weights, self._vocabulary = recipe.model, weights, vocabulary
         self._positions = positions_needed(recipe)
         self.aliases: dict[str, str] = {}
 
@@ -91,8 +89,8 @@ class _Model:
         yield "decoder/alibi_use_positive_positions", False
         yield "decoder/scale_alibi", False
         yield "decoder/start_from_zero_embedding", False
-        yield "decoder/alignment_layer", np.int16(self._alignment.layer)
-        yield "decoder/alignment_heads", np.int16(len(self._alignment.heads))
+        yield "decoder/alignment_layer", np.int16(decoder["layers"] - 1)
+        yield "decoder/alignment_heads", np.int16(decoder["heads"])
         if decoder.get("tie", True):
             self.aliases["decoder/projection/weight"] = "decoder/embeddings/weight"
         else:
@@ -149,29 +147,17 @@ class _Model:
             yield from self._linear(f"{there}/ffn/linear_1", f"{here}.feed_forward.outward", width, inner)
             yield from self._norm(f"{there}/ffn/layer_norm", f"{here}.around_feed_forward.norm", width)
             if side == "decoder":
-                yield from self._cross_attention(number, there, here, spec)
+                yield from self._cross_attention(there, here, width)
 
-    def _cross_attention(self, number: int, there: str, here: str, spec: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-        """CTranslate2 stores the query projection separately from that of keys and values.
-
-        It aligns by the first few heads of a layer, so those of the alignment come first.
-        """
-        width, heads = spec["width"], spec["heads"]
-        order = np.arange(width)
-        if number == self._alignment.layer:
-            chosen = [*self._alignment.heads, *(h for h in range(heads) if h not in self._alignment.heads)]
-            order = order.reshape(heads, -1)[chosen].reshape(-1)
+    def _cross_attention(self, there: str, here: str, width: int) -> Iterator[tuple[str, Any]]:
+        """CTranslate2 stores the query projection separately from that of keys and values."""
         inward = self._weights.matrix(f"{here}.cross_attention.inward.weight", 3 * width, width)
         bias = self._weights.vector(f"{here}.cross_attention.inward.bias", 3 * width)
-        outward = self._weights.matrix(f"{here}.cross_attention.outward.weight", width, width)
-        three = [_reordered(inward.rows(i * width, (i + 1) * width), order) for i in range(3)]
-        biases = [bias[i * width : (i + 1) * width][order] for i in range(3)]
-        yield f"{there}/attention/linear_0/weight", three[0]
-        yield f"{there}/attention/linear_0/bias", biases[0]
-        yield f"{there}/attention/linear_1/weight", _stacked(three[1:])
-        yield f"{there}/attention/linear_1/bias", np.concatenate(biases[1:])
-        yield f"{there}/attention/linear_2/weight", Matrix(outward.values[:, order], outward.scale)
-        yield f"{there}/attention/linear_2/bias", self._weights.vector(f"{here}.cross_attention.outward.bias", width)
+        yield f"{there}/attention/linear_0/weight", inward.rows(0, width)
+        yield f"{there}/attention/linear_0/bias", bias[:width]
+        yield f"{there}/attention/linear_1/weight", inward.rows(width, 3 * width)
+        yield f"{there}/attention/linear_1/bias", bias[width:]
+        yield from self._linear(f"{there}/attention/linear_2", f"{here}.cross_attention.outward", width, width)
         yield from self._norm(f"{there}/attention/layer_norm", f"{here}.around_cross_attention.norm", width)
 
     def _linear(self, there: str, here: str, outputs: int, inputs: int) -> Iterator[tuple[str, Any]]:
@@ -181,15 +167,6 @@ class _Model:
     def _norm(self, there: str, here: str, width: int) -> Iterator[tuple[str, Any]]:
         yield f"{there}/gamma", self._weights.vector(f"{here}.weight", width)
         yield f"{there}/beta", self._weights.vector(f"{here}.bias", width)
-
-
-def _reordered(matrix: Matrix, order: np.ndarray) -> Matrix:
-    return Matrix(matrix.values[order], None if matrix.scale is None else matrix.scale[order])
-
-
-def _stacked(matrices: Sequence[Matrix]) -> Matrix:
-    scales = [matrix.scale for matrix in matrices if matrix.scale is not None]
-    return Matrix(np.concatenate([matrix.values for matrix in matrices]), np.concatenate(scales) if scales else None)
 
 
 def _write(out: BinaryIO, variables: Mapping[str, Any], aliases: Mapping[str, str], precision: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 from regard.config import Recipe
 from regard.data import tokenizer as tokenizers
-from regard.engines.ctranslate2.cache import Files, converted
+from regard.engines.ctranslate2.cache import MODEL, Files, converted
 from regard.engines.ctranslate2.translator import CTranslate2Translator, cores
 from regard.errors import UserError
 from regard.storage import WEIGHTS, Folder, read_folder
@@ -31,12 +31,22 @@ def load_translator(
 
     place, files = converted((folder.hash, compute, CONVERSION), convert)
     parallel = cores()
-    options: dict[str, Any] = {"compute_type": compute, "inter_threads": parallel, "intra_threads": 1}
-    if place is None:
-        translator = ctranslate2.Translator(str(folder.path), files=files, **options)
-    else:
-        translator = ctranslate2.Translator(str(place), **options)
-    return CTranslate2Translator(recipe, tokenizer, translator, parallel, with_torch, "vmap.txt" in files)
+    last = int(recipe.model["decoder"]["layers"]) - 1
+
+    def open_model(layer: int) -> ctranslate2.Translator:
+        options: dict[str, Any] = {"compute_type": compute, "inter_threads": parallel, "intra_threads": 1}
+        if place is not None and layer == last:
+            return ctranslate2.Translator(str(place), **options)
+        in_memory = dict(files)
+        if place is not None:
+            in_memory[MODEL] = (place / MODEL).read_bytes()
+        if layer != last:
+            from regard.engines.ctranslate2.conversion import with_alignment_layer
+
+            in_memory[MODEL] = with_alignment_layer(in_memory[MODEL], layer)
+        return ctranslate2.Translator(str(folder.path), files=in_memory, **options)
+
+    return CTranslate2Translator(recipe, tokenizer, open_model, parallel, with_torch, "vmap.txt" in files)
 
 
 def convert_folder(

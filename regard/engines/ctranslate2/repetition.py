@@ -1,17 +1,30 @@
-"""Loops in an output: the rule of decoding/rules.py (`NoLoops`), checked afterwards on lists of ids.
+"""The rules of decoding/rules.py (`Forbid`, `NoLoops`), checked afterwards on lists of ids.
 
-CTranslate2 cannot apply the rule during its search, but it can forbid a sequence of tokens. So the loop that an output
-has is forbidden and the sentence searched again, until its output has none.
+CTranslate2 cannot apply them during its search, but it can forbid a sequence of tokens. So what an output must not have
+is forbidden and the sentence searched again, until its output has none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from regard.special_tokens import BEGIN, PAD, UNKNOWN
+
 LONGEST = 8
 """Tokens of the longest n-gram that counts as a loop."""
 AT_LEAST = 3
 """Repeats in a row that are always allowed."""
+
+
+def first_forbidden(ids: Sequence[int], source: Sequence[int]) -> list[int] | None:
+    """A sequence in an output that our rules forbid: a special token, or a loop that its source does not have."""
+    for special in (PAD, UNKNOWN, BEGIN):
+        if special in ids:
+            return [special]
+    loop = find_loop(ids, AT_LEAST)
+    if loop is None or (allowed := loops_allowed(source)) == AT_LEAST:
+        return loop
+    return find_loop(ids, allowed)
 
 
 def find_loop(ids: Sequence[int], allowed: int) -> list[int] | None:

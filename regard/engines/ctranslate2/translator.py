@@ -3,11 +3,13 @@
 What CTranslate2 does in its own way is made ours here:
 
 - It ranks by log-probability over length; ours are ranked again by our length penalty, among all that it found.
-- It has no rule against loops: a sentence whose output has one is searched again without it (repetition.py).
+- It has no rule against loops, and its rules change the other scores: a sentence whose output breaks one of ours is
+  searched again without that sequence (repetition.py), and scored as a finished text.
 - Its sums depend on padding only where a source of fewer than SHORT tokens is padded to more, so these are never
   batched together, and a translation does not depend on the other sentences of its batch.
 - It cannot stop a running batch: cancelled sentences are dropped between batches.
-- Attention is that of one layer (conversion.py), so alignments may differ from torch's mean over all layers.
+- The attention that its beam search returns for a batch is not that of the chosen hypothesis. So finished texts are
+  read once more, forced, once per decoder layer; the alignment is the mean over the last ALIGNED_LAYERS of them.
 - What looks inside (`inspect`, `model`) needs torch, which is then loaded, and used from there on.
 """
 
@@ -22,8 +24,9 @@ from regard.config import Recipe
 from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.cancellation import Cancelled
 from regard.engines.ctranslate2.limits import longest_output
+from regard.engines.ctranslate2.repetition import first_forbidden
 from regard.hypothesis import Hypothesis, penalty
-from regard.special_tokens import BEGIN, END, PAD
+from regard.special_tokens import END
 from regard.task._base_translator import NOTHING, BaseTranslator, Progress, without_cancelled
 
 if TYPE_CHECKING:
@@ -34,6 +37,8 @@ BATCH_TOKENS = 1024
 """Tokens per batch, limited by a CPU's cache."""
 SHORT = 16
 """Sources shorter than this, END included, are not padded to this length or more."""
+ALIGNED_LAYERS = 2
+"""Decoder layers whose attention is averaged; each costs one forced pass, and all but one the memory of a model."""
 RETRIES = 16
 """How often a sentence is searched again because of loops; each time one more of them is forbidden."""
 
@@ -52,14 +57,20 @@ class CTranslate2Translator(BaseTranslator):
         self,
         recipe: Recipe,
         tokenizer: Tokenizer,
-        translator: ctranslate2.Translator,
+        open_model: Callable[[int], ctranslate2.Translator],
         parallel: int,
         with_torch: Callable[[], Any],
         shortlist: bool = False,
     ):
-        """`parallel` batches are translated at a time. `with_torch` loads the same model computed by torch."""
+        """`open_model(layer)` loads the model, of which `layer` of the decoder returns its attention.
+
+        `parallel` batches are translated at a time. `with_torch` loads the same model computed by torch.
+        """
         self.recipe, self.tokenizer = recipe, tokenizer
-        self._translator, self._parallel, self._shortlist = translator, parallel, shortlist
+        self._open_model, self._parallel, self._shortlist = open_model, parallel, shortlist
+        self._last_layer = int(recipe.model["decoder"]["layers"]) - 1
+        self._models = {self._last_layer: open_model(self._last_layer)}
+        self._translator = self._models[self._last_layer]
         self._load_with_torch, self._torch = with_torch, None
         self._pieces = tokenizer.pieces(range(len(tokenizer)))
         self._ids = {piece: number for number, piece in enumerate(self._pieces)}
@@ -108,7 +119,6 @@ class CTranslate2Translator(BaseTranslator):
         progress: Progress | None = None,
         cancelled: Cancelled | None = None,
         prefix: Sequence[int] = (),
-        attention: bool = False,
     ) -> list[list[Hypothesis]]:
         if self.engine == "torch":
             return self.with_torch().search(
@@ -123,14 +133,14 @@ class CTranslate2Translator(BaseTranslator):
                 prefix=prefix,
             )
         found: list[list[Hypothesis]] = [[NOTHING] for _ in sources]
-        query = _Query(beam, n_best, length_penalty, [self._pieces[i] for i in prefix], attention)
+        query = _Query(beam, n_best, length_penalty, [self._pieces[i] for i in prefix])
         running: deque[tuple[list[int], list[Any]]] = deque()
 
         def collect() -> None:
             indexes, results = running.popleft()
             for index, result in zip(indexes, results, strict=True):
                 limit = self._length_limit(len(sources[index]), max_length)
-                found[index] = self._without_loops(sources[index], result.result(), query, limit)
+                found[index] = self._by_our_rules(sources[index], result.result(), query, limit)
             if progress:
                 progress(len(indexes))
 
@@ -158,46 +168,52 @@ class CTranslate2Translator(BaseTranslator):
             num_hypotheses=query.width,  # all: ours are ranked by another length penalty
             length_penalty=1,
             max_decoding_length=max(limit, len(query.prefix) + 1),
+            min_decoding_length=0,
             max_input_length=0,
-            disable_unk=True,
-            suppress_sequences=[[self._pieces[PAD]], [self._pieces[BEGIN]], *forbidden],
+            suppress_sequences=list(forbidden) or None,
             return_scores=True,
             return_end_token=True,
-            return_attention=query.attention,
             use_vmap=self._shortlist,
             asynchronous=True,
         )
 
-    def _without_loops(self, source: list[int], result: Any, query: _Query, limit: int) -> list[Hypothesis]:
-        """The hypotheses of a sentence. If it was batched with longer ones that may become longer, or has loops, it is
-        searched again, alone."""
-        from regard.engines.ctranslate2.repetition import AT_LEAST, find_loop, loops_allowed
-
+    def _by_our_rules(self, source: list[int], result: Any, query: _Query, limit: int) -> list[Hypothesis]:
+        """The hypotheses of a sentence. It is searched again, alone, if its batch had a higher length limit that it
+        made use of, or without the sequences of tokens that our rules forbid."""
         forbidden: list[list[str]] = []
+        hypotheses = self._hypotheses(result, query)
         for _ in range(RETRIES):
-            hypotheses = self._hypotheses(result, query)
-            longest = max((len(one.ids) + one.finished for one in hypotheses), default=0)
-            again = longest > max(limit, len(query.prefix) + 1)
-            loops = [loop for one in hypotheses if (loop := find_loop(one.ids, AT_LEAST))]
-            if loops and (allowed := loops_allowed(source)) > AT_LEAST:
-                loops = [loop for one in hypotheses if (loop := find_loop(one.ids, allowed))]
-            forbidden += [[self._pieces[i] for i in loop] for loop in loops]
-            if not loops and not again:
+            longest = max(len(one.ids) + one.finished for one in hypotheses)
+            broken = [sequence for one in hypotheses if (sequence := first_forbidden(one.ids, source))]
+            forbidden += [[self._pieces[i] for i in sequence] for sequence in broken]
+            if not broken and longest <= max(limit, len(query.prefix) + 1):
                 break
-            result = self._start([source], query, limit, forbidden)[0].result()
+            hypotheses = self._hypotheses(self._start([source], query, limit, forbidden)[0].result(), query)
+        if forbidden:
+            hypotheses = self._scored_again(source, hypotheses, query)
         return hypotheses[: query.n_best]
+
+    def _scored_again(self, source: list[int], hypotheses: list[Hypothesis], query: _Query) -> list[Hypothesis]:
+        """CTranslate2 spreads the probability of forbidden tokens over the others; ours are not normalised again."""
+        texts = [[self._pieces[i] for i in one.ids] for one in hypotheses]
+        scored = self._translator.score_batch(
+            [[self._pieces[i] for i in source]] * len(texts), texts, max_input_length=0
+        )
+        for one, found in zip(hypotheses, scored, strict=True):
+            of_tokens = found.log_probs[len(query.prefix) : len(one.ids) + one.finished]
+            one.log_probability = sum(of_tokens)
+            one.score = one.log_probability / query.penalty(len(of_tokens))
+        return sorted(hypotheses, key=lambda one: one.score, reverse=True)
 
     def _hypotheses(self, result: Any, query: _Query) -> list[Hypothesis]:
         """Ours, best first. Those that the length limit cut off count only if none is finished."""
         found = []
-        for number, (pieces, score) in enumerate(zip(result.hypotheses, result.scores)):
+        for pieces, score in zip(result.hypotheses, result.scores):
             finished = bool(pieces) and pieces[-1] == self._pieces[END]
             ids = [self._ids[piece] for piece in (pieces[:-1] if finished else pieces)]
             log_probability = score * len(pieces)  # its length penalty counts END and the prefix
             length = len(pieces) - len(query.prefix)
             one = Hypothesis(ids, log_probability, log_probability / query.penalty(length), finished)
-            if query.attention:
-                one.attention = result.attention[number]
             found.append(one)
         possible = [one for one in found if one.finished] or found
         return sorted(possible, key=lambda one: one.score, reverse=True) or [NOTHING]
@@ -209,24 +225,58 @@ class CTranslate2Translator(BaseTranslator):
         batch_tokens: int,
         cancelled: Cancelled | None,
     ) -> Iterator[np.ndarray]:
-        if self.engine == "torch":
-            return self.with_torch().token_attention(sources, found, batch_tokens, cancelled)
         import numpy as np
 
-        return (
-            np.array(one.attention or [], np.float32).reshape(len(one.attention or []), -1)
-            for row in found
-            for one in row
-        )
+        if self.engine == "torch":
+            return self.with_torch().token_attention(sources, found, batch_tokens, cancelled)
+        pairs = [(source, one.ids) for source, row in zip(sources, found, strict=True) for one in row]
+        lost = cancelled() if cancelled else ()
+        kept = [i for i, (_, target) in enumerate(pairs) if target]
+        owners = [number for number, row in enumerate(found) for _ in row]
+        kept = [i for i in kept if owners[i] not in lost]
+        weights = self._forced_attention([pairs[i] for i in kept], batch_tokens)
+        by_pair = dict(zip(kept, weights, strict=True))
+        empty = np.zeros((0, 0), np.float32)
+        return (by_pair.get(i, empty) for i in range(len(pairs)))
+
+    def _forced_attention(self, pairs: list[tuple[list[int], list[int]]], batch_tokens: int) -> list[np.ndarray]:
+        """The attention (target tokens, source tokens) of finished texts, with teacher forcing."""
+        import numpy as np
+
+        first = max(0, self._last_layer + 1 - ALIGNED_LAYERS)
+        total = [np.zeros((len(target), len(source)), np.float32) for source, target in pairs]
+        for layer in range(first, self._last_layer + 1):
+            if layer not in self._models:
+                self._models[layer] = self._open_model(layer)
+            running = []
+            for indexes in batches_of_similar_length(
+                [len(pairs[i][0]) + 1 for i in range(len(pairs))], batch_tokens, 1
+            ):
+                texts = [[[self._pieces[i] for i in side] for side in pairs[index]] for index in indexes]
+                results = self._models[layer].translate_batch(
+                    [source for source, _ in texts],
+                    [target for _, target in texts],
+                    beam_size=1,
+                    max_decoding_length=max(len(target) for _, target in texts) + 1,
+                    max_input_length=0,
+                    return_attention=True,
+                    asynchronous=True,
+                )
+                running.append((indexes, results))
+            for indexes, results in running:
+                for index, result in zip(indexes, results, strict=True):
+                    rows, columns = total[index].shape
+                    total[index] += np.array(result.result().attention[0][:rows], np.float32)[:, :columns]
+        return [weights / (self._last_layer + 1 - first) for weights in total]
 
 
 class _Query:
     """What is asked for each sentence of a search."""
 
-    def __init__(self, beam: int, n_best: int, length_penalty: float, prefix: list[str], attention: bool):
+    def __init__(self, beam: int, n_best: int, length_penalty: float, prefix: list[str]):
         self.width, self.n_best = max(beam, n_best), n_best
         self.length_penalty = length_penalty if self.width > 1 else 0.0  # greedy decoding ranks nothing
-        self.prefix, self.attention = prefix, attention
+        self.prefix = prefix
 
     def penalty(self, length: int) -> float:
         return penalty(length, self.length_penalty)
