@@ -22,7 +22,6 @@ from regard.bench._marian import marian_like
 from regard.bench._torch_transformer import TorchTransformer, plain_loss
 from regard.device import mixed_precision
 from regard.layers.compile_layers import compile_layers
-from regard.layers.fast_dropout import replace_dropouts
 from regard.training.cuda_graph import CudaGraphs
 from regard.types import BEGIN, END, PAD, Batch
 
@@ -49,10 +48,7 @@ class Train(Benchmark):
             batch = random_batch(vocabulary, sentences, length).to(setting.device)
             ours = build_model({"preset": preset, "dropout": 0.1}, vocabulary, label_smoothing=SMOOTHING)
             peers = {name: partial(work, marian_loss, marian_like(ours), batch)}
-            # As `regard train` does it.
-            if setting.device.type == "cpu":
-                replace_dropouts(ours)
-            if gpu:
+            if gpu:  # as `regard train` does it there
                 compile_layers(ours)
                 plain = TorchTransformer(vocabulary, 512, 8, 6, 2048, SMOOTHING)
                 peers[f"{name}, beside nn.Transformer compiled"] = partial(work, plain_loss, plain, batch)

@@ -15,7 +15,6 @@ from regard.device import mixed_precision
 from regard.errors import UserError
 from regard.find_model import read_recipe_of
 from regard.layers.compile_layers import compile_layers, has_triton
-from regard.layers.fast_dropout import replace_dropouts
 from regard.loading import assign_weights, model_files, take_over, task_of
 from regard.model._base import Model
 from regard.runs.resolution import PATHS, check_positions
@@ -67,8 +66,6 @@ def make_trainer(
         ranks=ranks,
         fine_tuning=fine_tuning,
     )
-    if trainer.device.type == "cpu":
-        replace_dropouts(model)
     if compiles(settings, trainer.device, report):
         compile_layers(model)
         if isinstance(model, Model) and model.cuda_graphable:
