@@ -10,14 +10,20 @@ capture    record the tensors inside any model while it runs
 export     write a model smaller, or for another program
 UserError  the exception every user mistake raises: one line that says what to do
 
-The names are imported on first use, so `import regard` is fast and has no side effects. Type checkers and editors
-read them from `regard/__init__.pyi`.
+The names are imported on first use, so `import regard` is fast. Its only side effect is OMP_WAIT_POLICY (below). Type
+checkers and editors read the names from `regard/__init__.pyi`.
 """
 
 import importlib
+import os
 
 # Import nothing here that is not loaded already, not even `typing`: __main__.py runs after this file, and until then
 # `python -m regard` would import it from the current folder.
+
+# OpenMP reads this once, when torch is loaded. Threads that wait for the next operation then sleep instead of spinning:
+# on a busy machine spinning threads take the processor from those that they wait for (docs/speed.md).
+if not any(name in os.environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")):
+    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 __version__ = "0.1.0"
 __all__ = ["UserError", "__version__", "capture", "evaluate", "export", "inspect", "load", "train"]
@@ -28,7 +34,7 @@ _HOMES = {
     "evaluate": "regard.evaluating",
     "export": "regard.interchange",
     "inspect": "regard.inspection.inspect",
-    "load": "regard.engines",
+    "load": "regard.engines.loading",
     "train": "regard.runs",
 }
 """Public name -> the module that defines it."""

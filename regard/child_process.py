@@ -12,6 +12,11 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The folder of the package: a checkout or site-packages."""
 
 
+def bare_python(*arguments: str) -> list[str]:
+    """Python for a script that is measured: as a user would start it, without the current folder on its path."""
+    return [sys.executable, "-P", *arguments]
+
+
 def python_command(*arguments: str) -> list[str]:
     """The command for a child process that runs `-m MODULE ...` or `-c CODE ...`. Start it with `child_environment`."""
     return [sys.executable, "-P", os.path.abspath(__file__), *arguments]

@@ -11,7 +11,7 @@ from regard import registry
 from regard.config import Recipe, apply_overrides
 from regard.data.corpus.reading import check_file, read_pairs, split_column
 from regard.data.splitting import make_format
-from regard.engines import load
+from regard.engines.loading import load
 from regard.errors import UserError
 from regard.evaluation.translation import Scores, corpus_scores
 from regard.find_model import find_model, read_recipe_of

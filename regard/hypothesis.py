@@ -1,7 +1,5 @@
 """Hypotheses, and the score that ranks them: shared by the searches of all engines."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -5,6 +5,7 @@ A folder may come from anybody, so no number in it is trusted before it is check
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -159,10 +160,11 @@ def export(
     precision: str = "int8",
     source_language: str = "",
     target_language: str = "",
+    others: Mapping[str, bytes] | None = None,
 ) -> Path:
     """Writes a model into a new folder in another precision: bfloat16 halves its size, int8 quarters it.
 
-    The languages, where given, replace those of the recipe.
+    The languages, where given, replace those of the recipe; `others` are further files of the folder.
     """
     if Path(folder).exists():
         raise UserError(f"{folder} already exists; choose another folder")
@@ -175,7 +177,7 @@ def export(
         source_language=source_language or recipe.source_language,
         target_language=target_language or recipe.target_language,
     )
-    write_folder(Path(folder), model_files(recipe, codec, origin.weights(), precision))
+    write_folder(Path(folder), {**model_files(recipe, codec, origin.weights(), precision), **(others or {})})
     return Path(folder)
 
 

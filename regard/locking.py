@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import time
@@ -22,9 +23,14 @@ def hold(path: Path) -> IO[str] | None:
         if error.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
             return None
         raise
-    file.truncate(0)
-    file.write(f"{os.getpid()}\n")
-    file.flush()
+    try:
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+    except OSError:  # a full disk
+        with contextlib.suppress(OSError):  # closing tries to write once more
+            file.close()
+        raise
     return file
 
 

@@ -5,7 +5,6 @@
     D  model width                  H  heads         V  vocabulary         L  labels
 
 Batch comes first everywhere. Masks are boolean; True means "attend" (a real position).
-Special ids are in special_tokens.py, for modules without tensors.
 """
 
 from __future__ import annotations
@@ -19,10 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from regard.special_tokens import BEGIN as BEGIN
-from regard.special_tokens import END as END
-from regard.special_tokens import PAD as PAD
-from regard.special_tokens import UNKNOWN as UNKNOWN
+from regard.special_tokens import BEGIN, END, PAD, UNKNOWN  # noqa: F401 (for whoever imports types)
 
 Tree = Any
 """Tensors in nested dicts, lists and tuples."""

@@ -42,9 +42,11 @@ def test_recorded_steps_translate_as_others_do(beam, monkeypatch):
             assert one.score == pytest.approx(other.score, abs=1e-3)
 
 
-def test_compiled_layers_and_loss_train_as_others_do(monkeypatch):
+@pytest.mark.parametrize("decoder", ["transformer", "ssru"])
+def test_compiled_layers_and_loss_train_as_others_do(decoder, monkeypatch):
     torch.manual_seed(0)
-    model = build_model({"preset": "tiny", "dropout": 0.0}, 501, label_smoothing=0.1).cuda().train()
+    shape = {"preset": "tiny", "dropout": 0.0, "decoder": decoder}
+    model = build_model(shape, 501, label_smoothing=0.1).cuda().train()
     source, target = torch.randint(4, 501, (2, 9, 12), device="cuda")
     target[2, 7:] = PAD
     mask = torch.ones_like(source, dtype=torch.bool)
@@ -110,9 +112,11 @@ def test_few_queries_find_what_the_formula_finds(queries, keys):
     assert (few_queries(query, *both, cost).double() - expected).norm() < 1e-2 * expected.norm()
 
 
-def test_recorded_steps_leave_the_gradients_that_others_leave():
+@pytest.mark.parametrize("decoder", ["transformer", "ssru"])
+def test_recorded_steps_leave_the_gradients_that_others_leave(decoder):
     torch.manual_seed(0)
-    model = build_model({"preset": "tiny", "dropout": 0.0}, 500, label_smoothing=0.1).cuda().train()
+    shape = {"preset": "tiny", "dropout": 0.0, "decoder": decoder}
+    model = build_model(shape, 500, label_smoothing=0.1).cuda().train()
 
     def compute(batch):
         with torch.autocast("cuda", torch.bfloat16):

@@ -27,7 +27,9 @@ def version(request: pytest.FixtureRequest) -> Path:
 @pytest.mark.parametrize("name", ["translator", "universal"])
 def test_a_translator_answers_as_before(version: Path, name: str) -> None:
     expected = json.loads((version / "expected.json").read_text())[name]
-    found = regard.load(version / name, device="cpu").translate([one["source"] for one in expected], beam=3)
+    found = regard.load(version / name, device="cpu", engine="torch").translate(
+        [one["source"] for one in expected], beam=3
+    )
     assert [one.text for one in found] == [one["text"] for one in expected]
     np.testing.assert_allclose(
         [one.log_probability for one in found], [one["log_probability"] for one in expected], atol=1e-4

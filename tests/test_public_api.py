@@ -120,7 +120,7 @@ def test_export_writes_a_folder_that_can_be_loaded(run: Run, tmp_path: Path) -> 
         regard.export(run.folder, folder)
     with pytest.raises(regard.UserError, match="no 'ctranslate'; did you mean 'ctranslate2'"):
         regard.export(run.folder, tmp_path / "other", format="ctranslate")
-    with pytest.raises(regard.UserError, match="CTranslate2 is for models that translate"):
+    with pytest.raises(regard.UserError, match="CTranslate2 runs models that translate"):
         regard.export(run.folder, tmp_path / "other", format="ctranslate2")
 
 

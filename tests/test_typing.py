@@ -12,8 +12,8 @@ from typing import get_args
 
 import pytest
 
-from regard import loading
 from regard.config import read_recipe
+from regard.engines import loading
 from regard.pretrained import shipped_models
 
 ROOT = Path(__file__).parents[1]

@@ -55,7 +55,9 @@ def decoding(
 
 def script(folder: Path, threads: Threads, *how: str) -> list[str]:
     """The command that translates standard input. It starts this file itself, not the package."""
-    return [sys.executable, "-P", __file__, str(folder), *map(str, threads), *how]
+    from regard.child_process import bare_python  # here: the script imports nothing of ours
+
+    return bare_python(__file__, str(folder), *map(str, threads), *how)
 
 
 def translate(folder: str, batches: int, each: int) -> None:

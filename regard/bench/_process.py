@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any
 
 from regard.bench import _launch
-from regard.child_process import child_environment, python_command
+from regard.child_process import bare_python, child_environment, python_command
 
 Work = Callable[[], object]
 TURN = 0.3
@@ -97,7 +97,7 @@ def run_measured(command: Sequence[str], source: Path | None = None, output: Pat
         before = stack.enter_context((source or Path(os.devnull)).open("rb"))
         after = stack.enter_context((output or Path(os.devnull)).open("wb"))
         report = Path(place, "report.json")
-        launch = [sys.executable, "-I", "-S", _launch.__file__, str(report), *command]
+        launch = bare_python("-I", "-S", _launch.__file__, str(report), *command)
         subprocess.run(launch, stdin=before, stdout=after, env=child_environment(), check=True)
         return Finished(**json.loads(report.read_bytes()))
 

@@ -30,7 +30,9 @@ def save(name: str, folder: Path) -> Path:
 
 def script(folder: Path, threads: int) -> list[str]:
     """The command that translates standard input."""
-    return [sys.executable, "-P", __file__, str(folder), str(threads)]
+    from regard.child_process import bare_python  # here: the script imports nothing of ours
+
+    return bare_python(__file__, str(folder), str(threads))
 
 
 def translate(folder: str, threads: int) -> None:

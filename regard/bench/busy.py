@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from regard.bench._benchmark import Benchmark, Row, Setting
 from regard.bench._text import TextFile, made_lines, read_lines, sample
 from regard.bench.serve import CLIENTS, asked_lines, serve_row
 from regard.bench.translate_file import MODEL, ctranslate2_scripts, file_row
+from regard.child_process import bare_python
 from regard.interchange.ctranslate2 import export
 
 __all__ = ["Busy"]
@@ -62,7 +62,7 @@ def busy(count: int = PROCESSES) -> Iterator[list[subprocess.Popen[bytes]]]:
     processes: list[subprocess.Popen[bytes]] = []
     try:
         for _ in range(count):
-            processes.append(subprocess.Popen([sys.executable, "-I", "-S", "-c", LOOP, str(os.getpid())]))
+            processes.append(subprocess.Popen(bare_python("-I", "-S", "-c", LOOP, str(os.getpid()))))
         yield processes
     finally:
         for process in processes:

@@ -7,7 +7,6 @@ which reads files from the disk and converts the model, does not count.
 from __future__ import annotations
 
 import statistics
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from regard.bench._benchmark import Benchmark, Row, Setting
 from regard.bench._process import Finished, largest, run_measured
 from regard.bench._text import TextFile
 from regard.bench.translate_file import MODEL
-from regard.child_process import python_command
+from regard.child_process import bare_python, python_command
 from regard.interchange.ctranslate2 import export
 
 __all__ = ["ColdStart"]
@@ -46,7 +45,7 @@ class ColdStart(Benchmark):
             text = TextFile(Path(place), [SENTENCE])
             folder = export(MODEL, Path(place, "model"), "int8")
             ours = python_command("-m", "regard", "translate", "--device", str(setting.device), "-m", MODEL, SENTENCE)
-            commands = [ours, [sys.executable, "-P", "-c", IMPORTS], peer.script(folder, (1, 1))]
+            commands = [ours, bare_python("-c", IMPORTS), peer.script(folder, (1, 1))]
             took: list[list[Finished]] = [[], [], []]
             rounds = 2 if setting.quick else 16
             for number in range(rounds):

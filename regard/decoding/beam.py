@@ -114,10 +114,8 @@ class Beam(Search):
         parents = chosen // gains.shape[1]
         tokens = tokens.view(count, -1).gather(1, chosen).masked_fill(over, END)
         if callback := step_callback():
-            entered = (kept[:, :, None] == torch.arange(width, device=kept.device) + n_best).any(1) & (
-                ends > -torch.inf
-            )
-            callback(Step(parents, tokens, totals, ends, ends / now, entered))
+            entered = (kept[:, :, None] == torch.arange(width, device=kept.device) + n_best).any(1)
+            callback(Step(parents, tokens, totals, ends, ends / now, entered & (ends > -torch.inf)))
 
         entries = torch.where(over, self._entries(), torch.cat([kept, parents + n_best], 1))
         self.table.copy_(self.table.gather(1, entries[:, :, None].expand_as(self.table)))

@@ -1,10 +1,11 @@
 """Engines: what computes a model. torch runs every model anywhere; CTranslate2 runs translators on a CPU, faster.
 
-`choose` decides from the recipe and the device, without importing either; `load` is `regard.load`.
+`choose` decides from the recipe and the device, without importing either; loading.py is `regard.load`.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from importlib import metadata
@@ -47,15 +48,16 @@ def choose(recipe: Recipe, engine: str = "auto", device: str = "auto", precision
 def unfit() -> str:
     """Why the installed CTranslate2 cannot be used; empty if it can."""
     try:
-        version = metadata.version("ctranslate2")
-        import ctranslate2
+        version = str(metadata.version("ctranslate2"))
     except metadata.PackageNotFoundError:
         return "the package ctranslate2 is not installed"
-    except Exception as error:  # a broken installation, a CPU it was not built for
-        return f"the package ctranslate2 cannot be imported ({' '.join(str(error).split())[:100]})"
-    if tuple(int(part) for part in version.split(".")[:2] if part.isdecimal()) < OLDEST:
+    if tuple(map(int, re.findall(r"\d+", version)[:2])) < OLDEST:  # not imported: that would import torch
         wanted = ".".join(map(str, OLDEST))
         return f"ctranslate2 {version} is installed, and {wanted} or newer is needed"
+    try:
+        import ctranslate2
+    except Exception as error:  # a broken installation, a CPU it was not built for
+        return f"the package ctranslate2 cannot be imported ({_line(error)})"
     return "" if hasattr(ctranslate2, "Translator") else "the package ctranslate2 is incomplete"
 
 
@@ -82,29 +84,8 @@ def _precision_obstacle(precision: str) -> str:
     )
 
 
-def load(
-    name: str | Path = "fr-en", device: str = "auto", task: str = "", precision: str = "", engine: str = "auto"
-) -> Any:
-    """Loads a model, ready to use.
-
-    Args:
-        name: A shipped model (`regard models` lists them), or the path of a model folder or a run.
-        device: "auto", "cpu", "cuda" or "cuda:1".
-        task: What the model must be for, such as "translate". A model for anything else is refused, and type checkers
-            know what is returned.
-        precision: Packs the weights for use only: "float32", "bfloat16", "int8" (on the CPU) or "auto", the fastest of
-            these on the device. By default the model stays as it was trained.
-        engine: "torch", "ctranslate2" (translators on a CPU, without torch) or "auto", the faster one that can run the
-            model. What looks inside a model (`inspect`, `capture`) loads torch by itself.
-
-    Returns:
-        A `Translator`, `Classifier`, `Generator`, ...: an object whose method has the name of its task.
-    """
-    return load_with(name, device, task, precision, engine)
-
-
 def engine_for(name: str | Path, engine: str = "auto", device: str = "auto", precision: str = "") -> str:
-    """The engine that `load` would use, without loading anything."""
+    """The engine that `regard.load` would use, without loading anything."""
     recipe = read_recipe_of(read_folder(find_model(name), hash_tensors=False))
     return choose(recipe, engine, device, precision).engine
 
@@ -118,7 +99,7 @@ def load_with(
     note: Callable[[str], None] = lambda text: None,
     threads: int = 0,
 ) -> Any:
-    """`load`, which also says which engine it chose, and why. CTranslate2 uses `threads`; 0 is one per core."""
+    """`regard.load`, which also says which engine it chose, and why. CTranslate2 uses `threads`; 0 is one per core."""
     place = find_model(name)
     folder = read_folder(place, hash_tensors=False)
     recipe = read_recipe_of(folder)
@@ -128,10 +109,10 @@ def load_with(
     if choice.engine == "ctranslate2":
         try:
             found = _ctranslate2(name, folder, recipe, precision, threads)
-        except UserError:
-            raise
         except Exception as error:  # CTranslate2 refuses the model, or cannot run on this CPU
             if engine != "auto":
+                if isinstance(error, UserError):
+                    raise
                 raise UserError(f"{name}: CTranslate2 cannot load this model ({_line(error)})") from error
             choice = Choice("torch", f"CTranslate2 cannot load this model ({_line(error)})")
         else:
@@ -157,4 +138,4 @@ def _ctranslate2(
 
 
 def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:120]
+    return " ".join(str(error).split())[:120] or type(error).__name__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
@@ -17,6 +18,7 @@ def export(
     precision: str = "int8",
     source_language: str = "",
     target_language: str = "",
+    shortlist: str | Path | Sequence[str | Path] = (),
 ) -> Path:
     """Writes a model into a new folder, smaller or for another program.
 
@@ -27,6 +29,9 @@ def export(
         precision: How weights are stored: "float32", "bfloat16" or "int8"; for ctranslate2 also "float16" or "int16".
         source_language: The source language, for a translator that states none.
         target_language: The target language, likewise.
+        shortlist: Text files in the target language, plain or compressed, best those the model was trained on. A
+            translator then writes only tokens that occur there, which is faster on a CPU. Without files the model keeps
+            the shortlist that it has.
 
     Returns:
         The new folder.
@@ -45,8 +50,34 @@ def export(
         )
     if format != OWN and (source_language or target_language):
         raise UserError(f"a folder for {format} does not state its languages; leave them out")
+    if format != OWN and shortlist:
+        raise UserError(f"a shortlist belongs into a folder of regard; export that first, and then for {format}")
     if Path(output).exists():
         raise UserError(f"{output} already exists; choose another folder")
     if format == OWN:
-        return for_regard(model, output, precision, source_language, target_language)
+        others = _shortlist_file(model, [shortlist] if isinstance(shortlist, (str, Path)) else shortlist)
+        return for_regard(model, output, precision, source_language, target_language, others)
     return cast(Path, registry.factory("interchange", format, "format")(model, output, precision))
+
+
+def _shortlist_file(model: str | Path, texts: Sequence[str | Path]) -> dict[str, bytes]:
+    """The file of a shortlist made from texts or, without any, of the model's own."""
+    from itertools import chain
+
+    from regard.data.corpus.reading import read_lines
+    from regard.engines.ctranslate2 import shortlist
+    from regard.engines.ctranslate2.limits import why_not
+    from regard.engines.ctranslate2.loading import read_tokenizer
+    from regard.errors import UserError
+    from regard.find_model import find_model, read_recipe_of
+    from regard.storage import read_folder
+
+    folder = read_folder(find_model(model), hash_tensors=False)
+    if texts:
+        if why := why_not(read_recipe_of(folder)):
+            raise UserError(f"{model}: it can have no shortlist: {why}")
+        tokenizer = read_tokenizer(folder)
+        tokens = shortlist.from_text(tokenizer, chain.from_iterable(map(read_lines, texts)))
+        shortlist.vmap(tokens, tokenizer.pieces(range(len(tokenizer))))  # refuses what CTranslate2 could not read
+        return {shortlist.FILE: shortlist.to_file(tokens)}
+    return {shortlist.FILE: folder.file(shortlist.FILE).read_bytes()} if shortlist.FILE in folder.names else {}

@@ -60,15 +60,18 @@ class _ProjectedLoss(torch.autograd.Function):
             total = torch.zeros((), device=hidden.device)
             d_inward, d_weight = torch.empty_like(inward), torch.zeros_like(weight)
             size = ROWS.get(device, 1024)
+            # One buffer for all chunks: on a CPU, fresh memory for each would cost thousands of page faults.
+            buffer = table.new_empty(min(size, len(inward)), len(table))
+            log_buffer = buffer if fused else table.new_empty(buffer.shape, dtype=exact)
             for rows in (slice(start, start + size) for start in range(0, len(inward), size)):
                 chosen = target[rows, None]
-                logits = inward[rows] @ table.T
+                logits = torch.mm(inward[rows], table.T, out=buffer[: len(chosen)])
                 if fused:
                     total += to_gradient(logits, target[rows], smoothing)
                     torch.mm(logits, table, out=d_inward[rows])
                     d_weight += logits.T @ inward[rows]
                     continue
-                log_p = logits.log_softmax(-1, dtype=exact)
+                log_p = torch.log_softmax(logits, -1, dtype=exact, out=log_buffer[: len(chosen)])
                 found = log_p.gather(1, chosen)
                 loss = (smoothing - 1) * found
                 if smoothing:  # the mean of all log p is the mean logit minus the log of the softmax's denominator

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from regard.errors import UserError
 from regard.layers.attention.multi_head import MultiHead
 from regard.layers.feed_forward import FeedForward
+from regard.layers.ssru import SSRU
 
 PRECISIONS = ("auto", "float32", "bfloat16", "int8")
 FEW = 3
@@ -138,8 +139,9 @@ def replace_linears(model: nn.Module, kind: type[FastLinear]) -> None:
         torch.backends.quantized.engine = "fbgemm"
     modules: list[Any] = list(model.modules())
     for module in modules:
-        if isinstance(module, (MultiHead, FeedForward)):
+        if isinstance(module, (MultiHead, FeedForward, SSRU)):
             module.inward = kind(module.inward.weight, module.inward.bias)  # type: ignore[assignment, arg-type]
+        if isinstance(module, (MultiHead, FeedForward)):
             module.outward = kind(module.outward.weight, module.outward.bias)  # type: ignore[assignment, arg-type]
         elif isinstance(module, HasProjection):
             module.projection = kind(module.output_weight(), None)

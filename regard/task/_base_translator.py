@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
@@ -101,7 +101,7 @@ class BaseTranslator(ABC):
         """The parts and their ids."""
         if not text.strip():
             return []
-        limit = self.recipe.data.max_length - 1
+        limit = self._longest_source() - 1  # END
         known: dict[str, list[int]] = {}
 
         def fits(part: str) -> bool:
@@ -115,6 +115,14 @@ class BaseTranslator(ABC):
         if len(parts) > len(whole) and warn:
             warn(f"text {number} is longer than the model's {limit} tokens and was split into {len(parts)} parts")
         return [(part, known[part] if part in known else self.encode(part)) for part in parts]
+
+    def _longest_source(self) -> int:
+        """In tokens, END included: the recipe's limit, or fewer if learned positions end before it."""
+        stem = self.recipe.model.get("stem")
+        position = stem.get("position") if isinstance(stem, Mapping) else None
+        table: dict[str, Any] = dict(position) if isinstance(position, Mapping) else {"kind": position}
+        limit = self.recipe.data.max_length
+        return min(limit, table.get("length", 512)) if table["kind"] == "learned" else limit
 
     @abstractmethod
     def default_batch_tokens(self) -> int:

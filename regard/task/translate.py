@@ -159,7 +159,7 @@ class Translator(BaseTranslator, Task):
         known = longest_text(self.model)
         observed = any(isinstance(module, Observable) and module.observer for module in self.model.modules())
         ids, mask = (tensor.to(self.device) for tensor in pad(sources, 1 if known or observed else LANES))
-        longest = min(max_length, known or max_length)
+        longest = min(max_length, known - 1) if known else max_length  # BEGIN, when it is scored or aligned
         limits = (mask.sum(1) * settings.length_factor + settings.length_extra).long().clamp(max=longest)
         memory = self._encode(ids, mask)
         forced = torch.tensor([list(prefix)] * len(ids), device=self.device) if prefix else None

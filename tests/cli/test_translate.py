@@ -102,8 +102,8 @@ def test_a_dialogue_through_pipes_and_ctrl_c(model):
 def test_a_terminal_is_told_what_to_do_and_is_not_steered(model):
     primary, secondary = pty.openpty()
     script = (
-        "import regard, regard.cli, sys; from regard.task.translate import Translation, Translator\n"
-        "Translator.translate = lambda self, texts, **_: [Translation(t, 'red \\x1b[31m' + t) for t in texts]\n"
+        "import regard, regard.cli, sys; from regard.task._base_translator import BaseTranslator, Translation\n"
+        "BaseTranslator.translate = lambda self, texts, **_: [Translation(t, 'red \\x1b[31m' + t) for t in texts]\n"
         f"sys.argv = ['regard', 'translate', '--scores', '--model', {model!r}]; regard.cli.main()"
     )
     process = subprocess.Popen(

@@ -21,6 +21,7 @@ VARIANTS: dict[str, list[dict]] = {
         {"norm": "pre", "tie": False},
     ],
     "universal": [{"norm": "pre"}, {"norm": "post", "halting": False}],
+    "ssru": [{"norm": "pre"}, {"norm": "post", "position": "none"}],
     "recurrent": [{"cell": "lstm"}, {"cell": "gru", "tie": False, "embedding": 12}, {"cell": "rnn"}],
 }
 

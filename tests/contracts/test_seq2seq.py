@@ -42,6 +42,7 @@ VARIANTS: dict[tuple[str, str], list[dict]] = {
         {"norm": "post", "layers": 4},
         {"halting": False},
     ],
+    ("decoder", "ssru"): [{"norm": "pre", "position": "learned"}, {"norm": "post", "attention": "additive"}],
     ("encoder", "recurrent"): [{"cell": "lstm"}, {"cell": "gru", "direction": "backward"}],
     ("decoder", "recurrent"): [{"cell": "lstm"}, {"cell": "gru"}, {"cell": "rnn"}, {"layer_norm": True}],
     ("decoder", "attentional"): [{}, *ATTENTIONAL, {"layer_norm": True}, {"embedding": 12, "tie": False}],

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,8 @@ from regard.assemble import build_model, resolve_model
 from regard.config import Recipe
 from regard.data.batching import pad
 from regard.data.tokenizer.subword import Subword
-from regard.loading import model_files
+from regard.errors import UserError
+from regard.loading import load, model_files
 from regard.storage import write_folder
 from regard.types import BEGIN, END, Batch
 
@@ -22,6 +25,7 @@ LINES = [
     "je suis étudiant.", "où est la gare ?", "elle a lu ce livre deux fois.", "Oui, bien sûr !", "le train est parti",
     "nous avons perdu les clés de la maison", "il pleut depuis trois jours", "la mer est calme ce matin, mes amis",
 ]  # fmt: skip
+ROOT = Path(__file__).parents[2]
 SHAPE = {"width": 32, "heads": 4, "layers": 2, "feed_forward": 64, "dropout": 0.0, "norm": "pre", "decoder": {"tie": False}}  # fmt: skip
 
 
@@ -74,3 +78,34 @@ def own_cache(tmp_path_factory, monkeypatch) -> Path:
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory) -> Path:
     return make_folder(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(scope="session")
+def right(folder) -> list[str]:
+    """What torch answers, greedily, to the first lines."""
+    found = [one.text for one in load(folder, "cpu").translate(LINES[:3], beam=1)]
+    assert len(set(found)) == 3
+    return found
+
+
+def entries(own_cache: Path) -> list[Path]:
+    """The entries of the cache, which holds nothing else but its lock."""
+    found = sorted((own_cache / "ctranslate2").iterdir())
+    assert found.pop().name == "lock"
+    assert all(len(path.name) == 32 for path in found)
+    return found
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Of a child process, on one thread. An empty value removes a variable."""
+    one = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    return {name: value for name, value in {**os.environ, **one, **more}.items() if value}
+
+
+def refusal(action: Callable[[], object]) -> str:
+    """The one line with which something is refused."""
+    with pytest.raises(UserError) as refused:
+        action()
+    message = str(refused.value)
+    assert "\n" not in message and len(message) < 500
+    return message

@@ -28,6 +28,7 @@ RECURRENT = {"kind": "recurrent", "direction": "both", "layers": 2}
 SHAPES: dict[str, dict] = {
     "transformer": SIZES,
     "universal": {**SIZES, "layers": 3, "encoder": "universal", "decoder": "universal"},
+    "ssru": {**SIZES, "decoder": "ssru"},
     "bahdanau": {"width": 16, "encoder": RECURRENT, "decoder": {"kind": "attentional", "layers": 1}},
     "luong": {
         "width": 16,
@@ -37,6 +38,7 @@ SHAPES: dict[str, dict] = {
     "none": {"width": 16, "encoder": {"kind": "recurrent"}, "decoder": {"kind": "recurrent"}},
 }
 ATTENDS = [name for name in SHAPES if name != "none"]
+TRANSFORMERS = ("transformer", "universal", "ssru")
 
 
 def made(shape: str, tokenizer=None, seed: int = 3) -> Translator:
@@ -48,7 +50,7 @@ def made(shape: str, tokenizer=None, seed: int = 3) -> Translator:
     with torch.no_grad():
         for weight in model.parameters():
             weight.mul_(1.5)
-        if shape not in ("transformer", "universal"):  # what they say is small, and all words would be alike to them
+        if shape not in TRANSFORMERS:  # what they say is small, and all words would be alike to them
             model.decoder.embedding.table.weight.mul_(8)
     recipe = Recipe(model=tree, decoding=Decoding(beam=4, max_length=12))
     return Translator(recipe, tokenizer, model, torch.device("cpu"))
@@ -74,7 +76,7 @@ def ids_of(translator: Translator, look: TranslationTrace) -> list[int]:
 def test_axes_fit_and_rows_sum_to_one(looked) -> None:
     translator, look = looked
     for layer in look.attention:
-        heads = 4 if look.model in ("transformer", "universal") else 1
+        heads = 4 if look.model in TRANSFORMERS else 1
         assert layer.weights.shape == (heads, len(look.queries(layer.kind)), len(look.keys(layer.kind)))
         np.testing.assert_allclose(layer.weights.sum(-1), 1, atol=1e-5)
         assert (layer.weights >= 0).all()
@@ -95,7 +97,7 @@ def test_what_it_has_is_what_its_kind_has(looked) -> None:
     assert bool(look.of_kind(CROSS)) == (look.model in ATTENDS)
     assert bool(look.gates) == (look.model not in ("transformer", "universal"))
     assert bool(look.ponder) == (look.model == "universal")
-    assert bool(look.positions) == (look.model in ("transformer", "universal"))
+    assert bool(look.positions) == (look.model in TRANSFORMERS)
     if look.model == "universal":
         assert sorted(layer.layer for layer in look.of_kind(CROSS)) == [0, 1, 2]
         for one in look.ponder:

@@ -134,9 +134,9 @@ def written(model: nn.Module, source=SOURCE, seen=SEEN) -> list[list[int]]:
 
 
 @needs_packing
-@pytest.mark.parametrize("tie", [True, False])
-def test_a_transformer_in_float32_writes_the_same(tie):
-    model = tiny(decoder={"tie": tie})
+@pytest.mark.parametrize("decoder", [{"tie": True}, {"tie": False}, {"kind": "ssru"}])
+def test_a_transformer_in_float32_writes_the_same(decoder):
+    model = tiny(decoder=decoder)
     logits, ids = model(SOURCE, SEEN, TARGET), written(model)
     assert len({tuple(row) for row in ids}) > 4
     ready = ready_for_use(model, "float32", CPU)
@@ -147,12 +147,13 @@ def test_a_transformer_in_float32_writes_the_same(tie):
 
 
 @needs_int8
-@pytest.mark.parametrize("tie", [True, False])
-def test_a_transformer_in_int8_is_close_and_no_sentence_changes_another(tie):
-    model = tiny(decoder={"tie": tie})
+@pytest.mark.parametrize("decoder", [{"tie": True}, {"tie": False}, {"kind": "ssru"}])
+def test_a_transformer_in_int8_is_close_and_no_sentence_changes_another(decoder):
+    model = tiny(decoder=decoder)
     logits = model(SOURCE, SEEN, TARGET)
     ready = ready_for_use(model, "int8", CPU)
-    assert {type(m) for m in ready.modules() if isinstance(m, FastLinear)} == {Int8Linear}
+    layers = [*ready.encoder.modules(), *ready.decoder.layers.modules(), ready.decoder.projection]
+    assert {type(m) for m in layers if isinstance(m, (FastLinear, nn.Linear))} == {Int8Linear}
     found = ready(SOURCE, SEEN, TARGET)
     assert not torch.equal(found, logits)
     assert torch.corrcoef(torch.stack([found.flatten(), logits.flatten()]))[0, 1] > 0.99

@@ -25,6 +25,7 @@ def corpus(count: int, seed: int) -> list[tuple[str, str]]:
 
 MODELS = {
     "transformer": ["model.layers=2", "model.heads=4", "model.feed_forward=128", "model.norm=pre"],
+    "ssru": ["model.layers=2", "model.heads=4", "model.feed_forward=128", "model.norm=pre", "model.decoder=ssru"],
     "bahdanau": ["model.layers=1", "model.encoder=recurrent", "model.decoder=attentional"],
     "luong": [
         "model.layers=1",
@@ -36,7 +37,7 @@ MODELS = {
 
 @pytest.fixture(
     scope="module",
-    params=["transformer", *(pytest.param(name, marks=pytest.mark.slow) for name in ("bahdanau", "luong"))],
+    params=["transformer", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ssru", "bahdanau", "luong"))],
 )
 def run(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("toy")

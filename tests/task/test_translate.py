@@ -29,8 +29,9 @@ def test_learned_positions_limit_what_is_written(beam, monkeypatch):
         return logits
 
     monkeypatch.setattr(translator.model.decoder, "project", endless)
-    found = translator.translate("abcdef" * 3, beam=beam, max_length=500)
-    assert len(found.tokens) == 24 and not found.finished  # and position 25 was never asked for
+    found = translator.translate("abcdef" * 3, beam=beam, max_length=500, alignment=True)
+    # Position 25 was never asked for, not even to align the whole text after BEGIN.
+    assert len(found.tokens) == 23 and not found.finished
 
 
 def test_too_few_positions_for_the_text_are_refused_before_training(tmp_path):

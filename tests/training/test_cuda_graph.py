@@ -135,6 +135,7 @@ def test_filling_a_batch_up_changes_neither_loss_nor_gradients() -> None:
         ({"position": "learned"}, True),
         ({"position": "shifted"}, False),
         ({"encoder": "recurrent", "decoder": "recurrent"}, False),
+        ({"decoder": "ssru"}, True),
         ({"encoder": "universal", "decoder": "universal"}, False),
     ],
 )

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, BinaryIO
+from io import BufferedIOBase
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,8 @@ PRECISIONS = ("float32", "bfloat16", "float16", "int16", "int8")
 _FORMAT, _REVISION = 6, 7
 _TYPES = {"float32": 0, "int8": 1, "int16": 2, "float16": 4, "uint16": 5}
 """CTranslate2's numbers of types; bfloat16 is held as uint16."""
+_SMALLEST = np.finfo(np.float32).tiny
+"""Rows with a scale below it are zero: its reciprocal would be infinite."""
 
 
 ALIGNMENT_LAYER = b"decoder/alignment_layer\0" + struct.pack("<BBI", 0, _TYPES["int16"], 2)
@@ -42,7 +45,7 @@ def convert(
     recipe: Recipe,
     weights: StoredWeights,
     pieces: Sequence[str],
-    out: BinaryIO,
+    out: BufferedIOBase,
     precision: str = "int8",
 ) -> dict[str, bytes]:
     """Writes model.bin to `out`; returns the other files of the folder by name. Token i is spelled `pieces[i]`."""
@@ -169,7 +172,7 @@ class _Model:
         yield f"{there}/beta", self._weights.vector(f"{here}.bias", width)
 
 
-def _write(out: BinaryIO, variables: Mapping[str, Any], aliases: Mapping[str, str], precision: str) -> None:
+def _write(out: BufferedIOBase, variables: Mapping[str, Any], aliases: Mapping[str, str], precision: str) -> None:
     arrays: dict[str, np.ndarray] = {}
     for name, value in variables.items():
         if isinstance(value, Matrix):
@@ -203,10 +206,11 @@ def _quantised(matrix: Matrix, precision: str) -> tuple[np.ndarray, np.ndarray |
     """A matrix in a precision, with CTranslate2's scale, by which it divides."""
     if precision == "int8":
         if matrix.scale is not None:  # ours has the same steps, so nothing is rounded again
-            with np.errstate(divide="ignore"):
-                return matrix.values, np.where(matrix.scale == 0, 1, 1 / matrix.scale).astype(np.float32)
+            zero = np.abs(matrix.scale) < _SMALLEST
+            values = np.where(zero[:, None], np.int8(0), matrix.values)
+            return values, 1 / np.where(zero, np.float32(1), matrix.scale)
         largest = np.abs(matrix.values).max(axis=1)
-        scale = (127 / np.where(largest == 0, 127, largest)).astype(np.float32)
+        scale = (127 / np.where(largest < 127 * _SMALLEST, np.float32(127), largest)).astype(np.float32)
         return np.rint(matrix.values * scale[:, None]).astype(np.int8), scale
     values = matrix.float32()
     if precision == "int16":

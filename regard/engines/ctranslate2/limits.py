@@ -11,6 +11,12 @@ ACTIVATIONS = {"relu": 0, "gelu_tanh": 1, "gelu": 3}
 """CTranslate2's numbers of the activations that both have."""
 POSITIONS = ("sinusoidal", "learned", "none", "shifted")
 MAX_POSITIONS = 1 << 14
+KEYS = {
+    "stem": {"kind", "width", "position", "dropout", "scale", "embedding_norm", "word_dropout"},
+    "encoder": {"kind", "width", "layers", "heads", "feed_forward", "dropout", "norm", "activation", "attention"},
+}
+KEYS["decoder"] = KEYS["encoder"] | {"position", "tie", "scale"}
+"""What a recipe says of each part. Any other key may change what the part computes."""
 
 
 def why_not(recipe: Recipe) -> str:
@@ -26,6 +32,14 @@ def why_not(recipe: Recipe) -> str:
     ):
         if spec.get("kind") != kind:
             return f"CTranslate2 runs Transformers alone; this model's {part} is of the kind {spec.get('kind')}"
+        if unknown := spec.keys() - KEYS[part]:
+            return f"model.{part}.{min(unknown)} is unknown to the conversion for CTranslate2"
+    if unknown := tree.keys() - {"kind", "share", *KEYS}:
+        return f"model.{min(unknown)} is unknown to the conversion for CTranslate2"
+    if len({spec.get("width") for spec in (stem, encoder, decoder)}) > 1:  # CTranslate2 does not check this
+        return "the parts of this model differ in width"
+    if any(spec.get("width", 0) % spec.get("heads", 1) for spec in (encoder, decoder)):
+        return "the width of this model cannot be divided among its heads"
     for spec in (encoder, decoder):
         if spec.get("activation") not in ACTIVATIONS:
             return f"CTranslate2 has no activation {spec.get('activation')}; it has {', '.join(sorted(ACTIVATIONS))}"
@@ -55,4 +69,4 @@ def longest_output(recipe: Recipe) -> int:
     """The most tokens of an output: learned positions end somewhere."""
     spec = [table(recipe.model[part]["position"]) for part in ("stem", "decoder")]
     learned = [int(position.get("length", 512)) for position in spec if position["kind"] == "learned"]
-    return min(learned, default=positions_needed(recipe))
+    return min(learned, default=positions_needed(recipe)) - 1  # BEGIN, when it is scored or aligned

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from regard.config import Recipe
 from regard.data import tokenizer as tokenizers
-from regard.engines.ctranslate2.cache import MODEL, Files, converted
+from regard.engines.ctranslate2.cache import MODEL, Files, converted, in_memory
 from regard.engines.ctranslate2.translator import CTranslate2Translator, cores
 from regard.errors import UserError
 from regard.storage import WEIGHTS, Folder, read_folder
@@ -26,45 +27,60 @@ def load_translator(
     tokenizer = read_tokenizer(folder)
     compute = "int8" if precision in ("int8", "auto") else "float32"
 
-    def convert(out: BinaryIO) -> Files:
+    def convert(out: BufferedIOBase) -> Files:
         return convert_folder(folder.path, recipe, tokenizer, out, compute)
 
-    place, files = converted((folder.hash, compute, CONVERSION), convert)
+    parts = (folder.hash, compute, CONVERSION)
+    place, files = converted(parts, convert)
     parallel = threads or cores()
     last = int(recipe.model["decoder"]["layers"]) - 1
 
     def open_model(layer: int) -> ctranslate2.Translator:
         options: dict[str, Any] = {"compute_type": compute, "inter_threads": parallel, "intra_threads": 1}
-        if place is not None and layer == last:
-            return ctranslate2.Translator(str(place), **options)
-        in_memory = dict(files)
-        if place is not None:
-            in_memory[MODEL] = (place / MODEL).read_bytes()
+        # Other layers are opened later: until then the cache may have changed.
+        now, whole = (place, files) if layer == last or place is None else converted(parts, convert)
+        try:
+            if now is not None and layer == last:
+                return ctranslate2.Translator(str(now), **options)
+            if now is not None:
+                whole = {**whole, MODEL: (now / MODEL).read_bytes()}
+        except (OSError, RuntimeError, ValueError):  # another process has just removed it
+            whole = in_memory(convert)
         if layer != last:
             from regard.engines.ctranslate2.conversion import with_alignment_layer
 
-            in_memory[MODEL] = with_alignment_layer(in_memory[MODEL], layer)
-        return ctranslate2.Translator(str(folder.path), files=in_memory, **options)
+            whole = {**whole, MODEL: with_alignment_layer(whole[MODEL], layer)}
+        return ctranslate2.Translator(str(folder.path), files=whole, **options)
 
     return CTranslate2Translator(recipe, tokenizer, open_model, parallel, with_torch, "vmap.txt" in files)
 
 
 def convert_folder(
-    path: Path, recipe: Recipe, tokenizer: tokenizers.Tokenizer, out: BinaryIO, precision: str, exactly: bool = False
+    path: Path,
+    recipe: Recipe,
+    tokenizer: tokenizers.Tokenizer,
+    out: BufferedIOBase,
+    precision: str,
+    exactly: bool = False,
 ) -> Files:
     """Converts a model folder, whose files are checked by hash first.
 
     Unless `exactly` that precision is wanted, weights stored as int8 stay so: CTranslate2 widens them when it loads
     them, so that one conversion serves every precision.
     """
+    from regard.engines.ctranslate2 import shortlist
     from regard.engines.ctranslate2.conversion import convert
     from regard.engines.ctranslate2.stored_weights import StoredWeights
 
     folder = read_folder(path)
     weights = StoredWeights(folder.file(WEIGHTS))
     stored = "int8" if weights.int8 and not exactly else precision
+    pieces = tokenizer.pieces(range(len(tokenizer)))
+    named = shortlist.FILE in folder.names
+    tokens = shortlist.read(folder.file(shortlist.FILE), len(pieces)) if named else None
     try:
-        return convert(recipe, weights, tokenizer.pieces(range(len(tokenizer))), out, stored)
+        files = convert(recipe, weights, pieces, out, stored)
+        return files if tokens is None else {**files, shortlist.VMAP: shortlist.vmap(tokens, pieces)}
     except UserError as error:
         raise UserError(f"{path}: {error}") from error.__cause__
 

@@ -16,6 +16,7 @@ from regard.layers.halting import Halting
 from regard.layers.position._base import Position
 from regard.layers.position.none import NoPosition
 from regard.layers.recurrence import Recurrence
+from regard.layers.ssru import SSRU
 
 POSITIONS = 64
 """Positions whose vectors are recorded, or as many as the longer text has."""
@@ -61,7 +62,7 @@ def gates(modules: dict[str, nn.Module], captured: Captured, lengths: dict[str, 
     found: dict[str, Gates] = {}
     for name, calls in captured.items():
         path, _, what = name.rpartition(".")
-        if not isinstance(modules[path], Cell):
+        if not isinstance(modules[path], (Cell, SSRU)):
             continue
         if path not in found:
             side = SOURCE if path.startswith("encoder.") else TARGET
@@ -111,7 +112,9 @@ def layer_gates(captured: Captured, layer: str, sentence: int = 0, words: int | 
 
 
 def recurrent_layer(modules: dict[str, nn.Module], path: str) -> tuple[int, bool]:
-    """The layer of the cell at `path`, and whether it reads backwards."""
+    """The layer of the recurrence at `path`, and whether it reads backwards."""
+    if isinstance(modules[path], SSRU):
+        return _layer(path), False
     home, _, number = path.rpartition(".cells.")
     stack = modules[home]
     assert isinstance(stack, Recurrence)

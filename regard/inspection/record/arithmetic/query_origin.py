@@ -51,7 +51,8 @@ def query_origin(
     residual = modules[f"{home}.around_{name}"]
     assert isinstance(residual, Residual)
     before = plain(found[time][0][0])[0, place]
-    stages = [_decoder_input(before)] if cross else _stages(modules, intercepted, home, before, place, time)
+    past = "recurrence" if f"{home}.recurrence" in modules else "self-attention"
+    stages = [_decoder_input(before, past)] if cross else _stages(modules, intercepted, home, before, place, time)
     symbol = "x"
     if residual.first:
         normed = layer_norm(before, residual.norm)
@@ -88,8 +89,8 @@ def _stages(
     return [_below(home, before)]
 
 
-def _decoder_input(before: Tensor) -> Stage:
-    said = "The previous target token after the decoder's self-attention."
+def _decoder_input(before: Tensor, past: str) -> Stage:
+    said = f"The previous target token after the decoder's {past}."
     return Stage("input", "x", said, [row("x", before)])
 
 
