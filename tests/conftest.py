@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +26,11 @@ settings.load_profile("regard")
 # A shell starts background jobs with SIGINT ignored, and children inherit that: no Ctrl-C test could pass.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Converted models go to a cache of this test run, not to the user's; worker processes inherit it.
+if "REGARD_CACHE" not in os.environ:
+    os.environ["REGARD_CACHE"] = tempfile.mkdtemp(prefix="regard-cache-")
+    atexit.register(shutil.rmtree, os.environ["REGARD_CACHE"], ignore_errors=True)
 
 LONG = ("learns", "lab", "serving", "studio", "training", "docs", "cli", "data")
 """Folders whose files take longest. They run first, so that no process is left with one of them at the end."""
