@@ -26,10 +26,11 @@ class ScriptedPool(WorkerPool):
 
 @asynccontextmanager
 async def running(
-    *models: str, optional: bool = False, folder: Path = SCRIPT, **settings: Any
+    *models: str, optional: bool = False, folder: Path = SCRIPT, beam: int = 1, **settings: Any
 ) -> AsyncIterator[ScriptedPool]:
     """A pool with one worker, unless the settings say otherwise."""
-    served = [ServedModel(name, folder, "translate", "fr", "en", optional=optional) for name in models or ("m",)]
+    names = models or ("m",)
+    served = [ServedModel(name, folder, "translate", "fr", "en", beam=beam, optional=optional) for name in names]
     said: list[str] = []
     pool = ScriptedPool(Settings(**{"workers": 1, **settings}), Catalogue(served), said.append)
     pool.said = said

@@ -38,6 +38,16 @@ def test_each_gets_its_own_answers_in_order_though_they_were_computed_together()
     within(20, test)
 
 
+def test_sentences_that_differ_only_in_how_many_translations_they_want_share_a_batch() -> None:
+    async def test() -> None:
+        async with running(beam=4) as pool:
+            wanted = [SearchOptions(n_best=count) for count in (1, 4, 2, 1, 5)]
+            await asyncio.gather(*(pool.translate("m", [f"text {i}"], how) for i, how in enumerate(wanted)))
+            assert (pool.batched, pool.batches) == (5, 2)  # five are more than its beam
+
+    within(20, test)
+
+
 def test_a_sentence_does_not_wait_for_a_book() -> None:
     async def test() -> None:
         async with running() as pool:

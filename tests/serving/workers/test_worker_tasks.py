@@ -330,7 +330,7 @@ def test_a_worker_answers_nothing_that_is_longer_than_a_message_may_be(monkeypat
     monkeypatch.setattr(worker, "MAX_MESSAGE_BYTES", 2000)
     monkeypatch.setattr(worker, "_module", lambda job: Echo())
     out = io.BytesIO()
-    search = asdict(SearchOptions())
+    search = {**asdict(SearchOptions()), "n_best": [1, 1, 1]}
     asked = [
         {"action": "run", "family": "tasks", "task": "echo", "model": "m", "request": {"length": 10}},
         {"action": "run", "family": "tasks", "task": "echo", "model": "m", "request": {"length": 3000}},
@@ -346,6 +346,28 @@ def test_a_worker_answers_nothing_that_is_longer_than_a_message_may_be(monkeypat
         assert refused["kind"] == "refused" and refused["error"].startswith("The answer is longer than")
     assert (large["id"], stream["id"]) == (1, 2)
     assert [batch["answer"][item]["text"] for item in (0, 2)] == ["a", "b"]
+
+
+@pytest.mark.parametrize("engine, calls", [("ctranslate2", [(3, 3)]), ("torch", [(1, 2), (3, 1)])])
+def test_each_text_of_a_batch_gets_as_many_translations_as_it_asked_for(engine, calls):
+    """CTranslate2 takes all at once; torch does not search for more than a text needs."""
+    seen = []
+
+    class Several:
+        def translate(self, texts: list[str], n_best: int, **how: Any) -> list[Translation]:
+            seen.append((n_best, len(texts)))
+            others = [Translation("", f"other {rank}") for rank in range(1, n_best)]
+            return [Translation(text, text, alternatives=list(others)) for text in texts]
+
+    model, out = Several(), io.BytesIO()
+    model.engine = engine
+    job = {"action": "translate", "model": "m", "texts": ["a", "b", "c"]}
+    job["search"] = {**asdict(SearchOptions()), "n_best": [1, 3, 1]}
+    worker.Worker({"m": model}, Listed([job]), worker.MessageWriter(out)).run()
+    answers = json.loads(out.getvalue())["answer"]
+    assert [one["text"] for one in answers] == ["a", "b", "c"]
+    assert [[other["text"] for other in one["alternatives"]] for one in answers] == [[], ["other 1", "other 2"], []]
+    assert seen == calls
 
 
 def test_a_model_that_reads_something_else_says_what(models):
