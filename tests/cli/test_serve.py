@@ -53,6 +53,7 @@ EVERY = {
     "url_prefix": ("--url-prefix", "lt/"),
     "device": ("--device", "cpu"),
     "precision": ("--precision", "float32"),
+    "engine": ("--engine", "torch"),
     "workers": ("--workers", "3"),
     "worker_memory": ("--worker-memory", "900"),
     "key_link": ("--key-link", "https://example.org/key"),

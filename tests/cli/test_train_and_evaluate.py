@@ -31,7 +31,7 @@ def test_evaluate_prints_what_sacrebleu_computes(model, corpus, run_regard):
     out, err = run_regard("evaluate", model, *files)
     assert out.startswith(f"BLEU {bleu.score:.2f}  (nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
     assert f"\nchrF {chrf.score:.2f}  (nrefs:1|" in out
-    assert re.fullmatch(r"regard: .*: 4 lines in [0-9.]+ s on cpu, [0-9.]+ a second\n", err)
+    assert re.fullmatch(r"regard: .*: 4 lines in [0-9.]+ s on cpu \(ctranslate2\), [0-9.]+ a second\n", err)
     assert run_regard("evaluate", model, *files, "--quiet")[1] == ""
     found = json.loads(run_regard("evaluate", model, *files, "--format", "json")[0])
     assert (found["bleu"], found["chrf"], found["lines"]) == (bleu.score, chrf.score, 4)

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from engines.conftest import LINES as ALL
@@ -31,9 +32,9 @@ def conversions(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Grows by one with every conversion."""
     made, convert = [], loading.convert_folder
 
-    def counted(path: Path, *arguments: object) -> dict[str, bytes]:
+    def counted(path: Path, *arguments: Any, **options: Any) -> dict[str, bytes]:
         made.append(path)
-        return convert(path, *arguments)  # type: ignore[arg-type]
+        return convert(path, *arguments, **options)
 
     monkeypatch.setattr(loading, "convert_folder", counted)
     return made

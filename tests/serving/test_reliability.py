@@ -483,7 +483,7 @@ def test_R7_a_request_for_which_memory_does_not_suffice_costs_itself_alone() -> 
                 assert (await ask(client, "Bonjour.")).json() == before
             worker = processes(server)[1]
             assert worker.pid == pid  # it was not even lost
-            assert worker.memory_info().rss < 1.15 * first + 20e6
+            assert worker.memory_info().rss < 1.15 * first + 60e6  # CTranslate2 keeps the buffers of a large batch
             client.close()
 
         asyncio.run(test())

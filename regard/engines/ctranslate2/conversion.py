@@ -29,33 +29,25 @@ _SMALLEST = np.finfo(np.float32).tiny
 """Rows with a scale below it are zero: its reciprocal would be infinite."""
 
 
-ALIGNMENT_LAYER = b"decoder/alignment_layer\0" + struct.pack("<BBI", 0, _TYPES["int16"], 2)
-"""What precedes, in model.bin, the number of the decoder layer whose attention is returned."""
-
-
-def with_alignment_layer(model: bytes, layer: int) -> bytes:
-    """The same model.bin, with the attention of another decoder layer."""
-    start, found, end = model.partition(ALIGNMENT_LAYER)
-    if not found:
-        raise ValueError("not a model.bin of ours")
-    return start + found + struct.pack("<h", layer) + end[2:]
-
-
 def convert(
     recipe: Recipe,
     weights: StoredWeights,
     pieces: Sequence[str],
     out: BufferedIOBase,
     precision: str = "int8",
+    layer: int | None = None,
 ) -> dict[str, bytes]:
-    """Writes model.bin to `out`; returns the other files of the folder by name. Token i is spelled `pieces[i]`."""
+    """Writes model.bin to `out`; returns the other files of the folder by name.
+
+    Token i is spelled `pieces[i]`. The model returns the attention of a decoder `layer`, by default the last.
+    """
     if why := why_not(recipe):
         raise UserError(why)
     if precision not in PRECISIONS:
         raise UserError(f"precision '{precision}' is not known to CTranslate2; use {', '.join(PRECISIONS)}")
     if len(set(pieces)) < len(pieces):
         raise UserError("two tokens of this model are spelled alike, so CTranslate2 cannot tell them apart")
-    model = _Model(recipe, weights, len(pieces))
+    model = _Model(recipe, weights, len(pieces), recipe.model["decoder"]["layers"] - 1 if layer is None else layer)
     variables = dict(model.variables())
     if (extra := weights.leftover()) is not None:
         raise UserError(f"weight {extra[:80]!r} is not part of this model")
@@ -79,9 +71,10 @@ def convert(
 class _Model:
     """The variables of a model under CTranslate2's names; `aliases` are names of variables that are stored once."""
 
-    def __init__(self, recipe: Recipe, weights: StoredWeights, vocabulary: int):
+    def __init__(self, recipe: Recipe, weights: StoredWeights, vocabulary: int, layer: int):
         self._tree, self._weights, self._vocabulary = recipe.model, weights, vocabulary
         self._positions = positions_needed(recipe)
+        self._layer = layer
         self.aliases: dict[str, str] = {}
 
     def variables(self) -> Iterator[tuple[str, Any]]:
@@ -92,7 +85,7 @@ class _Model:
         yield "decoder/alibi_use_positive_positions", False
         yield "decoder/scale_alibi", False
         yield "decoder/start_from_zero_embedding", False
-        yield "decoder/alignment_layer", np.int16(decoder["layers"] - 1)
+        yield "decoder/alignment_layer", np.int16(self._layer)
         yield "decoder/alignment_heads", np.int16(decoder["heads"])
         if decoder.get("tie", True):
             self.aliases["decoder/projection/weight"] = "decoder/embeddings/weight"

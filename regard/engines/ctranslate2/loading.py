@@ -9,11 +9,13 @@ from typing import Any
 
 from regard.config import Recipe
 from regard.data import tokenizer as tokenizers
-from regard.engines.ctranslate2.cache import MODEL, Files, converted, in_memory
+from regard.engines.ctranslate2.cache import Files, converted, in_memory
 from regard.engines.ctranslate2.translator import CTranslate2Translator, cores
 from regard.errors import UserError
 from regard.storage import WEIGHTS, Folder, read_folder
 
+SHORTLIST = "shortlist.safetensors"
+"""A file of the model folder (shortlist.py)."""
 CONVERSION = 1
 """Incremented when the same model gives another conversion: older ones are then not used again."""
 
@@ -27,32 +29,25 @@ def load_translator(
     tokenizer = read_tokenizer(folder)
     compute = "int8" if precision in ("int8", "auto") else "float32"
 
-    def convert(out: BufferedIOBase) -> Files:
-        return convert_folder(folder.path, recipe, tokenizer, out, compute)
-
-    parts = (folder.hash, compute, CONVERSION)
-    place, files = converted(parts, convert)
     parallel = threads or cores()
+    options: dict[str, Any] = {"compute_type": compute, "inter_threads": parallel, "intra_threads": 1}
     last = int(recipe.model["decoder"]["layers"]) - 1
+    shortlisted = SHORTLIST in folder.names
 
     def open_model(layer: int) -> ctranslate2.Translator:
-        options: dict[str, Any] = {"compute_type": compute, "inter_threads": parallel, "intra_threads": 1}
-        # Other layers are opened later: until then the cache may have changed.
-        now, whole = (place, files) if layer == last or place is None else converted(parts, convert)
+        def convert(out: BufferedIOBase) -> Files:
+            return convert_folder(folder.path, recipe, tokenizer, out, compute, layer=layer)
+
+        parts = (folder.hash, compute, CONVERSION, *([] if layer == last else [layer]))
+        place, files = converted(parts, convert)
         try:
-            if now is not None and layer == last:
-                return ctranslate2.Translator(str(now), **options)
-            if now is not None:
-                whole = {**whole, MODEL: (now / MODEL).read_bytes()}
-        except (OSError, RuntimeError, ValueError):  # another process has just removed it
-            whole = in_memory(convert)
-        if layer != last:
-            from regard.engines.ctranslate2.conversion import with_alignment_layer
+            if place is not None:
+                return ctranslate2.Translator(str(place), **options)
+        except (RuntimeError, ValueError):  # another process has just removed it
+            files = in_memory(convert)
+        return ctranslate2.Translator(str(folder.path), files=files, **options)
 
-            whole = {**whole, MODEL: with_alignment_layer(whole[MODEL], layer)}
-        return ctranslate2.Translator(str(folder.path), files=whole, **options)
-
-    return CTranslate2Translator(recipe, tokenizer, open_model, parallel, with_torch, "vmap.txt" in files)
+    return CTranslate2Translator(recipe, tokenizer, open_model, parallel, with_torch, shortlisted)
 
 
 def convert_folder(
@@ -62,8 +57,11 @@ def convert_folder(
     out: BufferedIOBase,
     precision: str,
     exactly: bool = False,
+    layer: int | None = None,
 ) -> Files:
     """Converts a model folder, whose files are checked by hash first.
+
+    The attention of a decoder `layer`, by default the last, is what the converted model returns.
 
     Unless `exactly` that precision is wanted, weights stored as int8 stay so: CTranslate2 widens them when it loads
     them, so that one conversion serves every precision.
@@ -76,10 +74,10 @@ def convert_folder(
     weights = StoredWeights(folder.file(WEIGHTS))
     stored = "int8" if weights.int8 and not exactly else precision
     pieces = tokenizer.pieces(range(len(tokenizer)))
-    named = shortlist.FILE in folder.names
-    tokens = shortlist.read(folder.file(shortlist.FILE), len(pieces)) if named else None
+    named = SHORTLIST in folder.names
+    tokens = shortlist.read(folder.file(SHORTLIST), len(pieces)) if named else None
     try:
-        files = convert(recipe, weights, pieces, out, stored)
+        files = convert(recipe, weights, pieces, out, stored, layer)
         return files if tokens is None else {**files, shortlist.VMAP: shortlist.vmap(tokens, pieces)}
     except UserError as error:
         raise UserError(f"{path}: {error}") from error.__cause__
