@@ -37,6 +37,9 @@ BATCH_TOKENS = 1024
 """Tokens per batch, limited by a CPU's cache."""
 SHORT = 16
 """Sources shorter than this, END included, are not padded to this length or more."""
+PATIENCE = 1.5
+"""Finished hypotheses, in beam widths, after which CTranslate2 ends a search. With one beam width it often ends before
+a longer and better one; with two it finds what torch's search finds (docs/speed.md)."""
 ALIGNED_LAYERS = 2
 """Decoder layers whose attention is averaged; each costs one forced pass, and all but one the memory of a model."""
 RETRIES = 16
@@ -165,7 +168,8 @@ class CTranslate2Translator(BaseTranslator):
             [[self._pieces[i] for i in ids] for ids in sources],
             [query.prefix] * len(sources) if query.prefix else None,
             beam_size=query.width,
-            num_hypotheses=query.width,  # all: ours are ranked by another length penalty
+            patience=query.patience,
+            num_hypotheses=query.found,  # all: ours are ranked by another length penalty
             length_penalty=1,
             max_decoding_length=max(limit, len(query.prefix) + 1),
             min_decoding_length=0,
@@ -277,6 +281,8 @@ class _Query:
         self.width, self.n_best = max(beam, n_best), n_best
         self.length_penalty = length_penalty if self.width > 1 else 0.0  # greedy decoding ranks nothing
         self.prefix = prefix
+        self.patience = PATIENCE if self.width > 1 else 1.0
+        self.found = int(self.width * self.patience)
 
     def penalty(self, length: int) -> float:
         return penalty(length, self.length_penalty)
