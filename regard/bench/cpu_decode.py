@@ -88,7 +88,8 @@ def random_model(place: Path, preset: str, vocabulary: int, layers: int | None =
 
 
 def random_sources(vocabulary: int, sentences: int) -> list[list[int]]:
-    return [[i] * (LENGTH - 1) for i in torch.randint(len(SPECIALS), vocabulary, (sentences,)).tolist()]
+    """One token over and over: an output may repeat itself as often as its source, and those of random weights do."""
+    return [[i] * LENGTH for i in torch.randint(len(SPECIALS), vocabulary, (sentences,)).tolist()]
 
 
 def _row(

@@ -47,9 +47,9 @@ class Subword(Tokenizer):
         self._bytes = model
         self.sampling = sampling
         """Alpha of subword sampling in training; 0 is off."""
-        self._pieces = [processor.id_to_piece(i) for i in range(len(processor))]
+        self._pieces: list[str] = processor.id_to_piece(list(range(len(processor))))
         self._parts: list[str | int] = [
-            int(piece[3:5], 16) if processor.is_byte(i) else piece.replace(SPACE, " ")
+            int(piece[3:5], 16) if piece[:1] == "<" and processor.is_byte(i) else piece.replace(SPACE, " ")
             for i, piece in enumerate(self._pieces)
         ]
         self._known_ways: dict[float, tuple[Sentences, np.ndarray]] = {}
