@@ -5,7 +5,6 @@ A task's command has the task's name: a new task is a file in task/ and one of t
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from typing import Annotated, Any
@@ -39,11 +38,16 @@ def build_app(only: str = "") -> typer.Typer:
     tasks = [name for name in registry.kinds("task") if name in registry.kinds("cli")]
     names = [*tasks, *COMMANDS, "serve", "vectors"]
     for name in [only] if only in names else names:
-        module = importlib.import_module(f"regard.cli.{name}")
         if name == "vectors":
-            app.add_typer(module.vectors, name=name)
+            from regard.cli.vectors import vectors
+
+            app.add_typer(vectors, name=name)
+        elif name == "serve":
+            from regard.cli.serve import Grouped, serve
+
+            app.command(cls=Grouped)(serve)
         else:
-            app.command(cls=module.Grouped if name == "serve" else Command)(getattr(module, name))
+            app.command(cls=Command)(registry.factory("cli", name))
     return app
 
 

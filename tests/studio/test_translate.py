@@ -56,7 +56,7 @@ def independently(folder: Path, of: int = 0) -> tuple[np.ndarray, list[float], l
 
     Weights by layer, head, target token and source token; the probabilities; the tokens of both sides.
     """
-    translator = regard.load(folder, device="cpu", task="translate")
+    translator = regard.load(folder, device="cpu", task="translate", engine="torch")
     source = translator.encode(SENTENCE)
     settings = translator.recipe.decoding
     best = translator.search([source], beam=4, n_best=4, length_penalty=1.0, max_length=settings.max_length)[0][of]

@@ -261,7 +261,7 @@ class WorkerPool:
 
     async def _gather_batch(self) -> None:
         """Waits a few milliseconds, so that sentences that arrive together share a batch."""
-        while (job := self._queue.next()) is not None:
+        while (job := self._queue.next()) is not None and self._idle:  # the last idle worker may die meanwhile
             now, idle_since = time.monotonic(), self._idle[0].idle_since
             quiet = max(self._last_arrival, idle_since) + BATCH_QUIET_SECONDS
             wait = min(quiet, max(job.queued_at + BATCH_MAX_WAIT, idle_since + RETURN_SECONDS)) - now
