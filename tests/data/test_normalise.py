@@ -61,4 +61,4 @@ def test_time_is_linear(unit: str) -> None:
     text = unit * (250_000 // len(unit.encode("utf-8", "surrogatepass")))
     started = time.process_time()
     normalise(text)
-    assert time.process_time() - started < 0.5  # quadratic steps would take many seconds
+    assert time.process_time() - started < 2  # quadratic steps would take many seconds

@@ -32,8 +32,8 @@ LONG = (
 )
 """One long sentence."""
 WORDS = LONG.split()
-BOOK = "\n".join(f"{LONG}, {number}." for number in range(200))
-"""Minutes of work."""
+BOOK = json.dumps({"text": "\n".join(f"{LONG}, {number}." for number in range(300)), "beam": 32}).encode()
+"""The body of a request for minutes of work."""
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +162,7 @@ def test_R13_asked_ten_times_too_much_it_serves_what_it_can_and_refuses_the_rest
             chance = random.Random(number)
             await asyncio.sleep(number / 160)  # clients come as they come, not all in the same millisecond
             while time.monotonic() < end:
-                found = await client.translate([" ".join(chance.sample(WORDS, 20)) for _ in range(8)])
+                found = await client.translate([" ".join(chance.choices(WORDS, k=50)) for _ in range(8)])
                 (good if found.status == 200 else refused).append(found)
                 if found.status != 200:
                     await asyncio.sleep(0.8)  # not as long as it was told to
@@ -187,8 +187,11 @@ def test_R13_asked_ten_times_too_much_it_serves_what_it_can_and_refuses_the_rest
 
 
 def test_R14_a_request_over_its_time_is_ended_and_no_longer_computed() -> None:
+    async def ask_for_a_book_or_a_word(client: Client, number: int) -> Reply:
+        return await (client.translate("Bonjour.") if number else client.send("POST", "/api/translate", BOOK))
+
     with running_server("--timeout", "2") as server:
-        slow, quick = at_once(server, 2, lambda c, n: c.translate(BOOK if n == 0 else "Bonjour."))
+        slow, quick = at_once(server, 2, ask_for_a_book_or_a_word)
         assert slow.status == 504 and slow.seconds < 5 and "error" in slow.json()
         assert quick.status == 200
         assert workers_are_idle_within(server, 3)
@@ -197,8 +200,7 @@ def test_R14_a_request_over_its_time_is_ended_and_no_longer_computed() -> None:
 def test_R14_when_the_client_goes_away_decoding_stops(server: Running) -> None:
     async def leave() -> None:
         reader, writer = await connect(server)
-        body = json.dumps({"q": BOOK, "source": "fr", "target": "en"}).encode()
-        writer.write(request_bytes("POST", "/translate", body))
+        writer.write(request_bytes("POST", "/api/translate", BOOK))
         await writer.drain()
         await asyncio.sleep(1.0)
         writer.close()
@@ -313,8 +315,7 @@ def test_R15_told_twice_it_stops_at_once() -> None:
 
         async def ask_too_much() -> None:
             _, writer = await connect(server)
-            body = json.dumps({"q": BOOK, "source": "fr", "target": "en"}).encode()
-            writer.write(request_bytes("POST", "/translate", body))
+            writer.write(request_bytes("POST", "/api/translate", BOOK))
             await writer.drain()
             await asyncio.sleep(1)
             children = processes(server)[1:]

@@ -155,12 +155,19 @@ class Pack:
     def _wait(self) -> None:
         if self._growth is None:
             raise UserError(f"{self.folder}: the tokenised corpus is not whole; resume the run that made it")
-        self._growth.wait()
+        failure: UserError | None = None
+        try:
+            self._growth.wait()
+        except UserError as error:
+            failure = error
         with self._refreshing:
+            known = len(_parts(self.about))
             if not self.whole:
                 self._refresh()
                 if self.whole:
                     self._grown(self)
+            if failure and len(_parts(self.about)) == known:  # first, all parts that were packed before it
+                raise failure
 
 
 def open_pack(

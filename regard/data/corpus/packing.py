@@ -109,6 +109,7 @@ class Packer:
     def __init__(self, order: Order) -> None:
         self._order = order
         self._process: subprocess.Popen[str] | None = None
+        self._message = ""
         self._starting = threading.Lock()
         self._stopped = threading.Event()
 
@@ -127,7 +128,7 @@ class Packer:
             if self._process is not None:
                 self._process.kill()  # safe at any time: the next one resumes after the last complete part
                 self._process.communicate()
-                self._process = None
+                self._process, self._message = None, ""
 
     def _ensure_running(self) -> None:
         with self._starting:
@@ -137,8 +138,8 @@ class Packer:
                     lock.close()
                     self._process = _start(self._order)
             elif code := self._process.poll():
-                message, _ = self._process.communicate()
-                raise UserError(message.strip() or f"the process that tokenises the corpus ended with code {code}")
+                self._message = self._message or self._process.communicate()[0].strip()
+                raise UserError(self._message or f"the process that tokenises the corpus ended with code {code}")
 
 
 def _lock(order: Order) -> Path:
