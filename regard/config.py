@@ -19,6 +19,7 @@ from regard.errors import UserError, suggestion
 from regard.part_settings import PRESETS as PRESETS
 from regard.recipe import Data as Data
 from regard.recipe import Decoding as Decoding
+from regard.recipe import Languages as Languages
 from regard.recipe import Recipe as Recipe
 from regard.recipe import Training as Training
 from regard.recipe import data_root as data_root

@@ -205,12 +205,48 @@ class Decoding:
 
 
 @dataclass
+class Languages:
+    """The languages of a translator with more than one direction, and how the model is told which are meant.
+
+    One with a single direction has `source_language` and `target_language` instead.
+    """
+
+    source: Annotated[list[str], Setting("Codes of the languages that it translates from.")] = field(
+        default_factory=list
+    )
+    target: Annotated[list[str], Setting("Codes of the languages that it translates to.")] = field(default_factory=list)
+    source_tag: Annotated[
+        str,
+        Setting(
+            "Where a source has the tag of its own language: nowhere, before its text or after it.",
+            choices=("none", "before", "after"),
+        ),
+    ] = "none"
+    target_tag: Annotated[
+        str,
+        Setting(
+            "Where the tag of the target language stands: nowhere, before the source, or as the output's first token.",
+            choices=("none", "source", "output"),
+        ),
+    ] = "none"
+    tags: Annotated[dict[str, Any], Setting("The tag of each language, as the tokenizer spells it: de = '>>deu<<'.")] = (
+        field(default_factory=dict)
+    )
+    prefixes: Annotated[
+        dict[str, Any], Setting("Text put before the source, for each direction: en-de = 'translate English to German: '.")
+    ] = field(default_factory=dict)
+
+
+@dataclass
 class Recipe:
     task: Annotated[str, Setting("What the model is for.", family="task")] = "translate"
     name: Annotated[str, Setting("Name of the run: runs/NAME.")] = ""
     seed: Annotated[int, Setting("Seed of everything random.", ge=0)] = 1
     source_language: Annotated[str, Setting("Code of the language translated from, such as fr.")] = ""
     target_language: Annotated[str, Setting("Code of the language translated to, such as en.")] = ""
+    languages: Annotated[Languages, Setting("The languages of a translator with several directions.")] = field(
+        default_factory=Languages
+    )
     data: Annotated[Data, Setting("Where the data are.")] = field(default_factory=Data)
     tokenizer: Annotated[dict[str, Any], Setting("Tokenizer: its kind and its keys.", keys=part_settings.Tokenizer)] = (
         field(default_factory=lambda: {"kind": "subword"})

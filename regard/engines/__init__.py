@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from regard.config import Recipe
+from regard.engines.ctranslate2.instruction_set import use_avx512_where_it_helps
 from regard.engines.ctranslate2.limits import why_not
 from regard.errors import UserError
 from regard.find_model import find_model, read_recipe_of
@@ -54,6 +55,7 @@ def unfit() -> str:
     if tuple(map(int, re.findall(r"\d+", version)[:2])) < OLDEST:  # not imported: that would import torch
         wanted = ".".join(map(str, OLDEST))
         return f"ctranslate2 {version} is installed, and {wanted} or newer is needed"
+    use_avx512_where_it_helps()
     try:
         import ctranslate2
     except Exception as error:  # a broken installation, a CPU it was not built for

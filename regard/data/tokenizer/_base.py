@@ -42,8 +42,14 @@ class Tokenizer(ABC):
     @abstractmethod
     def __len__(self) -> int: ...
 
+    @property
+    def target(self) -> Tokenizer:
+        """The tokenizer of the target language; the same one, unless the languages have vocabularies or files of their
+        own."""
+        return self
+
     def sizes(self) -> dict[str, int]:
-        """Sizes that the parts of a model need."""
+        """Sizes that the parts of a model need. `source_vocabulary` is there if the stem's is another."""
         return {"vocabulary": len(self)}
 
     @abstractmethod

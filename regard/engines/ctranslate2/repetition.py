@@ -29,6 +29,8 @@ def first_forbidden(ids: Sequence[int], source: Sequence[int]) -> list[int] | No
 
 def find_loop(ids: Sequence[int], allowed: int) -> list[int] | None:
     """The first n-gram that is repeated more than `allowed` times in a row, with all its repeats."""
+    if len(ids) - len(set(ids)) < allowed:  # some token would occur `allowed` times more than once
+        return None
     for length in range(1, LONGEST + 1):
         run = 0
         for at in range(length, len(ids)):
