@@ -19,7 +19,7 @@ class SinusoidalHalves(Position):
     """PE(pos, i) = sin((pos + offset) r_i), PE(pos, d/2 + i) = cos of the same, with rates r_i from 1 down.
 
     r_i = 10000^(-i / (d/2)) as in Marian. With `inclusive` the exponent is -i / (d/2 - 1), so that the last rate is
-    1/10000 itself: M2M-100, which also counts from an `offset` of 2.
+    1/10000 itself: M2M-100, which also counts from an `offset` of 2 (the id of its padding, and one).
     """
 
     cuda_graphable: ClassVar[bool] = True
