@@ -28,13 +28,13 @@ class SinusoidalHalves(Position):
         super().__init__()
         if width % 2:
             raise UserError(f"model.position: sinusoidal_halves needs an even width, not {width}; use sinusoidal")
-        self.half, self.offset = width // 2, offset
-        self.steps = max(1, self.half - 1) if inclusive else self.half
+        self.columns, self.offset = width // 2, offset
+        self.steps = max(1, self.columns - 1) if inclusive else self.columns
         self._rates: Tensor | None = None  # once the device is known
 
     def forward(self, positions: Int[Tensor, "T"]) -> Float[Tensor, "T D"]:
         if self._rates is None or self._rates.device != positions.device:
-            numbers = torch.arange(self.half, device=positions.device)
+            numbers = torch.arange(self.columns, device=positions.device)
             self._rates = torch.exp(numbers * (-math.log(10000.0) / self.steps))
         angles = (positions + self.offset)[:, None] * self._rates
         return torch.cat([angles.sin(), angles.cos()], -1)
