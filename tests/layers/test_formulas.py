@@ -1,6 +1,7 @@
 """Layers against their formulas."""
 
 import math
+import warnings
 
 import pytest
 import torch
@@ -205,6 +206,10 @@ def test_an_rms_norm_by_hand():
     size = math.sqrt(sum(v * v for v in x) / 3 + 0.5)
     torch.testing.assert_close(norm(torch.tensor(x)), torch.tensor([3 * v / size for v in x]))
     assert [name for name, _ in norm.named_parameters()] == ["weight"]
+    with torch.autocast("cpu", torch.bfloat16), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        half = torch.tensor(x, dtype=torch.bfloat16)
+        torch.testing.assert_close(norm(half), norm(half.float()))
 
 
 @pytest.mark.parametrize("bias", [True, False])
