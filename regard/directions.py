@@ -133,10 +133,9 @@ def marks(recipe: Recipe, tokenizer: Tokenizer, source: str, target: str) -> Mar
         before.append(_tag(recipe, tokenizer, source))
     elif stated.source_tag == "after":
         after = [END, _tag(recipe, tokenizer, source)]
-    text = next(
-        (str(value) for key, value in stated.prefixes.items() if _pair(key, *_key(recipe)[:2]) == (source, target)), ""
-    )
-    return Marks(text, tuple(before), tuple(after), tuple(prefix))
+    known = _key(recipe)[:2]
+    text = [str(value) for key, value in stated.prefixes.items() if _pair(key, *known) == (source, target)]
+    return Marks("".join(text[:1]), tuple(before), tuple(after), tuple(prefix))
 
 
 def with_end(ids: Sequence[int]) -> list[int]:

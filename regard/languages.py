@@ -70,7 +70,7 @@ per fa, rum ro, slo sk, tib bo, wel cy,
 arb ar, ayr ay, azj az, cmn zh, ekk et, fil tl, fuv ff, gaz om, khk mn, kmr ku, knc kr, lvs lv, npi ne, ory or, pbt ps,
 pes fa, plt mg, quy qu, swh sw, uzn uz, ydd yi, zsm ms, ns nso, iw he
 """
-_TWO_LETTERS = dict((entry.split()[0], entry.split()[1]) for entry in _THREE_LETTERS.split(","))
+_TWO_LETTERS = {entry.split()[0]: entry.split()[1] for entry in _THREE_LETTERS.split(",")}
 """ISO 639-3, then the bibliographic codes of ISO 639-2, then the members of macrolanguages that models stand for them
 with, and older codes. A language without a code of two letters keeps its three."""
 

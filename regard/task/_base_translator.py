@@ -182,8 +182,8 @@ class BaseTranslator(ABC):
     ) -> list[list[Hypothesis]]:
         """The `n_best` hypotheses for each source, best first, in the order of the sources; batched by length.
 
-        END is added to sources that do not contain it (`directions.with_end`). All hypotheses begin with `prefix`, whose
-        probability does not count.
+        END is added to sources that do not contain it (`directions.with_end`). All hypotheses begin with `prefix`,
+        whose probability does not count.
         """
 
     @abstractmethod
