@@ -120,9 +120,9 @@ def _graphs(source: tuple[str, ...], target: tuple[str, ...], prefixes: tuple[st
 def marks(recipe: Recipe, tokenizer: Tokenizer, source: str, target: str) -> Marks:
     """How this model is told a direction (as `direction` returns it, the source included)."""
     stated = recipe.languages
-    if (stated.source_tag, stated.target_tag, stated.source_token, stated.output_token) == ("none", "none", "", ""):
-        if not stated.prefixes:
-            return NO_MARKS
+    tagged = (stated.source_tag, stated.target_tag) != ("none", "none")
+    if not (tagged or stated.prefixes or stated.source_token or stated.output_token):
+        return NO_MARKS
     before = [_token(tokenizer, stated.source_token)] if stated.source_token else []
     after: list[int] = []
     prefix = [_token(tokenizer.target, stated.output_token)] if stated.output_token else []
