@@ -251,3 +251,33 @@ def _fairseq_tokenizer(folder: Path, kind: Any, model: str, languages: list[str]
     if not sentencepiece:
         file.unlink()
     return tokenizer
+
+
+VARIANTS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "marian": (marian, {"activation_function": "swish"}),
+    "marian tc-big": (
+        marian,
+        {"activation_function": "relu", "decoder_layers": 1, "decoder_ffn_dim": 40, "decoder_attention_heads": 4},
+    ),
+    "marian untied, unscaled": (marian, {"tie_word_embeddings": False, "scale_embedding": False}),
+    "marian separate": (marian, {"separate": True, "weights": "bin"}),
+    "marian tags": (marian, {"tags": (">>deu<<", ">>fra<<"), "shard": "20KB"}),
+    "pegasus": (pegasus, {}),
+    "m2m100": (m2m100, {"encoder_layers": 3}),
+    "nllb": (nllb, {"activation_function": "gelu", "weights": "bin"}),
+    "nllb sentencepiece": (nllb, {"sentencepiece": True, "scale_embedding": False}),
+    "mbart-50": (mbart, {"scale_embedding": True}),
+    "mbart": (mbart, {"fifty": False, "activation_function": "gelu"}),
+    "bart": (bart, {"activation_function": "gelu_new"}),
+    "t5": (t5, {"feed_forward_proj": "relu"}),
+    "t5 v1.1": (
+        t5,
+        {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False, "num_decoder_layers": 1},
+    ),
+    "t5 sentencepiece": (
+        t5,
+        {"sentencepiece": True, "feed_forward_proj": "gated-silu", "relative_attention_num_buckets": 8},
+    ),
+    "mt5": (t5, {"multilingual": True, "relative_attention_max_distance": 40}),
+}
+"""Folders as they differ in the wild."""

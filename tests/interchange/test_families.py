@@ -27,38 +27,12 @@ from regard.task import _writing
 from regard.task.translate import Translator
 from regard.types import BEGIN, END, PAD
 from tests.interchange import made_folders
+from tests.interchange.made_folders import VARIANTS
 
 transformers.utils.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
 
 LONGEST = 14
-VARIANTS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "marian": (made_folders.marian, {"activation_function": "swish"}),
-    "marian tc-big": (
-        made_folders.marian,
-        {"activation_function": "relu", "decoder_layers": 1, "decoder_ffn_dim": 40, "decoder_attention_heads": 4},
-    ),
-    "marian untied, unscaled": (made_folders.marian, {"tie_word_embeddings": False, "scale_embedding": False}),
-    "marian separate": (made_folders.marian, {"separate": True, "weights": "bin"}),
-    "marian tags": (made_folders.marian, {"tags": (">>deu<<", ">>fra<<"), "shard": "20KB"}),
-    "pegasus": (made_folders.pegasus, {}),
-    "m2m100": (made_folders.m2m100, {"encoder_layers": 3}),
-    "nllb": (made_folders.nllb, {"activation_function": "gelu", "weights": "bin"}),
-    "nllb sentencepiece": (made_folders.nllb, {"sentencepiece": True, "scale_embedding": False}),
-    "mbart-50": (made_folders.mbart, {"scale_embedding": True}),
-    "mbart": (made_folders.mbart, {"fifty": False, "activation_function": "gelu"}),
-    "bart": (made_folders.bart, {"activation_function": "gelu_new"}),
-    "t5": (made_folders.t5, {"feed_forward_proj": "relu"}),
-    "t5 v1.1": (
-        made_folders.t5,
-        {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False, "num_decoder_layers": 1},
-    ),
-    "t5 sentencepiece": (
-        made_folders.t5,
-        {"sentencepiece": True, "feed_forward_proj": "gated-silu", "relative_attention_num_buckets": 8},
-    ),
-    "mt5": (made_folders.t5, {"multilingual": True, "relative_attention_max_distance": 40}),
-}
 LEFT_PADDED = ("m2m100", "nllb", "t5", "mt5")
 """Families whose positions transformers counts from the first token that is not padding; in the others, padding on the
 left shifts all positions in transformers itself."""
