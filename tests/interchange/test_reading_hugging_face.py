@@ -71,7 +71,7 @@ def refused(folder: Path, match: str) -> None:
         ({"activation_function": {"a": 1}}, "activation_function"),
         ({"d_model": 10**9}, "d_model = 1000000000: a whole number"),
         ({"d_model": "16"}, "d_model = 16: a whole number"),
-        ({"d_model": 17}, "config.json: model.position: sinusoidal_halves needs an even width"),
+        ({"d_model": 17}, "marian: model.position: sinusoidal_halves needs an even width"),
         ({"encoder_layers": 10**6}, "encoder_layers = 1000000: a whole number from 1 to 1,000"),
         ({"encoder_layers": 1000}, "more layers than its weight file|is missing"),
         ({"encoder_attention_heads": 3}, "heads"),
@@ -280,7 +280,12 @@ def test_madlad(tmp_path: Path) -> None:
     codes = ["de", "fr", "en", "es", "it", "pt", "nl", "sv", "zh", "ace", "zh_Latn"]
     model = imported_text.model(size=220, user_defined_symbols=[f"<2{code}>" for code in codes])
     (tmp_path / "spiece.model").write_bytes(model)
-    shape = made_folders.T5_SHAPE | {"vocab_size": 230, "decoder_start_token_id": 0, "pad_token_id": 1, "eos_token_id": 2}
+    shape = made_folders.T5_SHAPE | {
+        "vocab_size": 230,
+        "decoder_start_token_id": 0,
+        "pad_token_id": 1,
+        "eos_token_id": 2,
+    }
     config = transformers.T5Config(**shape, feed_forward_proj="gated-gelu", tie_word_embeddings=False)
     made_folders.save(made_folders.randomised(transformers.T5ForConditionalGeneration(config)), tmp_path)
     imported = hugging_face.read(tmp_path)

@@ -211,6 +211,8 @@ def _weights(
     try:
         with torch.device("meta"), Bounded(len(stored)):
             empty = build_model(recipe.model, **text.tokenizer.sizes())
+    except UserError as error:
+        raise UserError(f"{stored.where}: {error}") from None
     except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         why = " ".join(str(error).split())[:120]
         raise UserError(f"{stored.where}: its config describes no model that can be built ({why})") from error

@@ -126,7 +126,9 @@ def files(origin: Folder, recipe: Recipe, tokenizer: Tokenizer, variant: str, pl
         stated |= {"extra_ids": sum(piece.startswith("<extra_id_") for piece in pieces)}
         return {"spiece.model": source, **_config(stated, added)}
     if all(tag.startswith("__") for tag in tags) and tags:
-        known = {piece: row for row, piece in enumerate(pieces) if piece not in tags and not piece.startswith("<unused_")}
+        known = {
+            piece: row for row, piece in enumerate(pieces) if piece not in tags and not piece.startswith("<unused_")
+        }
         stated |= {"tokenizer_class": "M2M100Tokenizer", "language_codes": "m2m100", "bos_token": "<s>"}
         return {"sentencepiece.bpe.model": source, "vocab.json": _json(known), **_config(stated, {})}
     added = {row: piece for row, piece in enumerate(pieces) if row > cut and not piece.startswith("<unused_")}
@@ -157,7 +159,9 @@ def _marian(source: bytes, target: bytes, recipe: Recipe, tokenizer: Tokenizer, 
     for name, pieces in tables.items():
         table = {piece: row for row, piece in enumerate(pieces)}
         if len(table) < len(pieces):
-            raise UserError("two tokens of this model are spelled alike, so Marian of transformers cannot tell them apart")
+            raise UserError(
+                "two tokens of this model are spelled alike, so Marian of transformers cannot tell them apart"
+            )
         made[name] = _json(table)
     sources = recipe.languages.source
     stated = {
