@@ -381,7 +381,7 @@ class _Model:
                 )
             values = find.array(encodings)
             self.longest = min(self.longest, len(values))
-            settings["position"] = recognised(values, find.kind(encodings))
+            settings["position"] = recognised(values)
             if settings["position"] is None:
                 settings["position"] = {"kind": "learned", "length": len(values)}
                 self._weights[f"{here}.position.table.weight"] = values
