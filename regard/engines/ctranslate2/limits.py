@@ -19,6 +19,7 @@ KEYS = {
 KEYS["decoder"] = KEYS["encoder"] | {"position", "tie", "scale", "embedding_norm", "output_bias"}
 """What a recipe says of each part. Any other key may change what the part computes."""
 
+
 def why_not(recipe: Recipe) -> str:
     """Why CTranslate2 cannot run a model with this recipe; empty if it can."""
     tree = recipe.model
