@@ -25,7 +25,7 @@ pytest.importorskip("transformers")
 from tests.interchange import made_ctranslate2 as made  # noqa: E402
 
 LINES = ["où est la gare ?", "l'été, il pleut à Orléans.", "deux enfants jouent", "quelle heure est-il ?"]
-SHORT = 4
+SHORT = 3
 """Tokens that cannot be a loop, which ours do not write and theirs do."""
 TYPED = ["  Où\u00a0est la gare\u2009? ", "l\u2019e\u0301te\u0301 à Orléans", "deux  enfants", "quelle heure ?", "a_b"]
 
@@ -70,8 +70,7 @@ def test_a_package_says_what_ctranslate2_says(package, tmp_path):
     forbidden = [["<unk>"], ["<blank>"], ["<s>"]]
     written = theirs.translate_batch(cut, beam_size=1, max_decoding_length=SHORT, suppress_sequences=forbidden)
     found = ours.search([ours.encode(text) for text in texts], beam=1, max_length=SHORT)
-    same = [ours.tokenizer.target.pieces(one[0].ids) == other.hypotheses[0] for one, other in zip(found, written)]
-    assert all(same)
+    assert [ours.tokenizer.target.pieces(one[0].ids) for one in found] == [one.hypotheses[0] for one in written]
 
 
 def test_a_target_prefix_is_an_output_tag(package, tmp_path):
@@ -158,8 +157,8 @@ def model(tmp_path_factory) -> Path:
     return place
 
 
-def argos_translates(package: Path, place: Path, texts: list[str]) -> list[str]:
-    """What Argos Translate does with an installed package and a text of one sentence."""
+def argos_translates(package: Path, place: Path, texts: list[str]) -> list[list[str]]:
+    """The tokens that Argos Translate gets from an installed package for texts of one sentence."""
     import sentencepiece
 
     with zipfile.ZipFile(package) as packed:
@@ -170,14 +169,14 @@ def argos_translates(package: Path, place: Path, texts: list[str]) -> list[str]:
     found = translator.translate_batch(
         [cutter.encode(text, out_type=str) for text in texts], beam_size=1, max_decoding_length=SHORT
     )
-    return [cutter.decode_pieces(one.hypotheses[0]).strip() for one in found]
+    return [one.hypotheses[0] for one in found]
 
 
 def test_argos_says_what_we_say(model, tmp_path):
     out = export(model, tmp_path / "fr_en.argosmodel", format="argos", precision="float32")
     ours = load(model, device="cpu").translate(TYPED, beam=1, max_length=SHORT)
-    assert argos_translates(out, tmp_path / "installed", TYPED) == [one.text for one in ours]
-    assert len({one.text for one in ours}) > 2
+    assert argos_translates(out, tmp_path / "installed", TYPED) == [one.tokens for one in ours]
+    assert len({tuple(one.tokens) for one in ours}) > 2
     back = read(out, print)
     assert (back.recipe.source_language, back.recipe.target_language) == ("fr", "en")
     weights = load(model, device="cpu").model.state_dict()
