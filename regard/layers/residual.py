@@ -9,22 +9,23 @@ from torch import Tensor, nn
 
 from regard.errors import UserError, suggestion
 
-NORMS: dict[str, Callable[..., nn.Module]] = {
-    "layer": nn.LayerNorm,
-    "rms": nn.RMSNorm,  # x / sqrt(mean of x^2 + epsilon) * gain: no mean, no bias (Zhang and Sennrich 2019)
-}
+
+
+class RMSNorm(nn.RMSNorm):
+    """x / sqrt(mean of x^2 + epsilon) * gain: no mean, no bias (Zhang and Sennrich 2019)."""
+
+    def forward(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N D"]:
+        return super().forward(x.to(self.weight.dtype))  # autocast has no rule for it
+
+
+NORMS: dict[str, Callable[..., nn.Module]] = {"layer": nn.LayerNorm, "rms": RMSNorm}
 
 
 class Residual(nn.Module):
     """post (the paper): norm(x + dropout(f(x))); pre: x + dropout(f(norm(x))), which trains deep stacks more easily."""
 
     def __init__(
-        self,
-        width: int,
-        dropout: float = 0.1,
-        norm: str = "post",
-        norm_kind: str = "layer",
-        norm_epsilon: float = 1e-5,
+        self, width: int, dropout: float = 0.1, norm: str = "post", norm_kind: str = "layer", norm_epsilon: float = 1e-5
     ):
         super().__init__()
         if norm not in ("pre", "post"):
