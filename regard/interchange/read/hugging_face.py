@@ -63,11 +63,19 @@ def read(folder: Path, note: Note = lambda text: None) -> Imported:
     text = family.text(config, generation, files, notes.append)
     with _stored(files, family, note) as stored:
         share, tie = _sharing(family, stored, family.ties(config))
-        model = resolve_model(family.model(config, share, tie))
+        model = _resolved(family, config, share, tie)
         recipe = _recipe(family, config, generation, text, model, notes)
         weights = _weights(family, stored, recipe, text, family.scaled_output(config))
     notes += [f"config.json: {key} is not known here and was ignored" for key in config.unread()]
     return Imported(recipe, text.tokenizer, weights, config.values["model_type"], _licence(files), notes)
+
+
+def _resolved(family: Family, config: Config, share: bool, tie: bool) -> dict[str, Any]:
+    tree = family.model(config, share, tie)
+    try:
+        return resolve_model(tree)
+    except UserError as error:
+        raise UserError(f"{config.where}: {error}") from None
 
 
 def _family(config: Config) -> Family:
@@ -183,7 +191,7 @@ def _note_settings(generation: Config, text: Text, notes: list[str]) -> None:
     if isinstance(words, list) and any(word not in [[row] for row in never] for word in words):
         notes.append("the generation setting bad_words_ids is applied to the special tokens alone")
     forced = generation.get("forced_bos_token_id")
-    if forced is not None and text.languages.target_tag != "output":
+    if forced is not None and text.languages.target_tag != "output" and not text.languages.output_token:
         notes.append(f"the generation setting forced_bos_token_id = {str(forced)[:20]} is not applied")
 
 
@@ -203,6 +211,8 @@ def _weights(
     try:
         with torch.device("meta"), Bounded(len(stored)):
             empty = build_model(recipe.model, **text.tokenizer.sizes())
+    except UserError as error:
+        raise UserError(f"{stored.where}: {error}") from None
     except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         why = " ".join(str(error).split())[:120]
         raise UserError(f"{stored.where}: its config describes no model that can be built ({why})") from error
@@ -222,15 +232,11 @@ def _refuse_unknown(family: Family, stored: StoredTensors, entries: list[Entry],
     tables = family.tables
     for name in sorted(stored.names() - used):
         if name in (tables.shared, tables.source, tables.target, tables.output):
-            continue  # `_sharing` compared them
+            continue  # the same as one that is used, or one that nothing uses: see `_sharing`
         if family.computed and name.endswith(family.computed):
             _compare_positions(name, stored, recipe)
         elif name not in _IGNORED:
             raise UserError(f"{stored.where}: tensor {name[:80]!r} is not part of this architecture")
-    side = {_table(family, stored, side) for side in ("source", "target")}
-    if tables.shared in stored and tables.shared not in side:
-        if not any(stored.same(tables.shared, name) for name in side):
-            raise UserError(f"{stored.where}: tensor {tables.shared!r} is neither the source's nor the target's table")
 
 
 def _compare_positions(name: str, stored: StoredTensors, recipe: Recipe) -> None:
@@ -255,10 +261,8 @@ def _check_shape(
     wanted = expected[entry.ours]
     rows = vocabulary.size if vocabulary else wanted[0] + entry.skip
     shapes = [stored.shape(name) for name in entry.theirs]
-    if any(len(shape) != len(wanted) or shape[1:] != wanted[1:] for shape in shapes) or (
-        sum(shape[0] for shape in shapes) != rows
-    ):
-        needed = (rows // len(shapes), *wanted[1:])
+    needed = (rows // len(shapes), *wanted[1:])
+    if any(shape != needed for shape in shapes) or rows % len(shapes):
         raise UserError(f"{stored.where}: tensor {entry.theirs[0]!r} has shape {shapes[0]} instead of {needed}")
 
 
