@@ -2,13 +2,14 @@
 
     regard.load("fr-en").translate("Je suis étudiant.")
 
-load       a model by name or folder, ready to use: `.translate`, `.classify`, `.generate`, ...
-train      train a model from a recipe or from two text files
-evaluate   score a model on labelled examples
-inspect    run a model on one input and keep what it computed, to draw or to read
-capture    record the tensors inside any model while it runs
-export     write a model smaller, or for another program
-UserError  the exception every user mistake raises: one line that says what to do
+load          a model by name or folder, ready to use: `.translate`, `.classify`, `.generate`, ...
+train         train a model from a recipe or from two text files
+evaluate      score a model on labelled examples
+inspect       run a model on one input and keep what it computed, to draw or to read
+capture       record the tensors inside any model while it runs
+export        write a model smaller, or for another program
+import_model  make a model folder of a model in another program's format
+UserError     the exception every user mistake raises: one line that says what to do
 
 The names are imported on first use, so `import regard` is fast. Its only side effect is OMP_WAIT_POLICY (below). Type
 checkers and editors read the names from `regard/__init__.pyi`.
@@ -26,13 +27,14 @@ if not any(name in os.environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", 
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 __version__ = "0.1.0"
-__all__ = ["UserError", "__version__", "capture", "evaluate", "export", "inspect", "load", "train"]
+__all__ = ["UserError", "__version__", "capture", "evaluate", "export", "import_model", "inspect", "load", "train"]
 
 _HOMES = {
     "UserError": "regard.errors",
     "capture": "regard.layers.capture",
     "evaluate": "regard.evaluating",
     "export": "regard.interchange",
+    "import_model": "regard.interchange.sources",
     "inspect": "regard.inspection.inspect",
     "load": "regard.engines.loading",
     "train": "regard.runs",
