@@ -13,6 +13,7 @@ from regard.data.normalise import plain
 from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.cancellation import Cancelled
 from regard.hypothesis import Hypothesis
+from regard.special_tokens import END
 from regard.task._one_or_many import one_or_many
 from regard.task._splitting import sentences, split_long
 from regard.task._translation import Translation, TranslationOptions, check_options, joined
@@ -92,6 +93,10 @@ class BaseTranslator(ABC):
     def encode(self, text: str) -> list[int]:
         """The ids of a source text, as in training."""
         return self.tokenizer.encode(plain(text) if self.recipe.data.plain_source else text)
+
+    def source_row(self, ids: Sequence[int]) -> list[int]:
+        """What the encoder reads: the ids of a source text, and END unless the model was trained without it."""
+        return [*ids, END] if self.recipe.data.source_end or not ids else list(ids)
 
     def parts(self, text: str, number: int = 1, warn: Warn | None = None) -> list[str]:
         """The pieces to translate separately: the text, its sentences if there are several, or parts of long ones."""

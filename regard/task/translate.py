@@ -90,6 +90,7 @@ class Translator(BaseTranslator, Task):
             seed=recipe.seed,
             window=recipe.data.window,
             workers=recipe.data.workers,
+            source_end=recipe.data.source_end,
             sample=(resample, resample) if alpha else None,
         )
         step = max(1, len(valid) // recipe.data.valid_limit)
@@ -135,8 +136,9 @@ class Translator(BaseTranslator, Task):
         prefix: Sequence[int] = (),
     ) -> list[list[Hypothesis]]:
         found: list[list[Hypothesis]] = [[NOTHING] for _ in sources]
-        for indexes in without_cancelled(sorted_batches([[*ids, END] for ids in sources], batch_tokens), cancelled):
-            chosen = [[*sources[i], END] for i in indexes]
+        rows = [self.source_row(ids) for ids in sources]
+        for indexes in without_cancelled(sorted_batches(rows, batch_tokens), cancelled):
+            chosen = [rows[i] for i in indexes]
             with cancellation(cancelled and partial(_cancelled_rows, cancelled, indexes)):
                 results = self._search_batch(chosen, beam, n_best, length_penalty, max_length, prefix)
             for index, hypotheses in zip(indexes, results, strict=True):
@@ -184,7 +186,7 @@ class Translator(BaseTranslator, Task):
     @torch.inference_mode()
     def loss(self, pairs: Sequence[tuple[str, str]], batch_tokens: int = 4096) -> float:
         """The mean of -log p per target token (END included), without label smoothing."""
-        sources = [[*self.encode(source), END] for source, _ in pairs]
+        sources = [self.source_row(self.encode(source)) for source, _ in pairs]
         targets = [[BEGIN, *ids, END] for ids in self.tokenizer.encode_many([target for _, target in pairs])]
         total, units = 0.0, 0
         for indexes in sorted_batches([max(sources[i], targets[i], key=len) for i in range(len(pairs))], batch_tokens):
@@ -205,7 +207,7 @@ class Translator(BaseTranslator, Task):
         """
         found: list[Tensor] = [torch.empty(0, 0)] * len(pairs)
         for indexes in without_cancelled(sorted_batches([source for source, _ in pairs], batch_tokens), cancelled):
-            ids, mask = (tensor.to(self.device) for tensor in pad([[*pairs[i][0], END] for i in indexes]))
+            ids, mask = (tensor.to(self.device) for tensor in pad([self.source_row(pairs[i][0]) for i in indexes]))
             target, _ = pad([[BEGIN, *pairs[i][1]] for i in indexes])
             with capture(self.model.decoder) as captured:
                 self.model(ids, mask, target.to(self.device))

@@ -54,7 +54,7 @@ def convert(
     _write(out, variables, model.aliases, precision)
     config = {
         "add_source_bos": False,
-        "add_source_eos": True,  # our sources end with END
+        "add_source_eos": recipe.data.source_end,
         "bos_token": pieces[BEGIN],
         "decoder_start_token": pieces[BEGIN],
         "eos_token": pieces[END],

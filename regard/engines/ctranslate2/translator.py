@@ -159,7 +159,7 @@ class CTranslate2Translator(BaseTranslator):
 
     def _length_limit(self, source: int, max_length: int) -> int:
         settings = self.recipe.decoding
-        by_source = int((source + 1) * settings.length_factor + settings.length_extra)
+        by_source = int((source + self.recipe.data.source_end) * settings.length_factor + settings.length_extra)
         return min(by_source, max_length, self._longest)
 
     def _start(self, sources: list[list[int]], query: _Query, limit: int, forbidden: Sequence[list[str]] = ()) -> Any:

@@ -49,7 +49,7 @@ def decoding_step(translator: Translator, text: str, prefix: Sequence[int], step
     row = len(fed) - 1 if step is None else step
     if not 0 <= row < len(fed):
         raise UserError(f"step {row}: the steps are 0 to {len(fed) - 1}")
-    ids, mask = (tensor.to(translator.device) for tensor in pad([[*translator.encode(text), END]]))
+    ids, mask = (tensor.to(translator.device) for tensor in pad([translator.source_row(translator.encode(text))]))
     with capture(model) as captured:
         logits = model(ids, mask, torch.tensor([fed], device=translator.device))
     cross = [one for one in layers.attention(dict(model.named_modules()), captured) if one.kind == CROSS]

@@ -72,7 +72,7 @@ def record_translation(
     best = found[of]
     written = [*best.ids, END] if best.finished else best.ids
     fed = [BEGIN, *written[:-1]]
-    ids, mask = (tensor.to(translator.device) for tensor in pad([[*source, END]]))
+    ids, mask = (tensor.to(translator.device) for tensor in pad([translator.source_row(source)]))
     with capture(model) as captured:
         logits = model(ids, mask, torch.tensor([fed], device=translator.device))
     probabilities = logits[0].float().softmax(-1)
@@ -80,14 +80,14 @@ def record_translation(
     decoded = tokenizer.decode(best.ids).strip()
     trace = TranslationTrace(
         model=name,
-        source=Side(text.strip(), tokenizer.pieces([*source, END]), *words_of(tokenizer, text, source)),
+        source=Side(text.strip(), tokenizer.pieces(translator.source_row(source)), *words_of(tokenizer, text, source)),
         target=Side(decoded, tokenizer.pieces(written), *words_of(tokenizer, decoded, best.ids)),
         read=tokenizer.pieces(fed),
         probabilities=chosen.tolist(),
         log_probability=best.log_probability,
         score=best.score,
         finished=best.finished,
-        **layers_of(model, captured, {SOURCE: len(source) + 1, TARGET: len(fed)}, translator.device),
+        **layers_of(model, captured, {SOURCE: ids.shape[1], TARGET: len(fed)}, translator.device),
         beam=width,
         length_penalty=penalty,
         search=search_tree(steps, best.ids, best.finished, tokenizer, prefix),
@@ -102,7 +102,7 @@ def record_translation(
     trace.compute_calculation = calculator(
         model, lambda: model(ids, mask, torch.tensor([fed], device=translator.device))
     )
-    trace.compute_gradients = partial(_gradients, translator, [*source, END], fed, written, trace)
+    trace.compute_gradients = partial(_gradients, translator, translator.source_row(source), fed, written, trace)
     return trace
 
 

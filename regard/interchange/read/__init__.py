@@ -1,0 +1,1 @@
+"""Readers of foreign models, a file per format: `read(place, note) -> Imported`."""
