@@ -67,7 +67,7 @@ def hub_name(source: str) -> HubName:
     """The parts of `hf:NAME[@REVISION]`; refuses anything that cannot be a name of the hub."""
     found = _HUB_NAME.fullmatch(source.removeprefix(HUB))
     if not found or ".." in source or "--" in found["name"] or "//" in source:
-        shown = source if len(source) <= 80 else f"{source[:77]}..."
+        shown = escape_control_characters(one_line(source if len(source) <= 80 else f"{source[:77]}..."))
         raise UserError(f"'{shown}' cannot be a model of the hub; write hf:NAME or hf:NAME@REVISION")
     return HubName(found["name"], found["revision"] or "")
 
