@@ -20,7 +20,7 @@ def short_attention(inputs: Sequence[Tensor], mask: Tensor | None, causal: bool)
     if (
         query.dtype not in (torch.bfloat16, torch.float16)
         or query.shape[-1] not in (16, 32, 64, 128)
-        or (mask is not None and mask.dtype != query.dtype)
+        or (mask is not None and (mask.dtype != query.dtype or mask.ndim > 3))  # relative positions: a mask per head
     ):
         return None
     if torch.is_grad_enabled():

@@ -1,1 +1,1 @@
-"""Readers of foreign models, a file per format: `read(place, note) -> Imported`."""
+"""Reads models of other programs, a file per format: `read(place, note)` returns what a model folder is made of."""

@@ -37,6 +37,8 @@ SENTENCEPIECE = ("sentencepiece.model", "spm.model", "sentencepiece.bpe.model", 
 """Names of a sentencepiece model of both languages, in the order in which they are looked for."""
 SIDES = (("source.spm", "target.spm"), ("source.model", "target.model"))
 """Names of one for each language."""
+OWN = tuple(f"tokenizer.{end}" for end in ("json", "model", "source.model", "target.model", "huggingface.json"))
+"""Files of our own tokenizers."""
 LONGEST = 512
 """Tokens of the longest text that is translated in one piece, unless the table of positions ends before."""
 NEVER = -1e9
@@ -47,7 +49,7 @@ _PADS = ("<pad>", "<blank>")
 _ADVICE = frozenset({"alignment_layer", "alignment_heads", "alibi_use_positive_positions", "scale_alibi"})
 """Scalars that change nothing that is computed here."""
 _BY_NUMBER = {number: name for name, number in ACTIVATIONS.items()}
-_UNKNOWN_ACTIVATIONS = {2: "swish", 4: "gelu by a sigmoid", 5: "tanh", 6: "sigmoid"}
+_OTHER_ACTIVATIONS = {4: "gelu by a sigmoid", 6: "sigmoid"}
 
 
 def read(folder: Path, note: Callable[[str], None]) -> Imported:
@@ -56,15 +58,19 @@ def read(folder: Path, note: Callable[[str], None]) -> Imported:
     variables = Variables(folder / "model.bin")
     config = _config(folder)
     source, target = _vocabularies(folder)
+    tokenizer = _our_own(folder, source, target)
+    ours = tokenizer is not None
     special = _Special(config, variables, folder)
-    rows_of_target = special.rows(target, "target", start=True)
-    rows_of_source = rows_of_target if source is target else special.rows(source, "source", start=False)
+    if ours:
+        rows_of_target = _Rows(list(range(len(target))), target, len(target))
+        rows_of_source = rows_of_target if source is target else _Rows(list(range(len(source))), source, len(source))
+    else:
+        rows_of_target = special.rows(target, "target", start=True)
+        rows_of_source = rows_of_target if source is target else special.rows(source, "source", start=False)
     model = _Model(variables, config, rows_of_source, rows_of_target, special.start_from_zero)
     weights = model.weights()
     if (extra := variables.leftover(_ADVICE)) is not None:
         raise variables.refused(f"{extra[:80]!r} belongs to a part that Regard does not have")
-    tokenizer = _our_own(folder, rows_of_source, rows_of_target)
-    ours = tokenizer is not None
     if tokenizer is None:
         tokenizer = _tokenizer(folder, rows_of_source, rows_of_target)
     recipe = Recipe(
@@ -158,9 +164,8 @@ class _Special:
                 f"{folder}: its sources begin with {begin!r} (add_source_bos), which Regard's never do; "
                 "import the model that it was made from"
             )
-        self._adds_end = self._flag(config, "add_source_eos", variables, "with_source_eos")
+        self.source_end = self._flag(config, "add_source_eos", variables, "with_source_eos")
         variables.number("user_decoder_start_tokens", 0)
-        self.source_end = True
 
     def _name(self, config: Mapping[str, Any], key: str, default: str) -> str:
         found = config.get(key, default)
@@ -196,7 +201,8 @@ class _Special:
         found[PAD] = next((i for i in map(ids.get, _PADS) if i is not None and i not in found.values()), None)
         if start:
             self._begin = ids[self.start]
-            self.source_end = self._adds_end or self._written_by_user(ids)
+            if not self.source_end:
+                self.source_end = self._written_by_user(ids)
         taken = {number for number in found.values() if number is not None}
         rest = [number for number in range(len(tokens)) if number not in taken]
         rows: list[int | None] = [found[number] for number in (PAD, UNKNOWN, BEGIN, END)]
@@ -300,7 +306,7 @@ class _Model:
         activation = int(setting("activation", 0))
         name = _BY_NUMBER.get(activation)
         if name is None:
-            shown = _UNKNOWN_ACTIVATIONS.get(activation, f"number {activation}")
+            shown = _OTHER_ACTIVATIONS.get(activation, f"number {activation}")
             raise find.refused(f"its activation, {shown}, is none that Regard has")
         rms = f"{first}/ffn/layer_norm/beta" not in find
         pre = setting("pre_norm", 1) != 0
@@ -382,7 +388,9 @@ class _Model:
         elif "relative_position" not in self._parts[side]:  # OpenNMT-tf's, which are computed
             settings["position"] = {"kind": "sinusoidal_halves", "offset": 1, "inclusive": True}
         if f"{side}/layernorm_embedding/gamma" in find:
-            self._norm(f"{side}/layernorm_embedding", f"{here}.norm", self._parts[side])
+            if self._parts[side].get("norm_epsilon", 1e-5) != 1e-5:
+                raise find.refused("the norm after its embedding has a layer_norm_epsilon other than 1e-05")
+            self._norm(f"{side}/layernorm_embedding", f"{here}.norm", {})
         self._embedding[side] = settings
 
     def _factor(self, side: str, table: str) -> bool:
@@ -537,19 +545,17 @@ def _tokenizer(folder: Path, of_source: _Rows, of_target: _Rows) -> Tokenizer:
     )
 
 
-def _our_own(folder: Path, source: _Rows, target: _Rows) -> Tokenizer | None:
-    """The tokenizer of a folder that `regard export` wrote: it spells the tokens as the vocabulary does."""
+def _our_own(folder: Path, source: list[str], target: list[str]) -> Tokenizer | None:
+    """The tokenizer of a folder that `regard export` wrote: it spells all tokens as the vocabularies do."""
     from regard.data import tokenizer as tokenizers
 
-    if source is not target or source.theirs != list(range(source.size)):
-        return None
-    names = [name for name in ("tokenizer.json", "tokenizer.model") if (folder / name).exists()]
-    files = {name: _bytes(folder / name) for name in names}
+    files = {name: _bytes(folder / name) for name in OWN if (folder / name).exists()}
     if not files:
         return None
     try:
         found = tokenizers.from_files(files)
-        return found if found.pieces(range(len(found))) == source.pieces else None
+        sides = ((found, source), (found.target, target))
+        return found if all(side.pieces(range(len(side))) == tokens for side, tokens in sides) else None
     except (UserError, AttributeError, LookupError, OverflowError, RuntimeError, TypeError, ValueError):
         return None  # another library's file of this name
 
