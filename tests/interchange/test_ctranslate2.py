@@ -21,7 +21,7 @@ from regard.data.tokenizer.word import Word
 from regard.decoding.greedy import greedy
 from regard.decoding.rules import MinLength
 from regard.errors import UserError
-from regard.interchange import ctranslate2 as interchange
+from regard.interchange.write import ctranslate2 as interchange
 from regard.loading import export, load, model_files
 from regard.storage import write_folder
 from regard.types import BEGIN, END
