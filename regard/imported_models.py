@@ -111,7 +111,7 @@ def directions_of(recipe: Recipe) -> str:
 
 
 def _count(codes: Sequence[str]) -> str:
-    return codes[0] if len(codes) == 1 else f"{len(codes)} languages"
+    return f"{len(codes)} languages" if len(codes) > 1 else "".join(codes) or "any language"
 
 
 @contextlib.contextmanager

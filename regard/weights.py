@@ -97,6 +97,25 @@ def _stored(name: str, tensor: Tensor, precision: str, scaled: bool) -> dict[str
     return {name: tensor.to(torch.bfloat16 if precision == "bfloat16" else torch.float32)}
 
 
+def lossless_precision(tensors: Mapping[str, Tensor]) -> str:
+    """The smallest precision in which every weight but the vectors stays as it is. `float16`, which is none of
+    PRECISIONS, where that alone would do."""
+    matrices = [tensor for tensor in tensors.values() if tensor.is_floating_point() and tensor.dim() > 1]
+    if matrices and all(map(_fits_int8, matrices)):
+        return "int8"
+    for name, kind in (("bfloat16", torch.bfloat16), ("float16", torch.float16)):
+        if matrices and all(torch.equal(matrix.to(kind).to(matrix.dtype), matrix) for matrix in matrices):
+            return name
+    return "float32"
+
+
+def _fits_int8(matrix: Tensor) -> bool:
+    if matrix.dim() != 2 or not matrix.numel():
+        return False
+    weight, scale = _quantise(matrix.float())
+    return torch.equal(weight.float() * scale[:, None], matrix.float())
+
+
 def load_weights(source: bytes | Path) -> dict[str, Tensor]:
     """The weights of `save_weights`, dequantised to float32. Integers and booleans keep their type."""
     return _widened(*_load(source), _label(source))

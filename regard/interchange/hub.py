@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import inspect
 import os
 import re
 import shutil
@@ -108,12 +109,11 @@ def fetch(model: HubName, into: Path, note: Note, show: Show) -> Fetched:
             f"downloading hf:{model.name} ({len(files)} files, {megabytes(total)}; licence: {licence or 'not stated'})"
         )
         _check_space(model, Path(constants.HF_HUB_CACHE), total)
+        reports = "tqdm_class" in inspect.signature(huggingface_hub.hf_hub_download).parameters  # not in older versions
         done = 0
         for file in files:
-            bar = _bar(show, done, total, file.name)
-            path = huggingface_hub.hf_hub_download(
-                model.name, file.name, revision=commit, endpoint=_endpoint(), tqdm_class=bar
-            )
+            bar = {"tqdm_class": _bar(show, done, total, file.name)} if reports else {}
+            path = huggingface_hub.hf_hub_download(model.name, file.name, revision=commit, endpoint=_endpoint(), **bar)
             _verify(model, Path(path), file)
             place(Path(path), into / file.name)
             done += file.size

@@ -280,17 +280,12 @@ def _with_languages(recipe: Recipe, source: str, source_language: str, target_la
 
 def _precision(weights: dict[str, Tensor]) -> tuple[str, str]:
     """The precision that keeps the weights as they are, or nearly, and what to say about it."""
-    import torch
+    from regard.weights import lossless_precision
 
-    counts: dict[Any, int] = {}
-    for tensor in weights.values():
-        counts[tensor.dtype] = counts.get(tensor.dtype, 0) + tensor.numel()
-    most = max(counts, key=lambda kind: counts[kind])
-    if most == torch.float16:
-        return "bfloat16", "its float16 weights are kept as bfloat16, with 3 bits less; --precision float32 keeps all"
-    if most == torch.bfloat16:
-        return "bfloat16", ""
-    return "float32", ""
+    exact = lossless_precision(weights)
+    if exact == "float16":
+        return "bfloat16", "float16 weights are kept as bfloat16, with 3 bits less; --precision float32 keeps all"
+    return exact, ""
 
 
 def card(title: str, recipe: Recipe, origin: Origin, notes: list[str]) -> str:
