@@ -41,7 +41,7 @@ def save_weights(tensors: Mapping[str, Tensor], precision: str = "float32") -> b
     return save_tensors(stored, {"precision": precision, "scaled": scaled})
 
 
-def write_weights(path: Path, tensors: dict[str, Tensor], precision: str = "float32") -> None:
+def write_weights(path: Path, tensors: dict[str, Tensor], precision: str = "float32", where: str = "weights") -> None:
     """Writes the file of `save_weights` tensor by tensor and empties `tensors`: no second copy is ever in memory."""
     scaled = _scaled(tensors, precision)
     with torch.device("meta"):
@@ -69,7 +69,7 @@ def write_weights(path: Path, tensors: dict[str, Tensor], precision: str = "floa
             if name not in waiting:
                 origin = described[name][1]
                 tensor = tensors.pop(origin).detach().cpu()
-                _refuse_non_finite(origin, tensor)
+                _refuse_non_finite(origin, tensor, where)
                 waiting.update(_stored(origin, tensor, precision, origin in scaled))
                 del tensor
             file.write(waiting.pop(name).contiguous().reshape(-1).view(torch.uint8).numpy().data)

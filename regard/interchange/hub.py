@@ -29,12 +29,14 @@ CONFIGURATION = ("config.json", "generation_config.json")
 TOKENIZERS = (
     "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json", "target_vocab.json",
     "source.spm", "target.spm", "spiece.model", "sentencepiece.bpe.model", "sentencepiece.model", "tokenizer.model",
+    "spm.model", "source.model", "target.model",
     "tokenizer.json", "merges.txt",
 )  # fmt: skip
 CTRANSLATE2 = (
     "model.bin", "shared_vocabulary.json", "source_vocabulary.json", "target_vocabulary.json", "vocabulary.json",
     "shared_vocabulary.txt", "source_vocabulary.txt", "target_vocabulary.txt", "vocabulary.txt",
 )  # fmt: skip
+KNOWN = frozenset((*CONFIGURATION, *TOKENIZERS, *CTRANSLATE2, "model.safetensors", "pytorch_model.bin"))
 WEIGHTS = ("model.safetensors", "pytorch_model.bin", "model.bin")
 """Where the weights may be, best first; either of the first two may be in shards."""
 SMALL_LIMIT = 64_000_000

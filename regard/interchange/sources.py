@@ -95,8 +95,8 @@ def import_model(
             with _files(given, note, show) as found:
                 imported = _read(found, note)
                 return _write(folder, given, found, imported, precision, source_language, target_language, note)
-        except UserError:
-            raise
+        except UserError as error:
+            raise UserError(_about(given, str(error))) from error.__cause__
         except Exception as error:  # a file in a form that nobody thought of
             why = escape_control_characters(one_line(str(error) or type(error).__name__))[:160]
             raise UserError(f"{given}: cannot be imported ({why})") from error
@@ -119,6 +119,13 @@ def import_model(
                 note(f"{given} is imported already: {folder}")
                 return folder
         return write(folder)
+
+
+def _about(source: str, message: str) -> str:
+    """A message that names the source as the user did, and no temporary folder."""
+    for place in {tempfile.gettempdir(), str(imported_folder())}:
+        message = re.sub(rf"{re.escape(place)}/\.?(files|regard)[^/ ]*/?", "", message)
+    return message if source in message else f"{source}: {message}"
 
 
 def detect(path: Path) -> str:
@@ -152,6 +159,7 @@ def detect(path: Path) -> str:
 
 def _config(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
+    _refuse_link(path)
     try:
         found = json.loads(read_regular(path, CONFIG_LIMIT))
     except OSError as error:
@@ -182,18 +190,26 @@ def _files(source: str, note: hub.Note, show: hub.Show) -> Iterator[Found]:
 
 
 def _resolve(folder: Path, into: Path) -> None:
-    """The files of a folder with links, as regular files in another.
-
-    A link may lead to a file of the same folder or, as in the hub's cache, of the folder `blobs` beside its parent: a
-    folder from anybody cannot name other files of this machine.
-    """
-    allowed = [folder.resolve(), folder.resolve().parent.parent / "blobs"]
+    """The files of a folder with links, as regular files in another."""
     for path in folder.iterdir():
-        real = path.resolve()
-        if path.is_symlink() and real.parent not in allowed:
-            raise UserError(f"{path} is a link to a file elsewhere; put a copy of the file in its place")
-        if real.is_file():
-            hub.place(real, into / path.name)
+        if path.name in hub.KNOWN:
+            _refuse_link(path)
+        if path.is_file() and not _leads_elsewhere(path):
+            hub.place(path, into / path.name)
+
+
+def _refuse_link(path: Path) -> None:
+    if _leads_elsewhere(path):
+        raise UserError(f"{path} is a link to a file elsewhere; put a copy of the file in its place")
+
+
+def _leads_elsewhere(path: Path) -> bool:
+    """Whether a file is a link out of its folder, which could name any file of this machine.
+
+    The hub's cache is the exception: the files of a snapshot are links into `blobs` beside its parent.
+    """
+    folder = path.parent.resolve()
+    return path.is_symlink() and path.resolve().parent not in (folder, folder.parent.parent / "blobs")
 
 
 @contextlib.contextmanager
@@ -253,7 +269,7 @@ def _write(
             "recipe.toml": to_toml(recipe).encode(),
             **imported.tokenizer.files(),
             ORIGIN: (json.dumps(origin._asdict(), indent=1) + "\n").encode(),
-            WEIGHTS: lambda path: write_weights(path, imported.weights, origin.precision),
+            WEIGHTS: lambda path: write_weights(path, imported.weights, origin.precision, source),
         },
         {CARD: card(title, recipe, origin, imported.notes).encode()},
     )

@@ -156,6 +156,15 @@ def test_what_the_hub_does_not_have(hub: Hub) -> None:
     assert "holds no model that can be imported" in refusal(lambda: import_model(SOURCE))
 
 
+def test_damaged_files_are_named_as_the_user_named_the_model(hub: Hub, own_cache: Path) -> None:
+    hub.repositories[NAME].files["config.json"] = b"{"
+    assert refusal(lambda: import_model(SOURCE)).startswith(f"{SOURCE}: config.json: not valid JSON")
+    hub.repositories[NAME].files["config.json"] = b"{}"
+    hub.repositories[NAME].files["model.bin"] = b"x"
+    assert refusal(lambda: import_model(SOURCE)).startswith(f"{SOURCE}: model.bin: ")
+    assert left_behind(own_cache) == []
+
+
 def test_sizes_are_checked_before_anything_is_downloaded(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "SMALL_LIMIT", 100)
     assert "0.0 MB are the most" in refusal(lambda: import_model(SOURCE))

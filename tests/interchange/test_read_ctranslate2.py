@@ -17,7 +17,7 @@ from regard.types import BEGIN, END
 
 pytest.importorskip("ctranslate2")
 pytest.importorskip("transformers")
-from tests.interchange import made_ctranslate2 as made  # noqa: E402
+from tests.interchange import made_ctranslate2 as made
 
 LENGTH = 14
 
