@@ -64,6 +64,7 @@ SMALL = {
     "d_model": WIDTH, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2,
     "decoder_attention_heads": 2, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "max_position_embeddings": 64,
 }  # fmt: skip
+BART = {"normalize_before": False}  # the converter asks for it, and transformers states it no more
 T5_SMALL = {"d_model": WIDTH, "d_ff": 32, "num_layers": 2, "num_heads": 2, "decoder_start_token_id": 0}
 
 
@@ -92,7 +93,7 @@ MODELS = {
         MARIAN,
     ),
     "m2m100": (lambda: transformers.M2M100ForConditionalGeneration(_fairseq(transformers.M2M100Config)), FAIRSEQ),
-    "bart": (lambda: transformers.BartForConditionalGeneration(_fairseq(transformers.BartConfig)), FAIRSEQ),
+    "bart": (lambda: transformers.BartForConditionalGeneration(_fairseq(transformers.BartConfig, **BART)), FAIRSEQ),
     "t5": (lambda: transformers.T5ForConditionalGeneration(_t5(transformers.T5Config)), T5),
     "t5, gated, untied, narrow heads": (
         lambda: transformers.T5ForConditionalGeneration(
@@ -109,11 +110,16 @@ def converted(name: str, place: Path, precision: str | None = None) -> Path:
     make, tokens = MODELS[name]
     torch.manual_seed(11)
     model = make().eval()
-    with torch.no_grad():  # biases and norms are zeros and ones, and outputs nearly alike
-        for parameter in model.parameters():
-            parameter.mul_(3).add_(0.1 * torch.randn_like(parameter))
+    with torch.no_grad():  # fresh biases and norms are zeros and ones, and fresh models say the same to everything
+        for key, parameter in model.named_parameters():
+            if parameter.ndim < 2:
+                parameter.add_(0.1 * torch.randn_like(parameter))
+            elif "embed" in key or "shared" in key or "lm_head" in key:
+                parameter.normal_(std=0.5)
+            else:
+                parameter.normal_(std=(3 if "enc" in key else 1) * parameter.shape[1] ** -0.5)
         if hasattr(model, "final_logits_bias"):
-            model.final_logits_bias.copy_(torch.randn_like(model.final_logits_bias))
+            model.final_logits_bias.normal_(std=0.3)
     model.save_pretrained(place / "transformers")
 
     class Converter(TransformersConverter):
@@ -126,7 +132,9 @@ def converted(name: str, place: Path, precision: str | None = None) -> Path:
     return out
 
 
-def opennmt(place: Path, precision: str | None = None, separate: bool = True, **config: Any) -> Path:
+def opennmt(
+    place: Path, precision: str | None = None, separate: bool = True, positions: bool = True, **config: Any
+) -> Path:
     """A model of the shape that OpenNMT-py trains and Argos packs: two vocabularies, an untied output with a bias."""
     random = np.random.default_rng(5)
 
@@ -136,8 +144,8 @@ def opennmt(place: Path, precision: str | None = None, separate: bool = True, **
     source = ["<unk>", "<blank>", "<s>", "</s>", *PIECES]
     target = ["<unk>", "<blank>", "<s>", "</s>", *reversed(PIECES[5:])] if separate else source
     spec = specs.TransformerSpec.from_config((2, 2), 2, pre_norm=True)
-    positions, columns = np.arange(100)[:, None], np.arange(WIDTH)
-    angles = positions * 10000.0 ** (-(columns // 2 * 2) / WIDTH)
+    columns = np.arange(WIDTH)
+    angles = np.arange(100)[:, None] * 10000.0 ** (-(columns // 2 * 2) / WIDTH)
     table = np.where(columns % 2 == 0, np.sin(angles), np.cos(angles)).astype(np.float32)
 
     def fill(layer: Any, name: str, value: Any) -> None:
@@ -146,7 +154,7 @@ def opennmt(place: Path, precision: str | None = None, separate: bool = True, **
         if leaf in shapes:
             setattr(layer, leaf, noise(*shapes[leaf], scale=0.1, around=float(leaf == "gamma")))
         elif leaf == "encodings":
-            layer.encodings = table
+            layer.encodings = table if positions else specs.model_spec.OPTIONAL
         elif leaf == "weight":
             rows, across = _shape(name, len(source), len(target))
             layer.weight = noise(rows, across)

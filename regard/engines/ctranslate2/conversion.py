@@ -61,7 +61,7 @@ def convert(
     _write(out, variables, model.aliases, precision)
     config = {
         "add_source_bos": False,
-        "add_source_eos": recipe.data.source_end,
+        "add_source_eos": recipe.data.source_end and recipe.languages.source_tag != "after",  # then it has END itself
         "bos_token": pieces[BEGIN],
         "decoder_start_token": pieces[BEGIN],
         "eos_token": pieces[END],

@@ -188,9 +188,6 @@ class Variables:
         """The name of an array that nobody asked for."""
         return next((n for n in self._stored if n not in self._asked and n.rpartition("/")[2] not in ignored), None)
 
-    def kind(self, name: str) -> str:
-        return np.dtype(_TYPES[self._find(name).kind]).name if self._find(name).kind != _BFLOAT16 else "bfloat16"
-
     def _home(self, name: str) -> str:
         return self._aliases.get(name, name)
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-_OFF = {"float32": 1e-4, "float16": 1e-3, "bfloat16": 8e-3}
-"""How far a stored number may be from the computed one."""
+_OFF = 1e-4
+"""How far a stored number may be from the computed one: a table in half precision is kept as it is."""
 _FIRST = 1024
 """Rows compared; beyond them, float32 angles differ by more."""
 
 
-def recognised(table: np.ndarray, stored: str) -> Any:
+def recognised(table: np.ndarray) -> Any:
     """The kind of positions that computes this table; None if none does."""
     rows, width = table.shape
     first = table[:_FIRST]
@@ -22,7 +22,7 @@ def recognised(table: np.ndarray, stored: str) -> Any:
     for spec in candidates(width):
         made = sines(len(first), width, spec)
         # angles are rounded, and grow with the position
-        off = _OFF.get(stored, 1e-4) + 2e-7 * np.arange(len(first))[:, None]
+        off = _OFF + 2e-7 * np.arange(len(first))[:, None]
         if (np.abs(first - made) <= off).all():
             return spec["kind"] if len(spec) == 1 else spec
     return None

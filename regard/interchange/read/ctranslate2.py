@@ -22,10 +22,12 @@ from regard.config import Data, Recipe
 from regard.data.tokenizer._base import SPECIALS, Tokenizer
 from regard.engines.ctranslate2.limits import ACTIVATIONS
 from regard.errors import UserError
+from regard.interchange.families._tokens import hugging_face_pieces
 from regard.interchange.imported import Imported
 from regard.interchange.read._ctranslate2_file import SPECIFICATIONS, Variables
+from regard.interchange.read._ctranslate2_languages import languages_of
 from regard.interchange.read._ctranslate2_positions import recognised
-from regard.regular_files import read_regular
+from regard.interchange.read.foreign_folder import ForeignFolder
 from regard.special_tokens import BEGIN, END, PAD, UNKNOWN
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ LONGEST = 512
 """Tokens of the longest text that is translated in one piece, unless the table of positions ends before."""
 NEVER = -1e9
 """Output bias of a row that the model does not have: its probability is zero."""
-_MOST_CONFIG, _MOST_VOCABULARY, _MOST_TOKENS = 1_000_000, 64_000_000, 2_000_000
+_MOST_TOKENS = 2_000_000
 _MOST_LAYERS = 1000
 _PADS = ("<pad>", "<blank>")
 _ADVICE = frozenset({"alignment_layer", "alignment_heads", "alibi_use_positive_positions", "scale_alibi"})
@@ -54,13 +56,13 @@ _OTHER_ACTIVATIONS = {4: "gelu by a sigmoid", 6: "sigmoid"}
 
 def read(folder: Path, note: Callable[[str], None]) -> Imported:
     """The model of a CTranslate2 folder."""
-    folder = Path(folder)
-    variables = Variables(folder / "model.bin")
-    config = _config(folder)
-    source, target = _vocabularies(folder)
-    tokenizer = _our_own(folder, source, target)
+    files = ForeignFolder(folder)
+    variables = Variables(files.file("model.bin"))
+    config = files.json_if_there("config.json")  # older versions wrote none
+    source, target = _vocabularies(files)
+    tokenizer = _our_own(files, source, target)
     ours = tokenizer is not None
-    special = _Special(config, variables, folder)
+    special = _Special(config, variables, files.path)
     if ours:
         rows_of_target = _Rows(list(range(len(target))), target, len(target))
         rows_of_source = rows_of_target if source is target else _Rows(list(range(len(source))), source, len(source))
@@ -71,9 +73,11 @@ def read(folder: Path, note: Callable[[str], None]) -> Imported:
     weights = model.weights()
     if (extra := variables.leftover(_ADVICE)) is not None:
         raise variables.refused(f"{extra[:80]!r} belongs to a part that Regard does not have")
+    languages, tags = languages_of(source)
     if tokenizer is None:
-        tokenizer = _tokenizer(folder, rows_of_source, rows_of_target)
+        tokenizer = _tokenizer(files, rows_of_source, rows_of_target, tags)
     recipe = Recipe(
+        languages=languages,
         tokenizer={"kind": tokenizer.kind},
         model=resolve_model(model.tree()),
         data=Data(max_length=min(LONGEST, model.longest), plain_source=ours, source_end=special.source_end),
@@ -84,46 +88,33 @@ def read(folder: Path, note: Callable[[str], None]) -> Imported:
 # ------------------------------------------------------------------------------------------- configuration, vocabulary
 
 
-def _config(folder: Path) -> dict[str, Any]:
-    path = folder / "config.json"
-    if not path.exists():  # older versions wrote none
-        return {}
-    try:
-        found = json.loads(read_regular(path, _MOST_CONFIG))
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{path}: cannot be read ({_reason(error)})") from None
-    if not isinstance(found, dict):
-        raise UserError(f"{path}: is not a table of settings; take another copy")
-    return found
-
-
-def _vocabularies(folder: Path) -> tuple[list[str], list[str]]:
+def _vocabularies(files: ForeignFolder) -> tuple[list[str], list[str]]:
     """The spelling of every token of the source and of the target; one list if they share it."""
-    shared = _vocabulary(folder, "shared_vocabulary")
+    shared = _vocabulary(files, "shared_vocabulary")
     if shared is not None:
         return shared, shared
-    found = [_vocabulary(folder, f"{side}_vocabulary") for side in ("source", "target")]
-    if found[0] is None or found[1] is None:
+    source, target = (_vocabulary(files, f"{side}_vocabulary") for side in ("source", "target"))
+    if source is None or target is None:
         raise UserError(
-            f"{folder}: there is no shared_vocabulary.json, nor source_vocabulary.json and target_vocabulary.json; "
-            "take a complete copy of the folder"
+            f"{files.path}: there is no shared_vocabulary.json, nor source_vocabulary.json and "
+            "target_vocabulary.json; take a complete copy of the folder"
         )
-    return found[0], found[1] if found[0] != found[1] else found[0]
+    return source, source if source == target else target
 
 
-def _vocabulary(folder: Path, name: str) -> list[str] | None:
-    for path in (folder / f"{name}.json", folder / f"{name}.txt"):
-        if not path.exists():
+def _vocabulary(files: ForeignFolder, name: str) -> list[str] | None:
+    for file in (f"{name}.json", f"{name}.txt"):
+        if file not in files:
             continue
+        content, where = files.read(file), files.path / file
         try:
-            content = read_regular(path, _MOST_VOCABULARY)
-            found = json.loads(content) if path.suffix == ".json" else _lines(content)
-        except (OSError, ValueError, RecursionError) as error:
-            raise UserError(f"{path}: cannot be read ({_reason(error)})") from None
+            found = json.loads(content) if file.endswith(".json") else _lines(content)
+        except (ValueError, RecursionError):
+            raise UserError(f"{where}: cannot be read as a list of tokens; take another copy") from None
         if not isinstance(found, list) or not all(isinstance(token, str) for token in found):
-            raise UserError(f"{path}: is not a list of tokens; take another copy")
+            raise UserError(f"{where}: is not a list of tokens; take another copy")
         if not 4 <= len(found) <= _MOST_TOKENS:
-            raise UserError(f"{path}: has {len(found):,} tokens; 4 to {_MOST_TOKENS:,} can be read")
+            raise UserError(f"{where}: has {len(found):,} tokens; 4 to {_MOST_TOKENS:,} can be read")
         return found
     return None
 
@@ -131,10 +122,6 @@ def _vocabulary(folder: Path, name: str) -> list[str] | None:
 def _lines(content: bytes) -> list[str]:
     """One token per line; only LF ends a line, as other characters of the kind may be tokens."""
     return content.decode().removesuffix("\n").split("\n")
-
-
-def _reason(error: Exception) -> str:
-    return " ".join(str(getattr(error, "strerror", None) or error).split())[:100]
 
 
 @dataclass
@@ -381,7 +368,7 @@ class _Model:
                 )
             values = find.array(encodings)
             self.longest = min(self.longest, len(values))
-            settings["position"] = recognised(values, find.kind(encodings))
+            settings["position"] = recognised(values)
             if settings["position"] is None:
                 settings["position"] = {"kind": "learned", "length": len(values)}
                 self._weights[f"{here}.position.table.weight"] = values
@@ -516,65 +503,53 @@ def _gathered(values: np.ndarray, rows: _Rows) -> np.ndarray:
 # ------------------------------------------------------------------------------------------------------- the tokenizer
 
 
-def _tokenizer(folder: Path, of_source: _Rows, of_target: _Rows) -> Tokenizer:
+def _tokenizer(files: ForeignFolder, of_source: _Rows, of_target: _Rows, tags: set[str]) -> Tokenizer:
     """The tokenizer whose files lie in the folder."""
     from regard.data.tokenizer.sentencepiece import SentencePiece
 
     separate = of_source is not of_target
     specials = of_source.pieces[: len(SPECIALS)]
     tokens = of_source.pieces[len(SPECIALS) :]
-    target_tokens = of_target.pieces[len(SPECIALS) :] if separate else None
+    others = of_target.pieces[len(SPECIALS) :] if separate else None
+    hidden = (tags | {*SPECIALS, "<blank>"}) & {*tokens, *(others or ())}
     for one, other in SIDES:
-        if (folder / one).exists() and (folder / other).exists():
-            models = _bytes(folder / one), _bytes(folder / other)
+        if one in files and other in files:
+            both = files.read(one), files.read(other)
             return SentencePiece(
-                models[0], tokens, target_model=models[1], target_tokens=target_tokens, specials=specials
+                both[0], tokens, target_model=both[1], target_tokens=others, hidden=hidden, specials=specials
             )
     for name in SENTENCEPIECE:
-        if (folder / name).exists():
-            return SentencePiece(_bytes(folder / name), tokens, target_tokens=target_tokens, specials=specials)
-    if (folder / "tokenizer.json").exists() and not separate:
+        if name in files:
+            return SentencePiece(files.read(name), tokens, target_tokens=others, hidden=hidden, specials=specials)
+    if "tokenizer.json" in files and not separate:
         from regard.data.tokenizer.hugging_face import HuggingFace
 
-        order = _order(folder / "tokenizer.json", of_source)
-        file = _bytes(folder / "tokenizer.json")
-        return HuggingFace(file, order[len(SPECIALS) :], order[: len(SPECIALS)])
+        order = _order(files, of_source)
+        secret = {order[number] for number, piece in enumerate(of_source.pieces) if piece in hidden}
+        return HuggingFace(files.read("tokenizer.json"), order[len(SPECIALS) :], order[: len(SPECIALS)], secret)
     raise UserError(
-        f"{folder}: nothing in it takes texts apart into tokens; put the model's sentencepiece.model into it, "
+        f"{files.path}: nothing in it takes texts apart into tokens; put the model's sentencepiece.model into it, "
         "source.spm and target.spm, or tokenizer.json"
     )
 
 
-def _our_own(folder: Path, source: list[str], target: list[str]) -> Tokenizer | None:
+def _our_own(files: ForeignFolder, source: list[str], target: list[str]) -> Tokenizer | None:
     """The tokenizer of a folder that `regard export` wrote: it spells all tokens as the vocabularies do."""
     from regard.data import tokenizer as tokenizers
 
-    files = {name: _bytes(folder / name) for name in OWN if (folder / name).exists()}
-    if not files:
+    known = {name: files.read(name) for name in OWN if name in files}
+    if not known:
         return None
     try:
-        found = tokenizers.from_files(files)
+        found = tokenizers.from_files(known)
         sides = ((found, source), (found.target, target))
         return found if all(side.pieces(range(len(side))) == tokens for side, tokens in sides) else None
     except (UserError, AttributeError, LookupError, OverflowError, RuntimeError, TypeError, ValueError):
         return None  # another library's file of this name
 
 
-def _order(path: Path, rows: _Rows) -> list[int]:
-    """The id that each of our tokens has in a file of the tokenizers library."""
-    try:
-        table = json.loads(_bytes(path))
-        listed = table["model"]["vocab"]
-        pairs = listed.items() if isinstance(listed, dict) else ((one[0], i) for i, one in enumerate(listed))
-        known = dict(pairs) | {added["content"]: added["id"] for added in table.get("added_tokens", [])}
-        unnamed = itertools.count(1 + max(known.values()))  # rows that no text needs
-        return [known[piece] if piece in known else next(unnamed) for piece in rows.pieces]
-    except (LookupError, TypeError, ValueError, RecursionError, AttributeError):
-        raise UserError(f"{path}: this is no file of the tokenizers library; take another copy") from None
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return read_regular(path, _MOST_VOCABULARY)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({_reason(error)})") from None
+def _order(files: ForeignFolder, rows: _Rows) -> list[int]:
+    """The id that each of our tokens has in a file of the tokenizers library; further ones for rows of no text."""
+    known = {piece: number for number, piece in hugging_face_pieces(files).items()}
+    unnamed = itertools.count(1 + max(known.values(), default=0))
+    return [known[piece] if piece in known else next(unnamed) for piece in rows.pieces]
