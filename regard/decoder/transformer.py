@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -31,35 +32,18 @@ class DecoderLayer(Repeated):
 
     def __init__(
         self,
-        width: int,
-        heads: int,
-        feed_forward: int,
-        dropout: float,
-        norm: str,
-        activation: str,
-        cross_attends: bool = True,
-        attention: str | dict[str, Any] = "multi_head",
-        norm_kind: str = "layer",
-        norm_epsilon: float = 1e-5,
-        gated: bool = False,
-        bias: bool = True,
-        head_width: int = 0,
+        attention: Attention,
+        cross_attention: Attention | None,
+        feed_forward: FeedForward,
+        residual: Callable[[], Residual],
     ):
-        """A language model's layer has no memory: `cross_attends` is False."""
+        """A language model's layer has no memory and no cross-attention."""
         super().__init__()
-        self.cross_attends = cross_attends
-
-        def attends() -> Attention:
-            given = {"head_width": head_width, "bias": bias}
-            return build_attention(attention, "model.decoder.attention", width, width, heads, **given)
-
-        self.attention = attends()
-        if cross_attends:
-            self.cross_attention = attends()
-            self.around_cross_attention = Residual(width, dropout, norm, norm_kind, norm_epsilon)
-        self.feed_forward = FeedForward(width, feed_forward, activation, gated=gated, bias=bias)
-        self.around_attention = Residual(width, dropout, norm, norm_kind, norm_epsilon)
-        self.around_feed_forward = Residual(width, dropout, norm, norm_kind, norm_epsilon)
+        self.attention, self.cross_attends = attention, cross_attention is not None
+        if cross_attention is not None:
+            self.cross_attention, self.around_cross_attention = cross_attention, residual()
+        self.feed_forward = feed_forward
+        self.around_attention, self.around_feed_forward = residual(), residual()
 
     def forward(
         self,
@@ -71,8 +55,8 @@ class DecoderLayer(Repeated):
         at: CachePositions | None = None,
         past: Mask = None,
     ) -> Float[Tensor, "R T D"]:
-        """`positions` are those of all queries to one memory; without a `cache` x holds all positions at once, and `past`
-        is the bias of relative positions."""
+        """`positions` are those of all queries to one memory. Without a `cache` x holds all positions, and `past` is a
+        bias if there are relative positions."""
         x = self.around_attention(x, lambda x: self._self_attention(x, cache, at, past))
         if self.cross_attends:
             x = self.around_cross_attention(x, lambda x: self._cross_attention(x, memory, memory_mask, positions))
@@ -122,19 +106,23 @@ class TransformerDecoder(Decoder):
         embedding_norm: bool = False,
         output_bias: bool = False,
     ):
-        """`memory_width`: None without a memory (a language model); 0 means `width`, a `head_width` of 0 width / heads."""
+        """`memory_width`: None without a memory (a language model); 0: `width`. `head_width`: 0: width / heads."""
         check_memory_width(memory_width, width)
         embedding = TokenEmbedding(vocabulary, width, position, dropout, scale, embedding_norm)
         super().__init__(embedding, width, tie, output_bias)
-        sizes = width, heads, feed_forward, dropout, norm, activation, memory_width is not None, attention
-        more = norm_kind, norm_epsilon, gated, bias, head_width
+        where = "model.decoder"
+        attends = partial(build_attention, attention, f"{where}.attention", width, width, heads, head_width, bias)
         self.layers: Iterable[DecoderLayer] = nn.ModuleList(  # type: ignore[assignment]
-            DecoderLayer(*sizes, *more) for _ in range(layers)
+            DecoderLayer(
+                attends(),
+                None if memory_width is None else attends(),
+                FeedForward(width, feed_forward, activation, gated=gated, bias=bias),
+                lambda: Residual(width, dropout, norm, norm_kind, norm_epsilon),
+            )
+            for _ in range(layers)
         )
         self.norm = last_norm(width, norm, norm_kind, norm_epsilon)
-        self.relative_position = build_relative_position(
-            relative_position, "model.decoder.relative_position", self.layers, causal=True
-        )
+        self.relative_position = build_relative_position(relative_position, where, self.layers, causal=True)
 
     def start(self, memory: Memory, beams: int, capacity: int) -> State:
         """Projects the memory once per layer and allocates a KV cache of `capacity` positions per beam."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
@@ -24,28 +25,10 @@ __all__ = ["TransformerEncoder"]
 class EncoderLayer(Repeated):
     """Self-attention, then feed-forward, each inside a residual connection."""
 
-    def __init__(
-        self,
-        width: int,
-        heads: int,
-        feed_forward: int,
-        dropout: float,
-        norm: str,
-        activation: str,
-        attention: str | dict[str, Any] = "multi_head",
-        norm_kind: str = "layer",
-        norm_epsilon: float = 1e-5,
-        gated: bool = False,
-        bias: bool = True,
-        head_width: int = 0,
-    ):
+    def __init__(self, attention: Attention, feed_forward: FeedForward, residual: Callable[[], Residual]):
         super().__init__()
-        self.attention: Attention = build_attention(
-            attention, "model.encoder.attention", width, width, heads, head_width=head_width, bias=bias
-        )
-        self.feed_forward = FeedForward(width, feed_forward, activation, gated=gated, bias=bias)
-        self.around_attention = Residual(width, dropout, norm, norm_kind, norm_epsilon)
-        self.around_feed_forward = Residual(width, dropout, norm, norm_kind, norm_epsilon)
+        self.attention, self.feed_forward = attention, feed_forward
+        self.around_attention, self.around_feed_forward = residual(), residual()
 
     def forward(self, x: Float[Tensor, "B S D"], mask: Mask) -> Float[Tensor, "B S D"]:
         x = self.around_attention(x, lambda x: self.attention.self_attend(x, mask))
@@ -80,13 +63,16 @@ class TransformerEncoder(Encoder):
         """`head_width`: 0 means width / heads."""
         super().__init__()
         self.width = width
-        sizes = width, heads, feed_forward, dropout, norm, activation, attention
-        more = norm_kind, norm_epsilon, gated, bias, head_width
-        self.layers = nn.ModuleList(EncoderLayer(*sizes, *more) for _ in range(layers))
-        self.norm = last_norm(width, norm, norm_kind, norm_epsilon)
-        self.relative_position = build_relative_position(
-            relative_position, "model.encoder.relative_position", self.layers, causal=False
+        self.layers = nn.ModuleList(
+            EncoderLayer(
+                build_attention(attention, "model.encoder.attention", width, width, heads, head_width, bias),
+                FeedForward(width, feed_forward, activation, gated=gated, bias=bias),
+                lambda: Residual(width, dropout, norm, norm_kind, norm_epsilon),
+            )
+            for _ in range(layers)
         )
+        self.norm = last_norm(width, norm, norm_kind, norm_epsilon)
+        self.relative_position = build_relative_position(relative_position, "model.encoder", self.layers, causal=False)
 
     def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Memory:
         x = x.to(computed_in(x))

@@ -17,8 +17,8 @@ from torch.nn import functional as F
 from regard.layers.observable import Observer
 
 Mask = Bool[Tensor, "..."] | Float[Tensor, "..."] | None
-"""Broadcastable to (B, T, S), or with relative positions (B, H, T, S): boolean (True = attend) or an additive bias (-inf:
-masked; else 0, or what the relative position adds to the score)."""
+"""Broadcastable to (B, T, S): boolean (True = attend) or an additive bias (0 or -inf). With relative positions a bias
+(B, H, T, S) of any numbers, -inf where masked."""
 
 
 def attention_weights(

@@ -39,7 +39,7 @@ class CachePositions:
 
     @cached_property
     def bias(self) -> Float[Tensor, "..."] | None:
-        """The beams' own pasts among the entries of all beams of their sentence, and relative positions, as one bias."""
+        """The beams' own pasts among the entries of all beams of their sentence, as a bias, plus relative positions."""
         own, relative = self.past, self.relative
         if self.origin is not None:
             own = self.origin[:, None, : self.length, None] == _numbers(self.origin, self.beams)

@@ -19,12 +19,7 @@ class Residual(nn.Module):
     """post (the paper): norm(x + dropout(f(x))); pre: x + dropout(f(norm(x))), which trains deep stacks more easily."""
 
     def __init__(
-        self,
-        width: int,
-        dropout: float = 0.1,
-        norm: str = "post",
-        norm_kind: str = "layer",
-        norm_epsilon: float = 1e-5,
+        self, width: int, dropout: float = 0.1, norm: str = "post", norm_kind: str = "layer", norm_epsilon: float = 1e-5
     ):
         super().__init__()
         if norm not in ("pre", "post"):

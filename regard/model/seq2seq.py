@@ -11,7 +11,6 @@ from regard.decoder._base import Decoder
 from regard.encoder._base import Encoder
 from regard.errors import UserError
 from regard.layers.cross_entropy import projected_loss
-from regard.layers.position.shifted import shift_together
 from regard.model._base import Model
 from regard.types import Batch, LossSum, Memory
 
@@ -54,6 +53,8 @@ class Seq2Seq(Model):
 
     def loss(self, batch: Batch) -> LossSum:
         if self.training:
+            from regard.layers.position.shifted import shift_together
+
             shift_together(self)
         memory = self.encode(batch.source, batch.source_mask)
         state = self.decoder.start(memory, beams=1, capacity=0)

@@ -79,12 +79,16 @@ class Attention(Observable, ABC):
 
 
 def build_attention(
-    spec: str | dict[str, Any], where: str, width: int, memory_width: int, heads: int = 0, **more: Any
+    spec: str | dict[str, Any],
+    where: str,
+    width: int,
+    memory_width: int,
+    heads: int = 0,
+    head_width: int = 0,
+    bias: bool = True,
 ) -> Attention:
-    """The attention that a recipe names, with `heads` and `more` where its table does not say otherwise. `heads` of 0:
-    the attention's own default."""
-    offered = {"width": width, "memory_width": memory_width, **more} | ({"heads": heads} if heads else {})
-    if not isinstance(spec, str):
-        offered = {name: value for name, value in offered.items() if name not in spec.keys() & {"heads", *more}}
-    attention: Attention = registry.build("layers/attention", spec, where, **offered)
-    return attention
+    """The attention that a recipe names; its table has precedence. `heads` of 0: the attention's own default."""
+    more = {"head_width": head_width, "bias": bias} | ({"heads": heads} if heads else {})
+    offered = {name: value for name, value in more.items() if isinstance(spec, str) or name not in spec}
+    made: Attention = registry.build("layers/attention", spec, where, width=width, memory_width=memory_width, **offered)
+    return made

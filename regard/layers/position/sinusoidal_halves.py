@@ -1,4 +1,4 @@
-"""Sinusoidal positions with the sines in the first half and the cosines in the second (tensor2tensor, Marian, M2M-100)."""
+"""Sinusoidal positions with the sines in the first half and the cosines in the second, as in Marian and M2M-100."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Relative positions in buckets (T5; Raffel et al. 2020, 2.1): each head has a learnt number for each bucket of distances."""
+"""Relative positions in buckets (T5; Raffel et al. 2020, 2.1): a learnt number for each head and bucket."""
 
 from __future__ import annotations
 

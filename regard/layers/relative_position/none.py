@@ -15,6 +15,7 @@ __all__ = ["NoRelativePosition"]
 class NoRelativePosition(RelativePosition):
     """Nothing is added to any score."""
 
+    adds: ClassVar[bool] = False
     cuda_graphable: ClassVar[bool] = True
 
     def __init__(self) -> None:
