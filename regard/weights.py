@@ -28,6 +28,8 @@ _DTYPES = {
     "F32": torch.float32,
     "F64": torch.float64,
 }
+_ROWS = 4096
+"""Rows of a matrix that are converted at a time."""
 _ORDER = ("BOOL", "U8", "I8", "I16", "F16", "BF16", "I32", "F32", "F64", "I64")
 """The order of types in a file of the safetensors library, from its end."""
 
@@ -103,19 +105,22 @@ def lossless_precision(tensors: Mapping[str, Tensor]) -> str:
     It is `float16`, which is none of PRECISIONS, where that alone would do.
     """
     matrices = [tensor for tensor in tensors.values() if tensor.is_floating_point() and tensor.dim() > 1]
-    if matrices and all(map(_fits_int8, matrices)):
-        return "int8"
-    for name, kind in (("bfloat16", torch.bfloat16), ("float16", torch.float16)):
-        if matrices and all(torch.equal(matrix.to(kind).to(matrix.dtype), matrix) for matrix in matrices):
-            return name
+    fits = {
+        "int8": _fits_int8,
+        "bfloat16": lambda rows: torch.equal(rows.bfloat16().to(rows.dtype), rows),
+        "float16": lambda rows: torch.equal(rows.half().to(rows.dtype), rows),
+    }
+    for precision, test in fits.items():
+        if matrices and all(test(rows) for matrix in matrices for rows in matrix.split(_ROWS)):
+            return precision
     return "float32"
 
 
-def _fits_int8(matrix: Tensor) -> bool:
-    if matrix.dim() != 2 or not matrix.numel():
+def _fits_int8(rows: Tensor) -> bool:
+    if rows.dim() != 2 or not rows.numel():
         return False
-    weight, scale = _quantise(matrix.float())
-    error = (weight.float() * scale[:, None] - matrix.float()).abs().amax(dim=1)
+    weight, scale = _quantise(rows.float())
+    error = (weight.float() * scale[:, None] - rows.float()).abs().amax(dim=1)
     return bool((error <= 127 * scale * 2.0**-20).all())  # who divided by the inverse of the scale rounded otherwise
 
 
@@ -191,6 +196,9 @@ def _load(source: bytes | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def _quantise(weight: Tensor) -> tuple[Tensor, Tensor]:
+    if len(weight) > _ROWS and not weight.is_meta:  # no copies of a whole table
+        weights, scales = zip(*map(_quantise, weight.split(_ROWS)))
+        return torch.cat(weights), torch.cat(scales)
     scale = weight.abs().amax(dim=1) / 127
     steps = weight / scale.clamp_min(torch.finfo(torch.float32).tiny)[:, None]
     return steps.round().clamp(-127, 127).to(torch.int8), scale

@@ -118,9 +118,9 @@ def _list(shipped: list[Installed], others: list[Installed], format: Format) -> 
         rows = [("MODEL", "WHAT IT DOES", "SIZE", "SCORE")]
         lines += aligned(rows + [(one.name, one.does, _megabytes(one), one.score or "-") for one in shipped])
     if others:
-        rows = [("IMPORTED", "WHAT IT DOES", "SIZE", "LICENCE", "ORIGIN")]
-        rows += [(one.name, one.does, _megabytes(one), one.licence or "-", one.origin or "-") for one in others]
-        lines += [*([""] if lines else []), *aligned(rows)]
+        head = ("IMPORTED", "WHAT IT DOES", "SIZE", "LICENCE", "ORIGIN")
+        found = [(one.name, one.does, _megabytes(one), one.licence or "-", one.origin or "-") for one in others]
+        lines += [*([""] if lines else []), *aligned([head, *found])]
     typer.echo("\n".join(map(escape_control_characters, lines)))
 
 

@@ -249,20 +249,20 @@ def _write(
 
     recipe = _with_languages(imported.recipe, source, source_language, target_language)
     check_fits(recipe, imported.tokenizer, imported.weights, source)
-    stored, why = _precision(imported.weights)
-    if why and not precision:
-        note(why)
-        imported.notes.append(why)
+    if not precision:
+        precision, why = _precision(imported.weights)
+        if why:
+            note(why)
+            imported.notes.append(why)
     parameters = sum(tensor.numel() for tensor in imported.weights.values())
     origin = Origin(
         source=source if is_hub_source(source) else _one(Path(source).name),
         revision=found.commit,
         family=imported.family,
         licence=_one(found.licence or imported.licence)[:100],
-        precision=precision or stored,
+        precision=precision,
         parameters=parameters,
     )
-    title = folder.name
     write_folder(
         folder,
         {
@@ -271,7 +271,7 @@ def _write(
             ORIGIN: (json.dumps(origin._asdict(), indent=1) + "\n").encode(),
             WEIGHTS: lambda path: write_weights(path, imported.weights, origin.precision, source),
         },
-        {CARD: card(title, recipe, origin, imported.notes).encode()},
+        {CARD: card(folder.name, recipe, origin, imported.notes).encode()},
     )
     return folder
 
