@@ -59,7 +59,13 @@ def translate(
         list[str] | None, typer.Argument(metavar="TEXT", help="Text to translate; without it, standard input.")
     ] = None,
     model: Annotated[
-        str, typer.Option("--model", "-m", help="A shipped model, a model folder or a run.", autocompletion=model_names)
+        str,
+        typer.Option(
+            "--model",
+            "-m",
+            help="A shipped or imported model, a model folder, a run, or hf:NAME.",
+            autocompletion=model_names,
+        ),
     ] = "fr-en",
     beam: Beam = None,
     n_best: NBest = 1,

@@ -70,8 +70,8 @@ def import_model(
     """Makes a model folder of a model in another program's format.
 
     Args:
-        source: `hf:NAME` or `hf:NAME@REVISION`, a model of the Hugging Face hub; a folder of Hugging Face or of
-            CTranslate2; or an Argos package, a .argosmodel file.
+        source: A model of the Hugging Face hub (`hf:NAME` or `hf:NAME@REVISION`), a folder of Hugging Face or of
+            CTranslate2, or an Argos package (a .argosmodel file).
         output: The folder to create. By default the model is kept in the cache of imported models, under its name.
         precision: How weights are stored: "float32", "bfloat16" or "int8"; by default as they are, but float16 as
             bfloat16.
