@@ -114,7 +114,7 @@ def fetch(model: HubName, into: Path, note: Note, show: Show) -> Fetched:
         reports = "tqdm_class" in inspect.signature(huggingface_hub.hf_hub_download).parameters  # not in older versions
         done = 0
         for file in files:
-            bar = {"tqdm_class": _bar(show, done, total, file.name)} if reports else {}
+            bar: dict[str, Any] = {"tqdm_class": _bar(show, done, total, file.name)} if reports else {}
             path = huggingface_hub.hf_hub_download(model.name, file.name, revision=commit, endpoint=_endpoint(), **bar)
             _verify(model, Path(path), file)
             place(Path(path), into / file.name)
@@ -221,7 +221,8 @@ def _licence(info: Any) -> str:
     card = info.card_data
     stated = card.to_dict().get("license") if card else None
     name = card.to_dict().get("license_name") if card and stated == "other" else None
-    words = [str(word) for word in (name or stated if isinstance(name or stated, list) else [name or stated]) if word]
+    licence: Any = name or stated
+    words = [str(word) for word in (licence if isinstance(licence, list) else [licence]) if word]
     return escape_control_characters(one_line(", ".join(words)))[:100]
 
 
