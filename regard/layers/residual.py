@@ -9,10 +9,16 @@ from torch import Tensor, nn
 
 from regard.errors import UserError, suggestion
 
-NORMS: dict[str, Callable[..., nn.Module]] = {
-    "layer": nn.LayerNorm,
-    "rms": nn.RMSNorm,  # x / sqrt(mean of x^2 + epsilon) * gain: no mean, no bias (Zhang and Sennrich 2019)
-}
+
+
+class RMSNorm(nn.RMSNorm):
+    """x / sqrt(mean of x^2 + epsilon) * gain: no mean, no bias (Zhang and Sennrich 2019)."""
+
+    def forward(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N D"]:
+        return super().forward(x.to(self.weight.dtype))  # autocast has no rule for it
+
+
+NORMS: dict[str, Callable[..., nn.Module]] = {"layer": nn.LayerNorm, "rms": RMSNorm}
 
 
 class Residual(nn.Module):
