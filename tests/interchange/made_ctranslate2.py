@@ -33,6 +33,7 @@ def pieces_and_model() -> tuple[list[str], bytes]:
 
 
 PIECES, SENTENCEPIECE = pieces_and_model()
+CUT = sentencepiece.SentencePieceProcessor(model_proto=SENTENCEPIECE)
 
 
 def sentences(count: int, seed: int = 3) -> list[str]:
