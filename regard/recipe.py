@@ -232,6 +232,10 @@ class Languages:
             choices=("none", "source", "output"),
         ),
     ] = "none"
+    source_token: Annotated[
+        str, Setting("A token before every source, whatever its language, as the tokenizer spells it: BART's '<s>'.")
+    ] = ""
+    output_token: Annotated[str, Setting("A token that every output begins with, likewise.")] = ""
     tags: Annotated[
         dict[str, Any], Setting("The tag of each language, as the tokenizer spells it: de = '>>deu<<'.")
     ] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ BART_SHAPE = {
     "decoder_ffn_dim": INNER,
     "max_position_embeddings": 128,
 }
-SHARP = 3.0
+SHARP = 2.0
+SCORES = re.compile(r"(\b|\.)[qk](_proj)?\.weight")
+"""Small weights of queries and keys: a sharp softmax would enlarge rounding."""
 T5_SHAPE = {"d_model": WIDTH, "d_kv": 6, "d_ff": INNER, "num_layers": 2, "num_heads": 3}
 LANGUAGES = ["eng_Latn", "fra_Latn", "deu_Latn"]
 MBART_LANGUAGES = ["de_DE", "en_XX", "fr_XX"]
@@ -52,7 +55,7 @@ def randomised(model: Any, seed: int = 3, ending: float = 0.0) -> Any:
                 continue  # computed positions
             if parameter.dim() > 1:
                 small = any(one in name for one in ("shared", "embed_tokens", "lm_head"))
-                parameter.normal_(std=0.5 if small else 0.45)
+                parameter.normal_(std=0.5 if small else 0.35 if SCORES.search(name) else 0.6)
             elif "norm" in name and name.endswith("weight"):
                 parameter.normal_(1.0, 0.2)
                 if name.endswith(last):
@@ -92,14 +95,14 @@ def marian_tokenizer(folder: Path, separate: bool = False, tags: tuple[str, ...]
     (folder / "target.spm").write_bytes(target)
     files = [str(folder / name) for name in ("source.spm", "target.spm", "vocab.json")]
     more = {"target_vocab_file": str(folder / "target_vocab.json")} if separate else {}
-    made = transformers.MarianTokenizer(
-        *files, separate_vocabs=separate, source_lang="de", target_lang="fr", **more
-    )
+    made = transformers.MarianTokenizer(*files, separate_vocabs=separate, source_lang="de", target_lang="fr", **more)
     made.save_pretrained(folder)
     return made
 
 
-def marian(folder: Path, *, separate: bool = False, tags: tuple[str, ...] = (), ending: float = 2.0, **changes: Any) -> Any:
+def marian(
+    folder: Path, *, separate: bool = False, tags: tuple[str, ...] = (), ending: float = 2.0, **changes: Any
+) -> Any:
     tokenizer = marian_tokenizer(folder, separate, tags)
     size = len(json.loads((folder / "vocab.json").read_text()))
     saved = {key: changes.pop(key) for key in ("weights", "shard") if key in changes}
@@ -218,7 +221,9 @@ def t5(folder: Path, *, multilingual: bool = False, sentencepiece: bool = False,
 FAIRSEQ = ("<s>", "<pad>", "</s>", "<unk>")
 
 
-def _saved(folder: Path, tokenizer: Any, model: Any, config: Any, shape: dict[str, Any], changes: dict[str, Any]) -> Any:
+def _saved(
+    folder: Path, tokenizer: Any, model: Any, config: Any, shape: dict[str, Any], changes: dict[str, Any]
+) -> Any:
     saved = {key: changes.pop(key) for key in ("weights", "shard") if key in changes}
     made = randomised(model(config(**shape | changes)), ending=changes.pop("ending", 2.0))
     save(made, folder, **saved)
@@ -246,3 +251,33 @@ def _fairseq_tokenizer(folder: Path, kind: Any, model: str, languages: list[str]
     if not sentencepiece:
         file.unlink()
     return tokenizer
+
+
+VARIANTS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "marian": (marian, {"activation_function": "swish"}),
+    "marian tc-big": (
+        marian,
+        {"activation_function": "relu", "decoder_layers": 1, "decoder_ffn_dim": 40, "decoder_attention_heads": 4},
+    ),
+    "marian untied, unscaled": (marian, {"tie_word_embeddings": False, "scale_embedding": False}),
+    "marian separate": (marian, {"separate": True, "weights": "bin"}),
+    "marian tags": (marian, {"tags": (">>deu<<", ">>fra<<"), "shard": "20KB"}),
+    "pegasus": (pegasus, {}),
+    "m2m100": (m2m100, {"encoder_layers": 3}),
+    "nllb": (nllb, {"activation_function": "gelu", "weights": "bin"}),
+    "nllb sentencepiece": (nllb, {"sentencepiece": True, "scale_embedding": False}),
+    "mbart-50": (mbart, {"scale_embedding": True}),
+    "mbart": (mbart, {"fifty": False, "activation_function": "gelu"}),
+    "bart": (bart, {"activation_function": "gelu_new"}),
+    "t5": (t5, {"feed_forward_proj": "relu"}),
+    "t5 v1.1": (
+        t5,
+        {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False, "num_decoder_layers": 1},
+    ),
+    "t5 sentencepiece": (
+        t5,
+        {"sentencepiece": True, "feed_forward_proj": "gated-silu", "relative_attention_num_buckets": 8},
+    ),
+    "mt5": (t5, {"multilingual": True, "relative_attention_max_distance": 40}),
+}
+"""Folders as they differ in the wild."""

@@ -11,26 +11,26 @@ from regard.errors import UserError, suggestion
 _TEXT = 100
 MOST = 1 << 20
 
-IRRELEVANT = frozenset(
-    # How the file came about, and what only training, other tasks or transformers' own interface depend on.
-    """_name_or_path architectures auto_map chunk_size_feed_forward classif_dropout classifier_dropout dtype
-    encoder_layerdrop decoder_layerdrop gradient_checkpointing id2label init_std initializer_factor label2id model_type
-    n_positions num_hidden_layers num_labels _num_labels output_attentions output_hidden_states output_past
-    problem_type pruned_heads return_dict save_step task_specific_params tokenizer_class torch_dtype torchscript
-    transformers_version use_bfloat16 use_cache bos_token_id sep_token_id cls_token_id is_decoder
-    tie_encoder_decoder cross_attention_hidden_size add_cross_attention finetuning_task prefix extra_pos_embeddings
-    force_bos_token_to_be_generated do_blenderbot_90_layernorm student_decoder_layers student_encoder_layers
-    replacing_rate max_source_positions unk_token_id vocab_type layerdrop lm_label_smoothing
-    d_inner tf_legacy_loss attn_implementation _attn_implementation_autoset classifier_dropout_prob
-    is_encoder_decoder per_layer_config tie_last_hidden_states quantization_config""".split()
-)
-GENERATION = frozenset(
-    """_from_model_config bad_words_ids decoder_start_token_id diversity_penalty do_sample early_stopping
-    encoder_no_repeat_ngram_size eos_token_id exponential_decay_length_penalty forced_bos_token_id forced_eos_token_id
-    length_penalty max_length max_new_tokens min_length no_repeat_ngram_size num_beam_groups num_beams
-    num_return_sequences pad_token_id remove_invalid_values renormalize_logits repetition_penalty return_dict_in_generate
-    output_scores suppress_tokens begin_suppress_tokens temperature top_k top_p typical_p""".split()
-)
+_IRRELEVANT = """
+_name_or_path auto_map chunk_size_feed_forward classif_dropout classifier_dropout dtype encoder_layerdrop
+decoder_layerdrop gradient_checkpointing id2label init_std initializer_factor label2id num_hidden_layers num_labels
+_num_labels output_attentions output_hidden_states output_past problem_type pruned_heads return_dict save_step
+task_specific_params tokenizer_class torch_dtype torchscript transformers_version use_bfloat16 use_cache bos_token_id
+sep_token_id cls_token_id tie_encoder_decoder cross_attention_hidden_size add_cross_attention finetuning_task prefix
+extra_pos_embeddings force_bos_token_to_be_generated do_blenderbot_90_layernorm student_decoder_layers
+student_encoder_layers replacing_rate max_source_positions unk_token_id vocab_type layerdrop lm_label_smoothing d_inner
+tf_legacy_loss attn_implementation _attn_implementation_autoset tie_last_hidden_states n_positions
+"""
+_GENERATION = """
+_from_model_config bad_words_ids decoder_start_token_id diversity_penalty do_sample early_stopping
+encoder_no_repeat_ngram_size eos_token_id exponential_decay_length_penalty forced_bos_token_id forced_eos_token_id
+length_penalty max_length max_new_tokens min_length no_repeat_ngram_size num_beam_groups num_beams
+num_return_sequences pad_token_id remove_invalid_values renormalize_logits repetition_penalty return_dict_in_generate
+output_scores suppress_tokens begin_suppress_tokens temperature top_k top_p typical_p
+"""
+IRRELEVANT = frozenset(_IRRELEVANT.split())
+"""How a config came about, and what only training, other tasks or transformers' own interface depend on."""
+GENERATION = frozenset(_GENERATION.split())
 """Keys of generation_config.json that older configs hold, too."""
 
 

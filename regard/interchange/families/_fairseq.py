@@ -1,4 +1,4 @@
-"""Tokens of models that came from fairseq (NLLB, mBART): a sentencepiece model behind four special tokens, then tags."""
+"""Tokens of models that came from fairseq (NLLB, mBART): four special ones, a sentencepiece model's, then tags."""
 
 from __future__ import annotations
 

@@ -181,4 +181,3 @@ def limit(files: ForeignFolder) -> int | None:
     """The longest text that the tokenizer's config allows; a number without meaning stands for none."""
     value = tokenizer_config(files).get("model_max_length")
     return value if type(value) is int and 0 < value <= _MOST_TOKENS else None
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
-from regard.config import Recipe
+from regard.config import Languages, Recipe
 from regard.interchange.families import _fairseq, _tokens
 from regard.interchange.families._bart_layout import BartLayout, Choices
 from regard.interchange.families._base import Text
@@ -41,7 +41,16 @@ class Bart(BartLayout):
         vocabulary = renumbered(size, pad, unknown, start, end)
         hidden = {*_tokens.added_tokens(files), 0, 1, 2} | {id for id in range(size) if id not in pieces}
         tokenizer = _tokens.hugging_face(files, vocabulary, hidden)
-        return Text(tokenizer, vocabulary, vocabulary, limit=_tokens.limit(files))
+        begin = next(
+            (id for id, piece in pieces.items() if piece == _tokens.special_token(files, "bos_token", "<s>")), -1
+        )
+        forced = generation.optional_integer("forced_bos_token_id")
+        ordinary = set(vocabulary.rows[4:])
+        spoken = Languages(
+            source_token=pieces[begin] if begin in ordinary else "",
+            output_token=pieces[forced] if forced in ordinary and forced in pieces else "",
+        )
+        return Text(tokenizer, vocabulary, vocabulary, spoken, limit=_tokens.limit(files))
 
     def _why_not_output(self, recipe: Recipe) -> str:
         if not recipe.model.get("share", True) or not recipe.model["decoder"]["tie"]:

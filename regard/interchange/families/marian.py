@@ -39,7 +39,10 @@ class Marian(BartLayout):
         if self.variant == "pegasus":
             return self._pegasus(config, generation, files)
         choice = self.choice
-        sizes = config.integer("vocab_size", choice.vocabulary, least=4), config.optional_integer("decoder_vocab_size", 4)
+        sizes = (
+            config.integer("vocab_size", choice.vocabulary, least=4),
+            config.optional_integer("decoder_vocab_size", 4),
+        )
         separate = bool(_tokens.tokenizer_config(files).get("separate_vocabs")) or "target_vocab.json" in files
         shared = config.flag("share_encoder_decoder_embeddings", True)
         if separate and shared:
@@ -83,9 +86,10 @@ class Marian(BartLayout):
         tags = _tokens.by_language((found[1], piece) for piece in pieces.values() if (found := _TAG.fullmatch(piece)))
         if not tags:
             return Text(tokenizer, source, target, source_language=one, target_language=other, limit=limit)
+        sources = [one] if one else list(tags)
         if not one:
-            note("its files do not say which languages it reads, so that any is taken for the source")
-        spoken = Languages(source=[one] if one else [], target=list(tags), target_tag="source", tags=tags)
+            note("its files do not say which languages it reads; those that it writes are taken for them")
+        spoken = Languages(source=sources, target=list(tags), target_tag="source", tags=tags)
         return Text(tokenizer, source, target, spoken, limit=limit)
 
     def _pegasus(self, config: Config, generation: Config, files: ForeignFolder) -> Text:

@@ -32,7 +32,9 @@ class ForeignFolder:
                     if _PLAIN_NAME.fullmatch(entry.name) and os.path.dirname(os.path.realpath(entry.path)) == root:
                         self.names.add(entry.name)
         except OSError as error:
-            raise UserError(f"{self.path}: cannot be read ({error.strerror or error}); give the folder of a model") from None
+            raise UserError(
+                f"{self.path}: cannot be read ({error.strerror or error}); give the folder of a model"
+            ) from None
 
     def __contains__(self, name: str) -> bool:
         return name in self.names

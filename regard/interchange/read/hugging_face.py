@@ -183,7 +183,7 @@ def _note_settings(generation: Config, text: Text, notes: list[str]) -> None:
     if isinstance(words, list) and any(word not in [[row] for row in never] for word in words):
         notes.append("the generation setting bad_words_ids is applied to the special tokens alone")
     forced = generation.get("forced_bos_token_id")
-    if forced is not None and text.languages.target_tag != "output":
+    if forced is not None and text.languages.target_tag != "output" and not text.languages.output_token:
         notes.append(f"the generation setting forced_bos_token_id = {str(forced)[:20]} is not applied")
 
 
@@ -222,15 +222,11 @@ def _refuse_unknown(family: Family, stored: StoredTensors, entries: list[Entry],
     tables = family.tables
     for name in sorted(stored.names() - used):
         if name in (tables.shared, tables.source, tables.target, tables.output):
-            continue  # `_sharing` compared them
+            continue  # the same as one that is used, or one that nothing uses: see `_sharing`
         if family.computed and name.endswith(family.computed):
             _compare_positions(name, stored, recipe)
         elif name not in _IGNORED:
             raise UserError(f"{stored.where}: tensor {name[:80]!r} is not part of this architecture")
-    side = {_table(family, stored, side) for side in ("source", "target")}
-    if tables.shared in stored and tables.shared not in side:
-        if not any(stored.same(tables.shared, name) for name in side):
-            raise UserError(f"{stored.where}: tensor {tables.shared!r} is neither the source's nor the target's table")
 
 
 def _compare_positions(name: str, stored: StoredTensors, recipe: Recipe) -> None:
@@ -255,10 +251,8 @@ def _check_shape(
     wanted = expected[entry.ours]
     rows = vocabulary.size if vocabulary else wanted[0] + entry.skip
     shapes = [stored.shape(name) for name in entry.theirs]
-    if any(len(shape) != len(wanted) or shape[1:] != wanted[1:] for shape in shapes) or (
-        sum(shape[0] for shape in shapes) != rows
-    ):
-        needed = (rows // len(shapes), *wanted[1:])
+    needed = (rows // len(shapes), *wanted[1:])
+    if any(shape != needed for shape in shapes) or rows % len(shapes):
         raise UserError(f"{stored.where}: tensor {entry.theirs[0]!r} has shape {shapes[0]} instead of {needed}")
 
 

@@ -45,7 +45,11 @@ def _converted(file: Path, output: Path) -> dict[str, str]:
     command = python_command("-m", "regard.interchange.read.pytorch_bin", str(file), str(output), str(size))
     try:
         child = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, env=child_environment(OMP_NUM_THREADS="1")
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=SECONDS,
+            env=child_environment(OMP_NUM_THREADS="1"),
         )
     except subprocess.TimeoutExpired:
         raise UserError(f"{file}: took more than {SECONDS // 60} minutes to read; take a safetensors file") from None
@@ -126,7 +130,9 @@ def main(file: str, output: str, size: str) -> int:
     except Exception as error:  # whatever the unpickler makes of a hostile file
         line = " ".join(str(error).split())
         print(
-            "it holds more than tensors, and nothing else is read" if "weights_only" in line else line[:120] or "damaged",
+            "it holds more than tensors, and nothing else is read"
+            if "weights_only" in line
+            else line[:120] or "damaged",
             file=sys.stderr,
         )
         return 2
