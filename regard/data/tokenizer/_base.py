@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -74,6 +75,11 @@ class Tokenizer(ABC):
     def surfaces(self, ids: Sequence[int]) -> list[str]:
         """The text that each token adds, spaces included; joined they are `decode(ids)` except for a leading space."""
 
+    def id_of(self, piece: str) -> int | None:
+        """The token that is displayed as `piece`. This default searches; a kind may know."""
+        pieces = self.pieces(range(len(self)))
+        return pieces.index(piece) if piece in pieces else None
+
     def sample(self, text: str, random: np.random.Generator, alpha: float) -> list[int]:
         """`resample` for one text: a random segmentation."""
         import numpy as np  # here, not above: it takes 0.1 s, and translating needs none
@@ -102,14 +108,27 @@ class Tokenizer(ABC):
         return result
 
 
-def spell(parts: Iterable[str | int]) -> list[str]:
-    """The text that each part adds. An int is a byte of UTF-8; a character appears with its last byte."""
+def spell(parts: Iterable[str | int | bytes]) -> list[str]:
+    """The text that each part adds. Bytes, or an int for one, are UTF-8; a character appears with its last byte."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    texts = [decoder.decode(bytes([p])) if isinstance(p, int) else decoder.decode(b"", True) + p for p in parts]
+    texts = []
+    for part in parts:
+        if isinstance(part, str):
+            texts.append(decoder.decode(b"", True) + part)
+        else:
+            texts.append(decoder.decode(part if isinstance(part, bytes) else bytes([part])))
     cut = decoder.decode(b"", True)
     if cut:
         texts[-1] += cut
     return texts
+
+
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+
+
+def is_byte(piece: str) -> bool:
+    """Whether a piece has the form of `byte_piece`."""
+    return _BYTE.fullmatch(piece) is not None
 
 
 def byte_piece(byte: int) -> str:
