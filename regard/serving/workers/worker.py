@@ -155,7 +155,7 @@ class Worker:
     def _translate_items(self, job: dict[str, Any], items: list[int], n_best: int) -> list[dict[str, Any]]:
         """Translates some of a job's texts. When memory runs out the batch is halved, so that only a text that is too
         large by itself fails."""
-        search = {**job["search"], "n_best": n_best}
+        search = {name: value for name, value in job["search"].items() if value is not None} | {"n_best": n_best}
         attention = search.pop("attention")
         alignment = search.pop("alignment")
 
@@ -308,8 +308,18 @@ def _load(worker: Worker, request: dict[str, Any]) -> dict[str, str]:
             continue
         worker.models[name] = model
         if request["warm"] and model.recipe.task == "translate":
-            model.translate("a")  # warm-up: the first translation packs the weights
+            model.translate("a", **_any_direction(model))  # warm-up: the first translation packs the weights
     return failed
+
+
+def _any_direction(model: Any) -> dict[str, str]:
+    """The options that state a direction of a model with several."""
+    from regard.directions import directions, is_multilingual
+
+    if not is_multilingual(model.recipe):
+        return {}
+    source, target = directions(model.recipe)[0]
+    return {"source": source, "target": target}
 
 
 def _import_engines(request: dict[str, Any]) -> None:
