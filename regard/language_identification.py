@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,25 @@ def language_probabilities(text: str) -> dict[str, float]:
             code = label.removeprefix(_LABEL)
             found[code] = found.get(code, 0.0) + min(value, 1.0) / len(variants)
     return found
+
+
+_LABELS = {"nb": "no", "pb": "pt", "zt": "zh", "iw": "he", "fil": "tl"}
+"""Our codes that the model names differently."""
+_MOST_CHARACTERS = 2000
+
+
+def label_of(code: str) -> str:
+    """The model's name of a language."""
+    return _LABELS.get(code, code.split("-")[0])
+
+
+def likeliest(text: str, candidates: Collection[str]) -> str:
+    """Which of these languages a text is most likely in."""
+    probabilities = language_probabilities(" ".join(text[:_MOST_CHARACTERS].split()).encode("utf-8", "ignore").decode())
+    known = [code for code in candidates if label_of(code) in probabilities]
+    if not known:
+        raise UserError("the language of the text could not be detected; say it with source (--from)")
+    return max(known, key=lambda code: probabilities[label_of(code)])
 
 
 def is_installed() -> bool:

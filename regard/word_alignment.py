@@ -32,10 +32,13 @@ def word_matrix(
 ) -> Float[np.ndarray, "target_words source_words"]:
     """Merges tokens into words: the sum over a source word's tokens, the mean over a target word's.
 
-    The two lists hold the word of each token (a tokenizer's `word_index`). Rows and columns beyond them (END, padding)
-    are dropped without renormalizing: what a row lacks to one is the weight of END.
+    The two lists hold the word of each token (a tokenizer's `word_index`), negative for one that belongs to none. Rows
+    and columns beyond them (END, padding) and those without a word are dropped without renormalizing: what a row lacks
+    to one is the weight of END and of tags.
     """
     target, source = np.array(target_words, dtype=np.int64), np.array(source_words, dtype=np.int64)
+    weights = np.asarray(weights)[: len(target), : len(source)][target >= 0][:, source >= 0]
+    target, source = target[target >= 0], source[source >= 0]
     by_source = np.zeros((len(target), _count(source)), np.float32)
     np.add.at(by_source.T, source, np.asarray(weights, np.float32)[: len(target), : len(source)].T)
     summed = np.zeros((_count(target), by_source.shape[1]), np.float32)

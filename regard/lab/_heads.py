@@ -36,7 +36,7 @@ def attentions(model: nn.Module) -> dict[str, MultiHead]:
 
 
 def as_ids(translator: Translator, pairs: Sequence[tuple[str, str]]) -> list[Ids]:
-    targets = translator.tokenizer.encode_many([target for _, target in pairs])
+    targets = translator.tokenizer.target.encode_many([target for _, target in pairs])
     return [([*translator.encode(source), END], [BEGIN, *ids, END]) for (source, _), ids in zip(pairs, targets)]
 
 

@@ -205,5 +205,5 @@ def written(translator: Translator, test: Sequence[Sequence[Pair]], length_penal
     settings = translator.recipe.decoding
     ids = [translator.encode(source) for pairs in test for source, _ in pairs]
     found = translator.search(ids, beam=settings.beam, length_penalty=length_penalty, max_length=settings.max_length)
-    outputs = iter([translator.tokenizer.decode(hypotheses[0].ids).strip() for hypotheses in found])
+    outputs = iter([translator.tokenizer.target.decode(hypotheses[0].ids).strip() for hypotheses in found])
     return [[next(outputs) for _ in pairs] for pairs in test]

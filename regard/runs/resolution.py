@@ -114,6 +114,8 @@ def _starting_from(recipe: Recipe) -> tuple[Recipe, bool]:
         model=model,
         source_language=recipe.source_language or old.source_language,
         target_language=recipe.target_language or old.target_language,
+        languages=old.languages if old.task == recipe.task else recipe.languages,
+        data=replace(recipe.data, plain_source=recipe.data.plain_source and old.data.plain_source),
         training=replace(recipe.training, start_from=str(origin)),
     )
     return combined, old.task == recipe.task

@@ -12,6 +12,7 @@ from regard.data.input._plain_text import PlainText
 from regard.data.normalise import plain
 from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.cancellation import Cancelled
+from regard.directions import NO_MARKS, Marks, direction, marks, sources_for, with_end
 from regard.hypothesis import Hypothesis
 from regard.task._one_or_many import one_or_many
 from regard.task._splitting import sentences, split_long
@@ -65,14 +66,19 @@ class BaseTranslator(ABC):
         warn: Warn | None = None,
         progress: Progress | None = None,
         cancelled: Cancelled | None = None,
+        source: str | None = None,
+        target: str | None = None,
     ) -> list[Translation]:
         settings = self.recipe.decoding
         width = settings.beam if beam is None else beam
         check_options(width, n_best, length_penalty, max_length, batch_tokens)
-        parts = [self._encoded_parts(text, number, warn) for number, text in enumerate(texts, 1)]
+        told = self.marks(texts, source, target)
+        parts = [self._encoded_parts(text, number, warn, told[number - 1]) for number, text in enumerate(texts, 1)]
         flat = [part for row in parts for part, _ in row]
         owners = [number for number, row in enumerate(parts) for _ in row]
         sources = [ids for row in parts for _, ids in row]
+        told_parts = [one for one, row in zip(told, parts) for _ in row]
+        prefix = told[0].prefix if told else ()  # the same of all: it says the target language
         budget = self.default_batch_tokens() if batch_tokens is None else batch_tokens
         cancelled_parts = cancelled and (lambda: owned_by(cancelled(), owners))
         found = self.search(
@@ -80,41 +86,73 @@ class BaseTranslator(ABC):
             beam=width,
             n_best=n_best,
             length_penalty=settings.length_penalty if length_penalty is None else length_penalty,
-            max_length=settings.max_length if max_length is None else max_length,
+            max_length=(settings.max_length if max_length is None else max_length) + len(prefix),
             batch_tokens=budget,
             progress=progress,
             cancelled=cancelled_parts,
+            prefix=prefix,
         )
-        aligned = self._align(sources, found, budget, cancelled_parts) if alignment else [None] * len(flat)
-        done = iter(zip(flat, found, aligned, strict=True))
+        aligned = self._align(sources, found, told_parts, budget, cancelled_parts) if alignment else [None] * len(flat)
+        done = iter(zip(flat, found, aligned, [len(prefix)] * len(flat), strict=True))
         return [joined(text, [self._translation(*next(done)) for _ in row]) for text, row in zip(texts, parts)]
 
-    def encode(self, text: str) -> list[int]:
-        """The ids of a source text, as in training."""
-        return self.tokenizer.encode(plain(text) if self.recipe.data.plain_source else text)
+    def marks(self, texts: Sequence[str], source: str | None = None, target: str | None = None) -> list[Marks]:
+        """How the model is told the direction of each text.
 
-    def parts(self, text: str, number: int = 1, warn: Warn | None = None) -> list[str]:
+        The language of a text that could be in several is detected, if the model needs to know it.
+        """
+        start, to = direction(self.recipe, source, target)
+        stated = self.recipe.languages
+        if start or (stated.source_tag == "none" and not stated.prefixes):
+            return [marks(self.recipe, self.tokenizer, start, to)] * len(texts)
+        from regard.language_identification import likeliest
+
+        found = [likeliest(text, sources_for(self.recipe, to)) for text in texts]
+        by_language = {one: marks(self.recipe, self.tokenizer, one, to) for one in set(found)}
+        return [by_language[one] for one in found]
+
+    def encode(self, text: str, told: Marks = NO_MARKS) -> list[int]:
+        """The ids of a source text, as in training, with what tells the model the direction."""
+        text = told.text_prefix + (plain(text) if self.recipe.data.plain_source else text)
+        return [*told.before, *self.tokenizer.encode(text), *told.after]
+
+    def text_span(self, ids: Sequence[int], told: Marks) -> slice:
+        """Which of a source's tokens are the text's own: those after its tags and its prefix, and before later tags."""
+        start, end = len(told.before), len(ids) - len(told.after)
+        if told.text_prefix:
+            length, wanted = 0, len("".join(told.text_prefix.split()))
+            for surface in self.tokenizer.surfaces(ids[start:end]):
+                if length >= wanted:
+                    break
+                length += len("".join(surface.split()))
+                start += 1
+        return slice(start, end)
+
+    def parts(self, text: str, number: int = 1, warn: Warn | None = None, told: Marks = NO_MARKS) -> list[str]:
         """The pieces to translate separately: the text, its sentences if there are several, or parts of long ones."""
-        return [part for part, _ in self._encoded_parts(text, number, warn)]
+        return [part for part, _ in self._encoded_parts(text, number, warn, told)]
 
-    def _encoded_parts(self, text: str, number: int, warn: Warn | None) -> list[tuple[str, list[int]]]:
+    def _encoded_parts(
+        self, text: str, number: int, warn: Warn | None, told: Marks = NO_MARKS
+    ) -> list[tuple[str, list[int]]]:
         """The parts and their ids."""
         if not text.strip():
             return []
-        limit = self._longest_source() - 1  # END
+        limit = self._longest_source()
         known: dict[str, list[int]] = {}
 
         def fits(part: str) -> bool:
-            known[part] = self.encode(part)
-            return len(known[part]) <= limit
+            known[part] = self.encode(part, told)
+            return len(with_end(known[part])) <= limit
 
         # Lines of corpora have one or two sentences. Given more, a model skips some.
         whole = sentences(text.strip())
         whole = whole if len(whole) > 2 else [text]
         parts = [part for sentence in whole for part in split_long(sentence, fits)]
         if len(parts) > len(whole) and warn:
-            warn(f"text {number} is longer than the model's {limit} tokens and was split into {len(parts)} parts")
-        return [(part, known[part] if part in known else self.encode(part)) for part in parts]
+            room = limit - len(with_end([*told.before, *told.after]))
+            warn(f"text {number} is longer than the model's {room} tokens and was split into {len(parts)} parts")
+        return [(part, known[part] if part in known else self.encode(part, told)) for part in parts]
 
     def _longest_source(self) -> int:
         """In tokens, END included: the recipe's limit, or fewer if learned positions end before it."""
@@ -144,7 +182,8 @@ class BaseTranslator(ABC):
     ) -> list[list[Hypothesis]]:
         """The `n_best` hypotheses for each source, best first, in the order of the sources; batched by length.
 
-        All begin with `prefix`, whose probability does not count.
+        END is added to sources that do not contain it (`directions.with_end`). All hypotheses begin with `prefix`,
+        whose probability does not count.
         """
 
     @abstractmethod
@@ -161,31 +200,44 @@ class BaseTranslator(ABC):
         """
 
     def _align(
-        self, sources: list[list[int]], found: list[list[Hypothesis]], batch_tokens: int, cancelled: Cancelled | None
+        self,
+        sources: list[list[int]],
+        found: list[list[Hypothesis]],
+        told: list[Marks],
+        batch_tokens: int,
+        cancelled: Cancelled | None,
     ) -> list[list[np.ndarray]]:
-        """Word-level attention of every hypothesis of every source."""
+        """Word-level attention of every hypothesis of every source. Language tags belong to no word."""
         from regard.word_alignment import word_matrix
 
-        word = self.tokenizer.word_index
+        from_words, to_words = self.tokenizer.word_index, self.tokenizer.target.word_index
         matrices = self.token_attention(sources, found, batch_tokens, cancelled)
-        return [
-            [
-                word_matrix(weights, word(one.ids), word(source)) if weights.size else weights
-                for one, weights in zip(hypotheses, matrices)
-            ]
-            for source, hypotheses in zip(sources, found, strict=True)
-        ]
+        aligned: list[list[np.ndarray]] = []
+        for source, hypotheses, one_told in zip(sources, found, told, strict=True):
+            own, first = self.text_span(source, one_told), len(one_told.prefix)
+            words = from_words(source[own])
+            aligned.append(
+                [
+                    word_matrix(weights[first:, own.start :], to_words(one.ids[first:]), words)
+                    if weights.size
+                    else weights
+                    for one, weights in zip(hypotheses, matrices)
+                ]
+            )
+        return aligned
 
     def _translation(
-        self, source: str, hypotheses: list[Hypothesis], attention: list[np.ndarray] | None
+        self, source: str, hypotheses: list[Hypothesis], attention: list[np.ndarray] | None, first: int
     ) -> Translation:
+        """`first` is the number of tokens that say the target language."""
+        tokenizer = self.tokenizer.target
         made = [
             Translation(
                 source,
-                self.tokenizer.decode(h.ids).strip(),
+                tokenizer.decode(h.ids[first:]).strip(),
                 h.score,
                 h.log_probability,
-                self.tokenizer.pieces(h.ids),
+                tokenizer.pieces(h.ids[first:]),
                 _links(attention[i]) if attention else None,
                 attention[i] if attention else None,
                 h.finished,

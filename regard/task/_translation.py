@@ -48,6 +48,10 @@ class Translation:
 class TranslationOptions(TypedDict, total=False):
     """The keywords of `Translator.translate`."""
 
+    source: str | None
+    """The language of the texts. A model for several detects that of each text, if it is not given."""
+    target: str | None
+    """The language to translate to; needed if the model has several."""
     beam: int | None
     """Beam width, 1 to 1000; 1 is greedy. Defaults to the recipe's."""
     n_best: int

@@ -24,6 +24,7 @@ from regard.data.ragged import Sentences
 from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.cancellation import Cancelled, cancellation
 from regard.decoding.rules import loops_allowed
+from regard.directions import with_end
 from regard.errors import UserError
 from regard.evaluation.translation import corpus_scores
 from regard.layers.capture import capture
@@ -33,7 +34,7 @@ from regard.model.seq2seq import Seq2Seq
 from regard.states import Hypothesis, concatenate
 from regard.task._base import Prepared, Task
 from regard.task._base_translator import NOTHING, BaseTranslator, Progress, owned_by, without_cancelled
-from regard.task._translation import Translation, check_options
+from regard.task._translation import Translation, TranslationOptions, check_options
 from regard.task._writing import longest_text, search
 from regard.types import BEGIN, END, Better, Memory, Validation
 from regard.word_alignment import average
@@ -105,13 +106,19 @@ class Translator(BaseTranslator, Task):
     def judge(self, valid: Sequence[Pair]) -> Validation:
         """BLEU and chrF of greedy translations, and the loss per token without label smoothing."""
         settings = self.recipe.training
-        outputs = [t.text for t in self.translate(self.inputs(valid), beam=1, batch_tokens=settings.batch_tokens)]
+        inputs, languages = self.inputs(valid), self._trained_direction()
+        found = self.translate(inputs, beam=1, batch_tokens=settings.batch_tokens, **languages)
+        outputs = [translation.text for translation in found]
         scores = corpus_scores(outputs, [reference for _, reference in valid])
         shown = range(0, len(outputs), max(1, len(outputs) // max(1, settings.samples)))
         return Validation(
             {"bleu": scores.bleu, "chrf": scores.chrf, "loss": self.loss(valid, settings.batch_tokens)},
             [(valid[i][0], outputs[i], valid[i][1]) for i in shown][: settings.samples],
         )
+
+    def _trained_direction(self) -> TranslationOptions:
+        """The languages of the training text, of a model that may have others besides."""
+        return {"source": self.recipe.source_language or None, "target": self.recipe.target_language or None}
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, model: nn.Module, device: torch.device):
         self.recipe, self.tokenizer, self.device = recipe, tokenizer, device
@@ -135,8 +142,9 @@ class Translator(BaseTranslator, Task):
         prefix: Sequence[int] = (),
     ) -> list[list[Hypothesis]]:
         found: list[list[Hypothesis]] = [[NOTHING] for _ in sources]
-        for indexes in without_cancelled(sorted_batches([[*ids, END] for ids in sources], batch_tokens), cancelled):
-            chosen = [[*sources[i], END] for i in indexes]
+        closed = [with_end(ids) for ids in sources]
+        for indexes in without_cancelled(sorted_batches(closed, batch_tokens), cancelled):
+            chosen = [closed[i] for i in indexes]
             with cancellation(cancelled and partial(_cancelled_rows, cancelled, indexes)):
                 results = self._search_batch(chosen, beam, n_best, length_penalty, max_length, prefix)
             for index, hypotheses in zip(indexes, results, strict=True):
@@ -184,8 +192,10 @@ class Translator(BaseTranslator, Task):
     @torch.inference_mode()
     def loss(self, pairs: Sequence[tuple[str, str]], batch_tokens: int = 4096) -> float:
         """The mean of -log p per target token (END included), without label smoothing."""
-        sources = [[*self.encode(source), END] for source, _ in pairs]
-        targets = [[BEGIN, *ids, END] for ids in self.tokenizer.encode_many([target for _, target in pairs])]
+        told = self.marks([source for source, _ in pairs], **self._trained_direction())
+        sources = [with_end(self.encode(source, one)) for (source, _), one in zip(pairs, told)]
+        begin = [BEGIN, *(told[0].prefix if told else ())]
+        targets = [[*begin, *ids, END] for ids in self.tokenizer.target.encode_many([target for _, target in pairs])]
         total, units = 0.0, 0
         for indexes in sorted_batches([max(sources[i], targets[i], key=len) for i in range(len(pairs))], batch_tokens):
             source, mask = (tensor.to(self.device) for tensor in pad([sources[i] for i in indexes]))
@@ -205,7 +215,7 @@ class Translator(BaseTranslator, Task):
         """
         found: list[Tensor] = [torch.empty(0, 0)] * len(pairs)
         for indexes in without_cancelled(sorted_batches([source for source, _ in pairs], batch_tokens), cancelled):
-            ids, mask = (tensor.to(self.device) for tensor in pad([[*pairs[i][0], END] for i in indexes]))
+            ids, mask = (tensor.to(self.device) for tensor in pad([with_end(pairs[i][0]) for i in indexes]))
             target, _ = pad([[BEGIN, *pairs[i][1]] for i in indexes])
             with capture(self.model.decoder) as captured:
                 self.model(ids, mask, target.to(self.device))
@@ -229,6 +239,8 @@ class Translator(BaseTranslator, Task):
         n_best: int = 1,
         of: int = 0,
         prefix: Sequence[int] = (),
+        source: str | None = None,
+        target: str | None = None,
     ) -> TranslationTrace:
         """Translates one sentence and returns a trace of what the model computed.
 
@@ -240,7 +252,10 @@ class Translator(BaseTranslator, Task):
             max_length: As in `translate`.
             n_best: How many translations the search returns.
             of: The one to inspect, from 0.
-            prefix: Token ids that the translation must begin with. If the last one is END, nothing is searched.
+            prefix: Token ids that the translation must begin with, after the tag of its language. If the last one is
+                END, nothing is searched.
+            source: The language of the sentence, as in `translate`.
+            target: The language to translate to.
 
         Returns:
             The trace, with attention, search and gates.
@@ -249,9 +264,11 @@ class Translator(BaseTranslator, Task):
 
         width = self.recipe.decoding.beam if beam is None else beam
         check_options(width, max(n_best, of + 1), length_penalty, max_length, None)
+        sentence = PlainText().accept(text)
+        (told,) = self.marks([sentence], source, target)
         return record_translation(
             self,
-            one_sentence(self, PlainText().accept(text)),
+            one_sentence(self, sentence, told),
             name,
             beam,
             length_penalty,
@@ -259,6 +276,7 @@ class Translator(BaseTranslator, Task):
             n_best,
             of,
             prefix,
+            told,
         )
 
     def token_attention(

@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,6 +29,7 @@ from regard.data.corpus.reading import Pair, read_pairs
 from regard.data.normalise import plain
 from regard.data.splitting import make_format
 from regard.data.tokenizer._base import Tokenizer
+from regard.directions import NO_MARKS, Marks
 from regard.errors import UserError
 from regard.locking import hold, hold_in_turn
 
@@ -52,25 +53,32 @@ class Order:
     part: int
     """Lines per part; 0 for a pack that is read when complete."""
     fingerprint: str
+    told: Marks = NO_MARKS
+    """What tells the model the direction of the text."""
 
     @classmethod
-    def of(cls, folder: Path, data: Data, tokenizer: Tokenizer, held_out: HeldOut, part: int) -> Order:
+    def of(
+        cls, folder: Path, data: Data, tokenizer: Tokenizer, held_out: HeldOut, part: int, told: Marks = NO_MARKS
+    ) -> Order:
         inputs = [*data.source, *data.target, *data.valid_source, *data.valid_target]
         withheld = [data.hold_out, data.hold_out_valid, data.hold_out_test, data.plain_source, data.format]
         settings = filter_settings(data) | {"withheld": withheld}
         settings |= {"part": part} if part else {}
-        return cls(folder, data, tokenizer, held_out, part, fingerprint(inputs, settings, tokenizer.files()))
+        settings |= {"told": asdict(told)} if told != NO_MARKS else {}
+        return cls(folder, data, tokenizer, held_out, part, fingerprint(inputs, settings, tokenizer.files()), told)
 
     def to_json(self) -> str:
         files = {name: base64.b64encode(content).decode() for name, content in self.tokenizer.files().items()}
         held = [sorted(self.held_out.sources), sorted(self.held_out.targets)]
-        return json.dumps([str(self.folder), asdict(self.data), files, held, self.part, self.fingerprint])
+        told = asdict(self.told)
+        return json.dumps([str(self.folder), asdict(self.data), files, held, self.part, self.fingerprint, told])
 
     @classmethod
     def from_json(cls, text: str) -> Order:
-        folder, data, files, held, part, mark = json.loads(text)
+        folder, data, files, held, part, mark, told = json.loads(text)
         tokenizer = tokenizers.from_files({name: base64.b64decode(content) for name, content in files.items()})
-        return cls(Path(folder), Data(**data), tokenizer, HeldOut.of_hashes(*held), part, mark)
+        told = Marks(**{name: tuple(value) if isinstance(value, list) else value for name, value in told.items()})
+        return cls(Path(folder), Data(**data), tokenizer, HeldOut.of_hashes(*held), part, mark, told)
 
 
 def training_pairs(data: Data, mixed: bool = False) -> Iterator[Pair]:
@@ -88,13 +96,23 @@ def made_pairs(data: Data, part: str) -> Iterator[Pair]:
 
 
 def pack(order: Order, progress: Callable[[int], None] | None = None) -> Pack:
-    encode, tidy = order.tokenizer.encode_many, plain if order.data.plain_source else str
+    source, target, told = order.tokenizer, order.tokenizer.target, order.told
+    tidy = plain if order.data.plain_source else str
+
+    def encode_source(texts: Sequence[str]) -> list[list[int]]:
+        found = source.encode_many([told.text_prefix + tidy(text) for text in texts])
+        return [[*told.before, *ids] for ids in found] if told.before else found
+
+    def encode_target(texts: Sequence[str]) -> list[list[int]]:
+        found = target.encode_many(texts)
+        return [[*told.prefix, *ids] for ids in found] if told.prefix else found
+
     return pack_pairs(
         training_pairs(order.data, mixed=order.part > 0),
-        lambda texts: encode([tidy(text) for text in texts]),
-        encode,
+        encode_source,
+        encode_target,
         order.folder,
-        vocabulary=len(order.tokenizer),
+        vocabulary=max(len(source), len(target)),
         filters=Filters(**filter_settings(order.data)),
         held_out=order.held_out,
         fingerprint=order.fingerprint,

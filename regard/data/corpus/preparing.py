@@ -19,6 +19,7 @@ from regard.data.corpus.packing import Order, Packer, made_pairs, pack, training
 from regard.data.corpus.reading import Pair, has_more_lines, read_pairs
 from regard.data.normalise import plain
 from regard.data.tokenizer._base import Tokenizer
+from regard.directions import Marks, direction, is_multilingual, marks
 from regard.errors import UserError, suggestion
 from regard.storage import write_file
 
@@ -46,11 +47,22 @@ def prepare(
     most = BEGINNING * data.part if large else None
     valid, held = held_out(data, place, note, most)
     tokenizer = _tokenizer(recipe, held, known, note, most)
-    order = Order.of(place / "pack", data, tokenizer, held, data.part if large else 0)
+    order = Order.of(place / "pack", data, tokenizer, held, data.part if large else 0, _marks(recipe, tokenizer))
     made = _growing(order, note) if large else open_pack(order.folder, order.fingerprint)
     made = made or pack(order, _every(200_000, lambda lines: note(f"reading the corpus: {lines:,} lines")))
     note(str(made) if made.whole else f"{len(made):,} pairs to begin with; the rest of the corpus is read meanwhile")
     return tokenizer, made, valid
+
+
+def _marks(recipe: Recipe, tokenizer: Tokenizer) -> Marks:
+    """What tells the model the direction of the training text: all of it is in one."""
+    source, target = direction(recipe, recipe.source_language or None, recipe.target_language or None)
+    if not source and is_multilingual(recipe):
+        raise UserError("this model translates from several languages; say which the text is in, with --from")
+    told = marks(recipe, tokenizer, source, target)
+    if told.after:
+        raise UserError("this model's sources end with the tag of their language; it cannot be trained further here")
+    return told
 
 
 def _growing(order: Order, note: Note) -> Pack:

@@ -50,6 +50,8 @@ def why_not(recipe: Recipe) -> str:
         position = table(spec.get("position"))
         if position.get("kind") not in POSITIONS:
             return f"CTranslate2 has no positions of the kind {position.get('kind')}"
+    if recipe.languages.source_tag == "after":
+        return "CTranslate2 ends every source with </s>; this model's sources end with the tag of their language"
     if positions_needed(recipe) > MAX_POSITIONS:
         return f"CTranslate2's table of positions has {MAX_POSITIONS:,} rows at most"
     return ""

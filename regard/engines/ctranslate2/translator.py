@@ -75,7 +75,8 @@ class CTranslate2Translator(BaseTranslator):
         self._models = {self._last_layer: open_model(self._last_layer)}
         self._translator = self._models[self._last_layer]
         self._load_with_torch, self._torch = with_torch, None
-        self._pieces = tokenizer.pieces(range(len(tokenizer)))
+        self._source_pieces = tokenizer.pieces(range(len(tokenizer)))
+        self._pieces = tokenizer.target.pieces(range(len(tokenizer.target)))
         self._ids = {piece: number for number, piece in enumerate(self._pieces)}
         self._longest = longest_output(recipe)
 
@@ -165,7 +166,7 @@ class CTranslate2Translator(BaseTranslator):
     def _start(self, sources: list[list[int]], query: _Query, limit: int, forbidden: Sequence[list[str]] = ()) -> Any:
         """Begins a search for one batch and returns its future results."""
         return self._translator.translate_batch(
-            [[self._pieces[i] for i in ids] for ids in sources],
+            [[self._source_pieces[i] for i in ids] for ids in sources],
             [query.prefix] * len(sources) if query.prefix else None,
             beam_size=query.width,
             patience=query.patience,
@@ -201,7 +202,7 @@ class CTranslate2Translator(BaseTranslator):
         """CTranslate2 spreads the probability of forbidden tokens over the others; ours are not normalised again."""
         texts = [[self._pieces[i] for i in one.ids] for one in hypotheses]
         scored = self._translator.score_batch(
-            [[self._pieces[i] for i in source]] * len(texts), texts, max_input_length=0
+            [[self._source_pieces[i] for i in source]] * len(texts), texts, max_input_length=0
         )
         for one, found in zip(hypotheses, scored, strict=True):
             of_tokens = found.log_probs[len(query.prefix) : len(one.ids) + one.finished]
@@ -256,7 +257,10 @@ class CTranslate2Translator(BaseTranslator):
             for indexes in batches_of_similar_length(
                 [len(pairs[i][0]) + 1 for i in range(len(pairs))], batch_tokens, 1
             ):
-                texts = [[[self._pieces[i] for i in side] for side in pairs[index]] for index in indexes]
+                texts = [
+                    ([self._source_pieces[i] for i in source], [self._pieces[i] for i in target])
+                    for source, target in (pairs[index] for index in indexes)
+                ]
                 results = self._models[layer].translate_batch(
                     [source for source, _ in texts],
                     [target for _, target in texts],

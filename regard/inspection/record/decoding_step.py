@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from regard.data.batching import pad
 from regard.data.tokenizer._base import Tokenizer
+from regard.directions import NO_MARKS, Marks, with_end
 from regard.errors import UserError
 from regard.inspection.record import layers
 from regard.inspection.trace.base import CROSS
@@ -41,15 +42,20 @@ class DecodingStep:
 
 
 @torch.inference_mode()
-def decoding_step(translator: Translator, text: str, prefix: Sequence[int], step: int | None = None) -> DecodingStep:
-    """Step number `step` of the prefix, from 0; by default the step after it. One forward pass."""
-    model, tokenizer = translator.model, translator.tokenizer
+def decoding_step(
+    translator: Translator, text: str, prefix: Sequence[int], step: int | None = None, told: Marks = NO_MARKS
+) -> DecodingStep:
+    """Step number `step` of the prefix, from 0; by default the step after it. One forward pass.
+
+    The prefix begins with the tag of the target language, if the model needs one (`told`)."""
+    model, tokenizer = translator.model, translator.tokenizer.target
+    prefix = after_tags(prefix, told)
     check_prefix(prefix, model, len(tokenizer))
     fed = [BEGIN, *(prefix[:-1] if prefix and prefix[-1] == END else prefix)]
     row = len(fed) - 1 if step is None else step
     if not 0 <= row < len(fed):
         raise UserError(f"step {row}: the steps are 0 to {len(fed) - 1}")
-    ids, mask = (tensor.to(translator.device) for tensor in pad([[*translator.encode(text), END]]))
+    ids, mask = (tensor.to(translator.device) for tensor in pad([with_end(translator.encode(text, told))]))
     with capture(model) as captured:
         logits = model(ids, mask, torch.tensor([fed], device=translator.device))
     cross = [one for one in layers.attention(dict(model.named_modules()), captured) if one.kind == CROSS]
@@ -67,6 +73,12 @@ def alternatives_of(probabilities: Tensor, tokenizer: Tokenizer, count: int = LI
     values, indexes = allowed.topk(min(count, len(allowed) - len(FORBIDDEN)))
     ids = indexes.tolist()
     return [Alternative(*one) for one in zip(ids, tokenizer.pieces(ids), values.tolist())]
+
+
+def after_tags(prefix: Sequence[int], told: Marks) -> list[int]:
+    """The prefix with the tag of the target language in front, if it is not there yet."""
+    tags = list(told.prefix)
+    return list(prefix) if list(prefix[: len(tags)]) == tags else [*tags, *prefix]
 
 
 def check_prefix(prefix: Sequence[int], model: nn.Module, vocabulary: int) -> None:

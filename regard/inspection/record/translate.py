@@ -15,13 +15,14 @@ import torch
 from regard.data.batching import pad
 from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.step_callback import Step, on_step
+from regard.directions import NO_MARKS, Marks, with_end
 from regard.errors import UserError
 from regard.inspection.record.arithmetic.selection import calculator
-from regard.inspection.record.decoding_step import alternatives_of, check_prefix
+from regard.inspection.record.decoding_step import after_tags, alternatives_of, check_prefix
 from regard.inspection.record.gradients import gradients_of
 from regard.inspection.record.layers import layers_of
 from regard.inspection.record.search import search_tree
-from regard.inspection.trace.base import SOURCE, TARGET, Side
+from regard.inspection.trace.base import NO_WORD, SOURCE, TARGET, Side
 from regard.inspection.trace.gradients import Gradients
 from regard.inspection.trace.translation import Candidate, TranslationTrace
 from regard.layers.capture import capture
@@ -43,17 +44,22 @@ def record_translation(
     n_best: int = 1,
     of: int = 0,
     prefix: Sequence[int] = (),
+    told: Marks = NO_MARKS,
 ) -> TranslationTrace:
     """The trace of one translated sentence (`one_sentence`).
 
     The search finds `n_best` translations, and the trace is of number `of`, from 0. `prefix` are token ids that the
-    translation is forced to begin with.
+    translation is forced to begin with, after the tag of its language (`told`).
     """
     settings, tokenizer, model = translator.recipe.decoding, translator.tokenizer, translator.model
+    output = tokenizer.target
     width = settings.beam if beam is None else beam
     penalty = settings.length_penalty if length_penalty is None else length_penalty
-    source = translator.encode(text)
-    check_prefix(prefix, model, len(tokenizer))
+    source = translator.encode(text, told)
+    closed = with_end(source)
+    tags = len(told.prefix)
+    prefix = after_tags(prefix, told)
+    check_prefix(prefix, model, len(output))
     steps: list[Step] = []
     if prefix and prefix[-1] == END:
         found = [Hypothesis(list(prefix[:-1]), 0.0, 0.0)]
@@ -64,7 +70,7 @@ def record_translation(
                 beam=width,
                 n_best=max(n_best, of + 1),
                 length_penalty=penalty,
-                max_length=settings.max_length if max_length is None else max_length,
+                max_length=(settings.max_length if max_length is None else max_length) + tags,
                 prefix=prefix,
             )
     if not 0 <= of < len(found):
@@ -72,37 +78,41 @@ def record_translation(
     best = found[of]
     written = [*best.ids, END] if best.finished else best.ids
     fed = [BEGIN, *written[:-1]]
-    ids, mask = (tensor.to(translator.device) for tensor in pad([[*source, END]]))
+    ids, mask = (tensor.to(translator.device) for tensor in pad([closed]))
     with capture(model) as captured:
         logits = model(ids, mask, torch.tensor([fed], device=translator.device))
     probabilities = logits[0].float().softmax(-1)
     chosen = probabilities.gather(1, torch.tensor(written, device=logits.device)[:, None])[:, 0]
-    decoded = tokenizer.decode(best.ids).strip()
+    decoded = output.decode(best.ids[tags:]).strip()
+    span = translator.text_span(source, told)
+    words, word_of = words_of(tokenizer, text, source[span])
+    words_written, of_written = words_of(output, decoded, best.ids[tags:])
     trace = TranslationTrace(
         model=name,
-        source=Side(text.strip(), tokenizer.pieces([*source, END]), *words_of(tokenizer, text, source)),
-        target=Side(decoded, tokenizer.pieces(written), *words_of(tokenizer, decoded, best.ids)),
-        read=tokenizer.pieces(fed),
+        source=Side(text.strip(), tokenizer.pieces(closed), words, [NO_WORD] * span.start + word_of),
+        target=Side(decoded, output.pieces(written), words_written, [NO_WORD] * tags + of_written),
+        read=output.pieces(fed),
         probabilities=chosen.tolist(),
         log_probability=best.log_probability,
         score=best.score,
         finished=best.finished,
-        **layers_of(model, captured, {SOURCE: len(source) + 1, TARGET: len(fed)}, translator.device),
+        **layers_of(model, captured, {SOURCE: len(closed), TARGET: len(fed)}, translator.device),
         beam=width,
         length_penalty=penalty,
-        search=search_tree(steps, best.ids, best.finished, tokenizer, prefix),
+        search=search_tree(steps, best.ids, best.finished, output, prefix),
         candidates=[
-            Candidate(tokenizer.decode(one.ids).strip(), one.log_probability, one.score, one.finished) for one in found
+            Candidate(output.decode(one.ids[tags:]).strip(), one.log_probability, one.score, one.finished)
+            for one in found
         ],
         of=of,
         ids=written,
         given=len(prefix),
-        alternatives=[alternatives_of(one, tokenizer) for one in probabilities],
+        alternatives=[alternatives_of(one, output) for one in probabilities],
     )
     trace.compute_calculation = calculator(
         model, lambda: model(ids, mask, torch.tensor([fed], device=translator.device))
     )
-    trace.compute_gradients = partial(_gradients, translator, [*source, END], fed, written, trace)
+    trace.compute_gradients = partial(_gradients, translator, closed, fed, written, trace)
     return trace
 
 
@@ -132,9 +142,9 @@ def words_of(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> tuple[list[
     return typed if len(typed) == len(kept) else kept, tokenizer.word_index(ids)
 
 
-def one_sentence(translator: Translator, text: str) -> str:
+def one_sentence(translator: Translator, text: str, told: Marks = NO_MARKS) -> str:
     """The text, if it is translated in one piece."""
-    parts = translator.parts(text)
+    parts = translator.parts(text, told=told)
     if not parts:
         raise UserError("there is nothing to inspect: the text is empty")
     if len(parts) > 1:

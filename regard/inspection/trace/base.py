@@ -28,6 +28,9 @@ CROSS, SOURCE, TARGET = "cross", "source", "target"
 """Kinds of attention: cross-attention, self-attention of the source, self-attention of the target."""
 KINDS = {CROSS: "target to source", SOURCE: "source to itself", TARGET: "target to itself"}
 
+NO_WORD = -1
+"""In place of the index of a word, for a token that belongs to none: a language tag."""
+
 
 @dataclass
 class Side:
@@ -39,7 +42,7 @@ class Side:
     words: list[str]
     """The words between spaces."""
     word_of: list[int]
-    """The index of each token's word; END has none and is not in this list."""
+    """The index of each token's word, or NO_WORD for a language tag; END has none and is not in this list."""
 
     @property
     def direction(self) -> str:

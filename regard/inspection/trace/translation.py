@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from regard import word_alignment
-from regard.inspection.trace.base import CROSS, SOURCE, Attention, Side, Trace, index_in, plain
+from regard.inspection.trace.base import CROSS, NO_WORD, SOURCE, Attention, Side, Trace, index_in, plain
 
 
 @dataclass
@@ -136,5 +136,6 @@ def word_probabilities(target: Side, probabilities: Sequence[float]) -> list[flo
     """The probability of each word: the product over its tokens."""
     found = [1.0] * len(target.words)
     for word, probability in zip(target.word_of if found else [], probabilities):
-        found[word] *= probability
+        if word != NO_WORD:
+            found[word] *= probability
     return found

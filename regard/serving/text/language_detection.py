@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from regard.language_identification import language_probabilities
+from regard.language_identification import label_of, language_probabilities
 from regard.serving.text.untranslatable import has_words, protected_spans
 
 MAX_LANGUAGES = 3
@@ -16,9 +16,6 @@ MAX_CHARACTERS = 2000
 """Characters of a text that are used."""
 UNKNOWN = ("en", 0.0)
 
-_MODEL_CODES = {"nb": "no", "pb": "pt", "zt": "zh", "iw": "he", "fil": "tl"}
-"""Our codes that the model names differently."""
-
 
 def detect(text: str, candidates: Iterable[str] = ()) -> list[tuple[str, float]]:
     """Up to three languages with a confidence from 0 to 100, best first; only those in `candidates`, if any."""
@@ -26,7 +23,7 @@ def detect(text: str, candidates: Iterable[str] = ()) -> list[tuple[str, float]]
     if not text:
         return [UNKNOWN]
     probabilities = language_probabilities(text)
-    codes = {code: _MODEL_CODES.get(code, code.split("-")[0]) for code in candidates}
+    codes = {code: label_of(code) for code in candidates}
     codes = codes or {code: code for code in probabilities}
     found = [(code, round(100 * probabilities[known], 1)) for code, known in codes.items() if known in probabilities]
     # Of variants that the model does not distinguish, the usual one: pt, not pb.

@@ -82,13 +82,17 @@ export function alignment(found, { tokens, names, onhover, onpick }) {
     },
     /** The indexes of the units of a source word. */
     placesOf: (word) => (tokens ? found.source.word_of.flatMap((one, at) => (one === word ? [at] : [])) : [word]),
-    /** The word of a source unit; null for the end token. */
-    wordOf: (place) => (tokens ? (found.source.word_of[place] ?? null) : place),
+    /** The word of a source unit; null for the end token and language tags. */
+    wordOf: (place) => (tokens ? (isWord(found.source, place) ? found.source.word_of[place] : null) : place),
     leave: () => watch.disconnect(),
   };
 
   /** Models put much weight on the end token where they need no source word: those lines would only distract. */
   function ends(s, t) {
-    return tokens && (s === found.source.word_of.length || t === found.target.word_of.length);
+    return tokens && !(isWord(found.source, s) && isWord(found.target, t));
+  }
+
+  function isWord(side, place) {
+    return side.word_of[place] >= 0;
   }
 }
