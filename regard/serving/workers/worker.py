@@ -140,7 +140,9 @@ class Worker:
     def _split(self, job: dict[str, Any]) -> dict[str, Any]:
         """Splits each text into sentences, and sentences that are too long for the model into smaller parts."""
         model, texts = self.models[job["model"]], enumerate(job["texts"])
-        return {"answer": [[] if item in self.jobs.cancelled() else model.parts(text) for item, text in texts]}
+        source, target = job["direction"]
+        told = {"told": model.marks([""], source, target)[0]} if source and target else {}
+        return {"answer": [[] if item in self.jobs.cancelled() else model.parts(text, **told) for item, text in texts]}
 
     def _translate(self, job: dict[str, Any]) -> dict[str, Any]:
         """Several translations of a text cost torch more time, and CTranslate2 none: it then takes all at once."""

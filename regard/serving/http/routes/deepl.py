@@ -64,7 +64,7 @@ def router(settings: Settings, catalogue: Catalogue, translator: TextTranslator)
     async def languages(request: Request) -> JSONResponse:
         """Source languages, or target languages."""
         kind = (await fields_of(request)).get("type", "source")
-        if kind not in languages_by_kind:
+        if kind not in ("source", "target"):
             raise HttpError(400, "Value for 'type' not supported.")
         return JSONResponse(languages_by_kind[kind])
 
