@@ -1,6 +1,6 @@
 import pytest
 
-from regard.languages import NAMES, from_deepl, internal, name, public, to_deepl
+from regard.languages import NAMES, from_deepl, internal, is_code, name, public, to_deepl
 
 
 def test_names():
@@ -42,3 +42,30 @@ def test_deepl_tells_variants_apart_that_we_do_not():
         "ZH",
         "FR",
     ]
+
+
+@pytest.mark.parametrize(
+    ("foreign", "ours"),
+    [
+        ("deu_Latn", "de"), ("deu", "de"), ("de_DE", "de"), ("DE", "de"), ("ger", "de"), ("en_XX", "en"),
+        ("zho_Hans", "zh"), ("zho_Hant", "zt"), ("zh_CN", "zh"), ("zh_TW", "zt"), ("cmn_Hant", "zt"), ("pt_BR", "pb"),
+        ("pes_Arab", "fa"), ("fa_IR", "fa"), ("arb_Arab", "ar"), ("als_Latn", "sq"), ("als", "als"), ("ns", "nso"),
+        ("srp_Cyrl", "sr"), ("srp_Latn", "sr-latn"), ("ace_Arab", "ace-arab"), ("ace_Latn", "ace"), ("yue_Hant", "yue"),
+        ("uzb_Latn", "uz"), ("uzb_Cyrl", "uz-cyrl"), ("en-GB", "en-gb"), ("sw_KE", "sw"), ("lvs_Latn", "lv"),
+    ],
+)  # fmt: skip
+def test_codes_of_imported_models(foreign, ours):
+    assert internal(foreign) == internal(foreign.upper()) == internal(ours) == ours
+
+
+def test_languages_of_large_models_stay_distinct_and_have_names():
+    from transformers.models.m2m_100.tokenization_m2m_100 import FAIRSEQ_LANGUAGE_CODES as m2m100
+    from transformers.models.mbart50.tokenization_mbart50 import FAIRSEQ_LANGUAGE_CODES as mbart50
+    from transformers.models.nllb.tokenization_nllb import FAIRSEQ_LANGUAGE_CODES as nllb
+
+    for foreign in (nllb, m2m100["m2m100"], mbart50):
+        codes = [internal(code) for code in foreign]
+        assert len(set(codes)) == len(foreign) and set(codes) <= set(NAMES)
+        assert all(internal(code) == code and is_code(code) for code in codes)
+    two = {internal(code) for code in m2m100["m2m100"]} & {internal(code) for code in nllb}
+    assert len(two) >= 95  # the same languages under both kinds of codes

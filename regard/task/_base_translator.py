@@ -119,14 +119,9 @@ class BaseTranslator(ABC):
     def text_span(self, ids: Sequence[int], told: Marks) -> slice:
         """Which of a source's tokens are the text's own: those after its tags and its prefix, and before later tags."""
         start, end = len(told.before), len(ids) - len(told.after)
-        if told.text_prefix:
-            length, wanted = 0, len("".join(told.text_prefix.split()))
-            for surface in self.tokenizer.surfaces(ids[start:end]):
-                if length >= wanted:
-                    break
-                length += len("".join(surface.split()))
-                start += 1
-        return slice(start, end)
+        if told.text_prefix:  # it ends at a space, which no token crosses
+            start += len(self.tokenizer.encode(told.text_prefix.rstrip()))
+        return slice(min(start, end), end)
 
     def parts(self, text: str, number: int = 1, warn: Warn | None = None, told: Marks = NO_MARKS) -> list[str]:
         """The pieces to translate separately: the text, its sentences if there are several, or parts of long ones."""
