@@ -51,6 +51,18 @@ class ServedModel:
         """The target languages of each source language."""
         return self.directions or ({self.source: (self.target,)} if self.source else {})
 
+    def between(self, languages: Collection[str]) -> ServedModel | None:
+        """The model with its directions between these languages only; None if it has none of those."""
+        if not self.multilingual:
+            return self if {self.source, self.target} <= set(languages) else None
+        kept = {
+            source: tuple(target for target in targets if target in languages)
+            for source, targets in self.directions.items()
+            if source in languages
+        }
+        kept = {source: targets for source, targets in kept.items() if targets}
+        return replace(self, directions=kept) if kept else None
+
     def step(self, source: str = "", target: str = "") -> Step:
         """The direction that is meant, with what goes without saying filled in. Refuses what the model lacks."""
         if not self.directions:
@@ -81,9 +93,9 @@ class Step(NamedTuple):
     source: str
     target: str
 
-    def options(self) -> dict[str, str]:
-        """The options of `translate` that state the direction; a model with one direction needs none."""
-        return {"source": self.source, "target": self.target} if self.model.multilingual else {}
+    def direction(self) -> tuple[str, str] | tuple[None, None]:
+        """What the model must be told; nothing if it has one direction only."""
+        return (self.source, self.target) if self.model.multilingual else (None, None)
 
 
 Route = tuple[Step, ...]
@@ -164,6 +176,15 @@ class Catalogue:
             found.update(self._direct.get(middle, ()))
         return sorted(found)
 
+    def summary(self) -> str:
+        """The names of the models, and how many languages those with several have."""
+
+        def said(model: ServedModel) -> str:
+            codes = {*model.directions, *(target for targets in model.directions.values() for target in targets)}
+            return f"{model.name} ({len(codes)} languages)" if codes else model.name
+
+        return ", ".join(map(said, self.models.values()))
+
     def find(self, name: str, task: str) -> ServedModel:
         """A model by name, or the only model of the task if the name is empty."""
         offered = {model.name: model for model in self.of_task(task)}
@@ -179,11 +200,17 @@ class Catalogue:
         return next(iter(offered.values()))
 
 
-def read_catalogue(names: Iterable[str]) -> Catalogue:
-    """Builds the catalogue from model folders, runs, names of shipped models, and folders of models."""
+def read_catalogue(names: Iterable[str], languages: Collection[str] = ()) -> Catalogue:
+    """Builds the catalogue from model folders, runs, names of shipped models, and folders of models.
+
+    With `languages`, translators have only their directions between these.
+    """
     found = [model for name in names for model in read_models(name)]
     if not found:
         raise UserError("no model given; try: regard serve --model fr-en")
+    if languages:
+        between = (model if model.task != "translate" else model.between(languages) for model in found)
+        found = [model for model in between if model]
     return Catalogue(found)
 
 

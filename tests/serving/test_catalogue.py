@@ -37,8 +37,8 @@ def test_the_first_model_with_the_direction_is_used() -> None:
     known = Catalogue([one("de", "en"), several("m", de="en fr", fr="de en")])
     assert way(known.route("de", "en")) == [("de-en", "de", "en")]
     assert way(known.route("fr", "en")) == [("m", "fr", "en")]
-    assert known.route("fr", "en")[0].options() == {"source": "fr", "target": "en"}
-    assert known.route("de", "en")[0].options() == {}
+    assert known.route("fr", "en")[0].direction() == ("fr", "en")
+    assert known.route("de", "en")[0].direction() == (None, None)
     assert known.languages() == ["de", "en", "fr"] and known.sources() == ["de", "fr"]
     assert known.targets("de") == ["de", "en", "fr"] and known.targets("en") == ["en"] and known.targets("zz") == []
 
@@ -91,9 +91,21 @@ def test_folders_say_their_directions(tmp_path: Path) -> None:
     assert model.directions["fa"] == ("de", "en", "fr") and len(model.directions) == 4
     known = read_catalogue([f"de-fa={folder}"])
     assert known.languages() == ["de", "fa"], "only the direction that was asked for"
-    assert known.route("de", "fa")[0].options() == {"source": "de", "target": "fa"}, "which the model must be told"
+    assert known.route("de", "fa")[0].direction() == ("de", "fa"), "which the model must be told"
     with pytest.raises(UserError, match="does not translate from 'de' to 'it'"):
         read_catalogue([f"de-it={folder}"])
+
+
+def test_a_summary_says_how_many_languages_a_model_has() -> None:
+    assert Catalogue([one("de", "en"), several("m", de="en fr", fr="de")]).summary() == "de-en, m (3 languages)"
+
+
+def test_only_some_languages_of_a_model_are_offered(tmp_path: Path) -> None:
+    folder = str(write_multilingual(tmp_path / "babel"))
+    known = read_catalogue(["fr-en", folder], ("de", "fa"))
+    assert list(known.models) == ["babel"] and known.languages() == ["de", "fa"]
+    assert one("de", "en").between(["en", "de", "fr"]) and not one("de", "en").between(["de"])
+    assert not several("m", de="en fr").between(["en", "fr"])
 
 
 def test_forty_thousand_pairs_are_served_at_once() -> None:

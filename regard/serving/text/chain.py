@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from regard.data.normalise import normalise
-from regard.serving.catalogue import Route
+from regard.serving.catalogue import Route, Step
 from regard.serving.text.alignment import AlignedText, Links
 from regard.serving.workers.translation_result import SearchOptions, TranslationResult, check_attention_size
 from regard.serving.workers.worker_pool import WorkerPool
@@ -23,16 +23,21 @@ async def translate_along(
     """One result per text, in order, through all steps of a route."""
     *before, last = route
     if not before:
-        return await pool.translate(last.model.name, texts, replace(search, **last.options()), owner)
+        return await pool.translate(last.model.name, texts, directed(search, last), owner)
     (first,) = before
-    options = replace(search, n_best=1, **first.options())
-    between = await pool.translate(first.model.name, texts, options, owner)
+    between = await pool.translate(first.model.name, texts, directed(replace(search, n_best=1), first), owner)
     middles = [one.text for one in between]
-    found = await pool.translate(last.model.name, middles, replace(search, **last.options()), owner)
+    found = await pool.translate(last.model.name, middles, directed(search, last), owner)
     made = [_composed(text, one, other) for text, one, other in zip(texts, between, found, strict=True)]
     matrices = (one.attention for each in made for one in (each, *each.alternatives))
     check_attention_size(sum(len(matrix) * len(matrix[0]) for matrix in matrices if matrix))
     return made
+
+
+def directed(search: SearchOptions, step: Step) -> SearchOptions:
+    """The options with the direction of a step, if its model must be told."""
+    source, target = step.direction()
+    return replace(search, source=source, target=target)
 
 
 def _composed(text: str, first: TranslationResult, second: TranslationResult) -> TranslationResult:

@@ -14,7 +14,7 @@ from regard.languages import name, public
 from regard.serving.catalogue import Catalogue, Route, Step, aligns
 from regard.serving.settings import Settings
 from regard.serving.text.alignment import AlignedText
-from regard.serving.text.chain import compose
+from regard.serving.text.chain import compose, directed
 from regard.serving.text.language_detection import MAX_CHARACTERS, detect
 from regard.serving.text.markup import extract_sentences, reassemble
 from regard.serving.text.placeholders import Attempt, attempts
@@ -152,8 +152,7 @@ class TextTranslator:
         found: list[list[AlignedText]],
     ) -> None:
         texts = [text for _, attempt in tried for text in attempt.inputs]
-        search = replace(options, **step.options())
-        answers = iter(await self.pool.translate(step.model.name, texts, search, request.owner))
+        answers = iter(await self.pool.translate(step.model.name, texts, directed(options, step), request.owner))
 
         def restore() -> None:
             for number, attempt in tried:
