@@ -5,6 +5,7 @@
 load       a model by name or folder, ready to use: `.translate`, `.classify`, `.generate`, ...
 train      train a model from a recipe or from two text files
 evaluate   score a model on labelled examples
+chain      translators one after the other, through a third language
 inspect    run a model on one input and keep what it computed, to draw or to read
 capture    record the tensors inside any model while it runs
 export     write a model smaller, or for another program
@@ -26,11 +27,12 @@ if not any(name in os.environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", 
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 __version__ = "0.1.0"
-__all__ = ["UserError", "__version__", "capture", "evaluate", "export", "inspect", "load", "train"]
+__all__ = ["UserError", "__version__", "capture", "chain", "evaluate", "export", "inspect", "load", "train"]
 
 _HOMES = {
     "UserError": "regard.errors",
     "capture": "regard.layers.capture",
+    "chain": "regard.chaining",
     "evaluate": "regard.evaluating",
     "export": "regard.interchange",
     "inspect": "regard.inspection.inspect",

@@ -1,6 +1,7 @@
 # The public names for type checkers and editors; at run time __init__.py imports them on first use.
 # tests/test_public_api.py keeps both in step.
 
+from regard.chaining import chain as chain
 from regard.engines.loading import load as load
 from regard.errors import UserError as UserError
 from regard.evaluating import evaluate as evaluate
@@ -10,4 +11,4 @@ from regard.layers.capture import capture as capture
 from regard.runs import train as train
 
 __version__: str
-__all__ = ["UserError", "__version__", "capture", "evaluate", "export", "inspect", "load", "train"]
+__all__ = ["UserError", "__version__", "capture", "chain", "evaluate", "export", "inspect", "load", "train"]

@@ -12,6 +12,7 @@ from regard.config import recipe_from_dict
 from regard.data.tokenizer.sentencepiece import SentencePiece
 from regard.loading import model_files
 from regard.storage import write_folder
+from regard.types import END
 from tests.data.imported_text import model as sentencepiece_model
 from tests.data.imported_text import pieces_of
 
@@ -42,6 +43,7 @@ def make(folder: Path, *, seed: int = 1, separate: bool = False, **recipe: Any) 
         for weights in network.parameters():
             if weights.dim() > 1:
                 weights.mul_(2.5)
+        network.decoder.output.weight[END] = 0  # else many an output would be empty
     write_folder(folder, model_files(made, tokenizer, dict(network.named_parameters()), "float32"))
     return folder
 

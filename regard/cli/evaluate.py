@@ -17,10 +17,12 @@ from regard.cli.options import (
     Data,
     Device,
     EngineName,
+    From,
     JsonValue,
     LengthPenalty,
     Model,
     Quiet,
+    To,
     Verbose,
 )
 from regard.cli.progress import progress_bar
@@ -62,6 +64,8 @@ def evaluate(
     tokenize: Annotated[
         Tokenize, typer.Option(help="BLEU's tokenizer; none for text that is already tokenised.")
     ] = Tokenize.mteval,
+    from_: From = None,
+    to: To = None,
     device: Device = "auto",
     precision: ComputedIn = Precision.auto,
     engine: EngineName = Engine.auto,
@@ -93,7 +97,8 @@ def evaluate(
         why = "a translator is scored on pairs of lines" if files else "no files are named that it could be for"
         raise UserError(f"{settings[0]}: {why}; leave it out")
     stated = None if engine is Engine.auto else engine
-    for option, value in (("--source", source), ("--against", against), ("--beam", beam), ("--engine", stated)):
+    asked = {"--source": source, "--against": against, "--beam": beam, "--engine": stated, "--from": from_, "--to": to}
+    for option, value in asked.items():
         if value is not None and task != "translate":
             raise UserError(f"{option} is for translators; {model} is made to {task}: regard evaluate {model} FILE")
     if not files:
@@ -103,14 +108,16 @@ def evaluate(
         return _show(model, test(model, device), format)
     found = check_files(files, data)
     if task == "translate":
+        from regard.directions import direction
         from regard.evaluation.translation import bleu_tokenizer, compare, corpus_scores
 
         scoring: dict[str, Any] = {"lowercase": lowercase, "tokenize": tokenize.value}
-        scoring["language"] = recipe_of(model).target_language
+        languages = {"source": None if from_ == "auto" else from_, "target": to}
+        scoring["language"] = direction(recipe_of(model), **languages)[1]
         bleu_tokenizer(scoring["tokenize"], scoring["language"])  # fails early if a package is missing
         sources, references = read_texts(found)
         others = _other_translations(against, files[0], len(references))
-        options = {"beam": beam, "length_penalty": length_penalty, "batch_tokens": batch_tokens}
+        options = {"beam": beam, "length_penalty": length_penalty, "batch_tokens": batch_tokens, **languages}
         how = {
             "device": device,
             "precision": precision,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import MOST, Beam, Device, LengthPenalty, MaxLength, Model, output_file
+from regard.cli.options import MOST, Beam, Device, From, LengthPenalty, MaxLength, Model, To, output_file
 from regard.cli.terminal import one_line, say
 from regard.errors import UserError, suggestion
 
@@ -69,6 +69,8 @@ def inspect(
     beam: Beam = None,
     length_penalty: LengthPenalty = None,
     max_length: MaxLength = None,
+    from_: From = None,
+    to: To = None,
     temperature: Annotated[
         float | None, typer.Option(min=0.01, max=100, help="What may come next: below 1 safer, above 1 bolder.")
     ] = None,
@@ -93,6 +95,8 @@ def inspect(
         "beam": beam,
         "length_penalty": length_penalty,
         "max_length": max_length,
+        "source": None if from_ == "auto" else from_,
+        "target": to,
         "temperature": temperature,
         "top_k": top_k,
         "top_p": top_p,

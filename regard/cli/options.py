@@ -63,6 +63,12 @@ def language_code(code: str | None) -> str | None:
     raise typer.BadParameter(f"'{code}' is not a language code; use one such as fr or zh-Hans")
 
 
+def language_codes(codes: list[str] | None) -> list[str] | None:
+    for code in codes or []:
+        language_code(code)
+    return codes
+
+
 Model = Annotated[
     str,
     typer.Argument(metavar="MODEL", help="A shipped model, a model folder or a run.", autocompletion=model_names),

@@ -32,6 +32,7 @@ from regard.cli.options import (
     Quiet,
     Verbose,
     language_code,
+    language_codes,
     output_folder,
 )
 from regard.cli.progress import parts_bar, progress_bar
@@ -59,8 +60,14 @@ def translate(
         list[str] | None, typer.Argument(metavar="TEXT", help="Text to translate; without it, standard input.")
     ] = None,
     model: Annotated[
-        str, typer.Option("--model", "-m", help="A shipped model, a model folder or a run.", autocompletion=model_names)
-    ] = "fr-en",
+        list[str],
+        typer.Option(
+            "--model",
+            "-m",
+            help="A shipped model, a model folder or a run; several form a chain.",
+            autocompletion=model_names,
+        ),
+    ] = ["fr-en"],  # noqa: B006
     beam: Beam = None,
     n_best: NBest = 1,
     length_penalty: LengthPenalty = None,
@@ -102,7 +109,7 @@ def translate(
             "--from",
             metavar="CODE",
             callback=language_code,
-            help="With --server: the source language; auto detects it.",
+            help="The source language; by default, or auto, a model for several languages detects that of each line.",
         ),
     ] = None,
     to: Annotated[
@@ -111,7 +118,15 @@ def translate(
             "--to",
             metavar="CODE",
             callback=language_code,
-            help="With --server: the target language; default: that of --model.",
+            help="The target language; needed if the model has several.",
+        ),
+    ] = None,
+    via: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CODE",
+            callback=language_codes,
+            help="Translate through this language; several in order. By default the shortest chain of the models.",
         ),
     ] = None,
     quiet: Quiet = False,
@@ -135,8 +150,9 @@ def translate(
         raise UserError(
             "--server uses its own settings; leave out --input, --device, --precision, --engine, --batch-tokens"
         )
-    if not server and (from_ or to):
-        raise UserError("--from and --to are for --server; here the model knows its languages, see --model")
+    if server and (via or len(model) > 1):
+        raise UserError("--server chooses its models and the languages between; leave out --via and further models")
+    source = None if from_ == "auto" else from_
     warn = warn_nothing if quiet else say
     waiting = lines_waiting(sys.stdin.fileno()) if not texts and not input else None
     search: dict[str, Any] = {
@@ -145,6 +161,7 @@ def translate(
         "length_penalty": length_penalty,
         "max_length": max_length,
     }
+    stated: dict[str, Any] = {name: code for name, code in (("source", source), ("target", to)) if code}
     on_terminal = not output and sys.stdout.isatty()
     workers: LineWorkers | None = None
     shared = 1
@@ -152,19 +169,22 @@ def translate(
         chosen = n_best > 1 or any(value is not None for value in (beam, length_penalty, max_length))
         details = chosen or scores or alignment or format is Format.json
         options = search | {"alignment": alignment}
-        languages = languages_of(model, from_, to)
+        languages = languages_of(model[0], from_, to)
         ask = remote_translator(server, languages, details, options, warn, lambda lines: advance(lines))
     else:
-        from regard.engines import engine_for, load_with
+        from regard.cli.translation_models import check_languages, load_models
+        from regard.engines import engine_for
 
+        check_languages(model, source, to, via or [])  # before anything is loaded
         place = own_device(device)
-        with_torch = engine_for(model, engine, place, precision) == "torch"
+        with_torch = any(engine_for(one, engine, place, precision) == "torch" for one in model)
         shared = worker_count(device, waiting) if n_best == 1 and with_torch else 1
         if shared > 1:  # they load while this process does
             workers = LineWorkers(shared - 1, python_command("-m", "regard", *sys.argv[1:]), warn)
         try:
             note = say if verbose and "RANK" not in os.environ else warn_nothing
-            translator = load_with(model, place, "translate", precision, engine, note)
+            how = {"device": place, "precision": precision, "engine": engine, "note": note}
+            translator = load_models(model, source, to, via or [], how)
         except BaseException:
             if workers:
                 workers.close()
@@ -185,6 +205,7 @@ def translate(
         return translator.translate(
             batch,
             **search,
+            **stated,
             batch_tokens=batch_tokens,
             alignment=alignment,
             warn=lambda message: warn(_with_line_number(message, numbers)),
@@ -203,12 +224,16 @@ def translate(
     if input and output:
         from regard.bulk import Shards
         from regard.find_model import find_model
+        from regard.languages import internal
         from regard.storage import read_folder
 
         # Options that the model refuses must fail before the folder is created.
-        translator.translate("?", **search, batch_tokens=batch_tokens, alignment=alignment)
+        translator.translate("?", **search, **stated, batch_tokens=batch_tokens, alignment=alignment)
         usual = translator.recipe.decoding
-        settings: dict[str, Any] = {"model": read_folder(find_model(model), hash_tensors=False).hash[:16]}
+        hashes = [read_folder(find_model(one), hash_tensors=False).hash[:16] for one in model]
+        settings: dict[str, Any] = {"model": "+".join(hashes)}
+        languages_asked = {"from": source and internal(source), "to": to and internal(to), "via": via}
+        settings |= {name: value for name, value in languages_asked.items() if value}
         settings |= {name: getattr(usual, name) if value is None else value for name, value in search.items()}
         settings |= {
             "precision": precision.value,
@@ -232,7 +257,7 @@ def translate(
             sys.stdout.buffer.flush()
         else:
             if sys.stdin.isatty() and not quiet:
-                say(f"{server or model} is ready: one sentence a line, Ctrl-D ends")
+                say(f"{server or ' and '.join(model)} is ready: one sentence a line, Ctrl-D ends")
             ahead = 1 if server or waiting is None or translator.engine == "torch" else AHEAD
             answer_lines(sys.stdin.fileno(), sys.stdout.buffer, answer, warn, ahead)
 

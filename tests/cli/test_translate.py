@@ -24,15 +24,15 @@ def printed(capfdbinary, *arguments, **options) -> list[str]:
 
 
 def test_one_line_for_each_text_and_the_same_alone(model, capfdbinary):
-    together = printed(capfdbinary, [*LINES, "", "  "], model=model)
+    together = printed(capfdbinary, [*LINES, "", "  "], model=[model])
     assert len(together) == len(LINES) + 2 and together[-2:] == ["", ""] and all(together[:-2])
-    assert printed(capfdbinary, [LINES[1]], model=model) == [together[1]]
-    assert printed(capfdbinary, ["\n".join(LINES)], model=model) == together[: len(LINES)]
+    assert printed(capfdbinary, [LINES[1]], model=[model]) == [together[1]]
+    assert printed(capfdbinary, ["\n".join(LINES)], model=[model]) == together[: len(LINES)]
 
 
 def test_columns(model, capfdbinary):
-    plain = printed(capfdbinary, LINES, model=model)
-    rows = [line.split("\t") for line in printed(capfdbinary, LINES, model=model, scores=True, alignment=True)]
+    plain = printed(capfdbinary, LINES, model=[model])
+    rows = [line.split("\t") for line in printed(capfdbinary, LINES, model=[model], scores=True, alignment=True)]
     assert [row[0] for row in rows] == plain
     for text, (output, score, links) in zip(LINES, rows):
         assert float(score) < 0
@@ -42,7 +42,7 @@ def test_columns(model, capfdbinary):
 
 
 def test_n_best_gives_each_line_its_number_and_falling_scores(model, capfdbinary):
-    rows = [row.split("\t") for row in printed(capfdbinary, LINES[:2], model=model, n_best=3, beam=4, scores=True)]
+    rows = [row.split("\t") for row in printed(capfdbinary, LINES[:2], model=[model], n_best=3, beam=4, scores=True)]
     assert [number for number, _, _ in rows] == ["1"] * 3 + ["2"] * 3
     for first in (0, 3):
         scores = [float(score) for _, _, score in rows[first : first + 3]]
@@ -51,8 +51,8 @@ def test_n_best_gives_each_line_its_number_and_falling_scores(model, capfdbinary
 
 
 def test_json(model, capfdbinary):
-    plain = printed(capfdbinary, [*LINES, ""], model=model)
-    options = {"model": model, "format": Format.json, "n_best": 2, "alignment": True}
+    plain = printed(capfdbinary, [*LINES, ""], model=[model])
+    options = {"model": [model], "format": Format.json, "n_best": 2, "alignment": True}
     trees = [json.loads(line) for line in printed(capfdbinary, [*LINES, ""], **options)]
     assert [tree["source"] for tree in trees] == [*LINES, ""]
     assert [tree["text"] for tree in trees] == plain
@@ -62,16 +62,16 @@ def test_json(model, capfdbinary):
 
 
 def test_bytes_that_are_no_text_are_replaced_and_said(model, capfdbinary):
-    translate([os.fsdecode(b"caf\xe9")], model=model)
+    translate([os.fsdecode(b"caf\xe9")], model=[model])
     out, err = capfdbinary.readouterr()
     assert out.count(b"\n") == 1
     assert err == b"regard: line 1 is not valid UTF-8; invalid bytes were replaced by U+FFFD\n"
-    translate([os.fsdecode(b"caf\xe9")], model=model, quiet=True)
+    translate([os.fsdecode(b"caf\xe9")], model=[model], quiet=True)
     assert capfdbinary.readouterr().err == b""
 
 
 def test_standard_input_gives_what_arguments_give(model, capfdbinary):
-    wanted = printed(capfdbinary, LINES, model=model)
+    wanted = printed(capfdbinary, LINES, model=[model])
     odd = ["\0", "mot " * 300, "a\u2028b", ""]
     done = regard("translate", "--model", model, input="\r\n".join([*LINES, *odd, *LINES]).encode())
     assert done.returncode == 0, done.stderr

@@ -75,7 +75,7 @@ def test_torchrun_divides_the_work(model: str, tmp_path: Path) -> None:
 
 def test_wrong_bytes_and_long_lines_are_said_with_their_numbers(model: str, tmp_path: Path, capfd) -> None:
     source = corpus(tmp_path / "in.gz", 40)
-    translate(model=model, input=source, output=tmp_path / "out", shards=3)
+    translate(model=[model], input=source, output=tmp_path / "out", shards=3)
     out, err = capfd.readouterr()
     assert out == ""
     assert err.splitlines() == [
@@ -85,36 +85,36 @@ def test_wrong_bytes_and_long_lines_are_said_with_their_numbers(model: str, tmp_
         f"regard: all 40 lines are in {tmp_path / 'out'} (shards: 3)",
     ]
     assert whole(tmp_path / "out").count(b"\n") == 40
-    translate(model=model, input=source, output=tmp_path / "other", quiet=True)
+    translate(model=[model], input=source, output=tmp_path / "other", quiet=True)
     assert capfd.readouterr() == ("", "")
     assert whole(tmp_path / "other") == whole(tmp_path / "out")
 
 
 def test_progress_is_told_in_lines_of_all(model: str, tmp_path: Path, capfd, monkeypatch) -> None:
     monkeypatch.setattr(module, "PROGRESS_INTERVAL", 0)
-    translate(model=model, input=corpus(tmp_path / "in.gz", 40), output=tmp_path / "out", shards=4, batch_tokens=50)
+    translate(model=[model], input=corpus(tmp_path / "in.gz", 40), output=tmp_path / "out", shards=4, batch_tokens=50)
     told = [line for line in capfd.readouterr().err.splitlines() if " of 40 lines" in line]
     counts = [int(line.split()[1]) for line in told]
     assert counts == sorted(counts) and counts[-1] == 40 and len(counts) > 8
     monkeypatch.setenv("RANK", "1")  # of several processes under torchrun only the first speaks
-    translate(model=model, input=tmp_path / "in.gz", output=tmp_path / "out")
+    translate(model=[model], input=tmp_path / "in.gz", output=tmp_path / "out")
     assert capfd.readouterr().err == ""
 
 
 def test_the_same_command_goes_on_and_another_is_refused(model: str, tmp_path: Path) -> None:
     source = corpus(tmp_path / "in.gz", 40)
     place = {"input": source, "output": tmp_path / "out", "quiet": True}
-    translate(model=model, format=Format.json, **place)
-    translate(model=model, format=Format.json, beam=2, batch_tokens=99, **place)  # this model's own beam is 2
+    translate(model=[model], format=Format.json, **place)
+    translate(model=[model], format=Format.json, beam=2, batch_tokens=99, **place)  # this model's own beam is 2
     assert [path.name for path in (tmp_path / "out").glob("[!.]*")] == ["001-of-001.jsonl"]
     for change, words in (
         ({"beam": 3}, "was started with beam 2, not 3"),
         ({"format": Format.text}, "was started with format json, not text"),
         ({"alignment": True}, "was started with alignment False, not True"),
-        ({"model": "fr-en"}, r"was started with model [0-9a-f]{16}, not [0-9a-f]{16}"),
+        ({"model": ["fr-en"]}, r"was started with model [0-9a-f]{16}, not [0-9a-f]{16}"),
     ):
         with pytest.raises(UserError, match=words):
-            translate(**{"model": model, "format": Format.json, **place, **change})
+            translate(**{"model": [model], "format": Format.json, **place, **change})
 
 
 @pytest.mark.parametrize(
@@ -131,5 +131,5 @@ def test_the_same_command_goes_on_and_another_is_refused(model: str, tmp_path: P
 def test_mistakes_leave_nothing_behind(model: str, options, words: str, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=words):
-        translate(model=model, **options)
+        translate(model=[model], **options)
     assert not list(tmp_path.iterdir())

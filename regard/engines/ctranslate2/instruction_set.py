@@ -12,7 +12,7 @@ NEEDED = {"avx512f", "avx512cd", "avx512vl", "avx512bw", "avx512dq", "avx512_vnn
 
 def use_avx512_where_it_helps(cpuinfo: Path = Path("/proc/cpuinfo")) -> None:
     """Call it before `import ctranslate2`; a setting of the user's stays."""
-    if SETTING not in os.environ and NEEDED <= _flags(cpuinfo):
+    if SETTING not in os.environ and _flags(cpuinfo) >= NEEDED:
         os.environ[SETTING] = "AVX512"
 
 
