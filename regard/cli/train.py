@@ -97,7 +97,7 @@ def train(
         raise UserError(
             "--resume goes on with a run as it is; it takes no recipe, --source, --target, --output or --start"
         )
-    named_data = any(text.startswith(("data.source", "data.train", "data.format")) for text in overrides)
+    named_data = any(text.startswith(("data.source", "data.pairs", "data.train", "data.format")) for text in overrides)
     if not resume and not recipe and not source and not named_data:
         raise UserError("nothing to train on; give a recipe, or --source FILE and --target FILE")
 
