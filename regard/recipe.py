@@ -25,9 +25,10 @@ class Pairs:
 
     from_: Annotated[str, Setting("Code of the language of source, such as en.")] = ""
     to: Annotated[str, Setting("Code of the language of target.")] = ""
-    source: Annotated[list[str], Setting("Its text in the first language, as data.source.")] = field(
-        default_factory=list
-    )
+    source: Annotated[
+        list[str],
+        Setting("Its text in the first language, as data.source; empty for an entry that is only validated on."),
+    ] = field(default_factory=list)
     target: Annotated[
         list[str], Setting("Its translation, as data.target; empty for a .tsv with both, in columns 1 and 2.")
     ] = field(default_factory=list)
@@ -41,6 +42,9 @@ class Pairs:
     ] = 1.0
     kind: Annotated[str, Setting("Kind of text, such as talk or news; validation scores each kind, too.")] = ""
     tag: Annotated[str, Setting("A token before its sources, such as <bt> for text that was translated back.")] = ""
+    without: Annotated[
+        list[str], Setting("Lines of a .tsv whose third column is one of these, such as an origin, are left out.")
+    ] = field(default_factory=list)
     most: Annotated[int, Setting("Most pairs taken, spread evenly over the files; 0: all.", ge=0, le=10**9)] = 0
     hold_out_valid: Annotated[
         int,

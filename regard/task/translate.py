@@ -24,6 +24,7 @@ from regard.data.corpus.entries import (
     directed,
     kinds_of,
     named_valid,
+    trains,
     with_stated_languages,
 )
 from regard.data.corpus.preparing import named_pairs, prepare, training_pairs
@@ -119,7 +120,7 @@ class Translator(BaseTranslator, Task):
     @classmethod
     def tests(cls, recipe: Recipe) -> Sequence[Pair | DirectedPair]:
         data = recipe.data
-        made = [number for number, entry in enumerate(data.pairs, 1) if not entry.source]
+        made = [number for number, entry in enumerate(data.pairs, 1) if not entry.source and trains(data, number)]
         if made:
             tests = [pair for number in made for pair in directed(data, number, named_valid(data, number, "test"))]
             return limited(tests, data.valid_limit)

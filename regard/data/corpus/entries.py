@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from regard import registry
 from regard.config import Data, Pairs, Recipe
-from regard.data.corpus.reading import Pair, raw_lines, read_pairs, split_column
+from regard.data.corpus.reading import Pair, raw_lines, read_lines, read_pairs, split_column
 from regard.data.format._languages import MadeInLanguages
 from regard.data.splitting import make_format
 from regard.directions import direction, is_multilingual
@@ -52,10 +52,22 @@ def kinds_of(data: Data) -> list[str]:
     return list(dict.fromkeys(entry.kind for entry in data.pairs if entry.kind))
 
 
+def trains(data: Data, number: int) -> bool:
+    """Whether an entry has text to train on; others are validated on alone."""
+    entry = data.pairs[number - 1]
+    return bool(entry.source or not entry.valid_source)
+
+
+def trained_directions(data: Data) -> list[Direction]:
+    """The directions that some text is trained in."""
+    numbers = (number for number in range(1, len(data.pairs) + 1) if trains(data, number))
+    return list(dict.fromkeys(one for number in numbers for one in directions_of(data.pairs[number - 1])))
+
+
 def named_valid(data: Data, number: int, part: str = "valid") -> list[Pair]:
     """The validation pairs that an entry names; a format that makes its own also has test pairs."""
     entry = data.pairs[number - 1]
-    if not entry.source:
+    if not entry.source and not entry.valid_source:
         return list(read_entry(data, number, part))
     return list(read_pairs(entry.valid_source, entry.valid_target, kept=True)) if entry.valid_source else []
 
@@ -72,7 +84,10 @@ def directed(data: Data, number: int, pairs: list[Pair]) -> list[DirectedPair]:
 def read_entry(data: Data, number: int, part: str = "train") -> Iterator[Pair]:
     """The pairs of an entry, at most `most`, spread evenly; of a format that makes its own, those of a part."""
     entry = data.pairs[number - 1]
-    if entry.source:
+    if entry.source and entry.without:
+        pairs = compress(read_pairs(entry.source, entry.target), _wanted(entry))
+        count = sum(_wanted(entry)) if entry.most else 0
+    elif entry.source:
         pairs = read_pairs(entry.source, entry.target)
         count = sum(1 for path in entry.source for _ in raw_lines(split_column(path)[0])) if entry.most else 0
     else:
@@ -82,6 +97,13 @@ def read_entry(data: Data, number: int, part: str = "train") -> Iterator[Pair]:
         return pairs
     # Of n lines the i-th is taken where i * most / n reaches the next whole number.
     return compress(pairs, ((i + 1) * entry.most // count > i * entry.most // count for i in range(count)))
+
+
+def _wanted(entry: Pairs) -> Iterator[bool]:
+    """Which lines have no word of `without` in their third column."""
+    without = set(entry.without)
+    for path in entry.source:
+        yield from (origin not in without for origin in read_lines(f"{split_column(path)[0]}#3"))
 
 
 def _format(data: Data, number: int) -> MadeInLanguages:
@@ -107,16 +129,20 @@ def check_entries(data: Data) -> None:
                 f"data.pairs.{number}.kind: '{entry.kind}' is no name; write small letters, digits and _, such as talk"
             )
         if not entry.source:
-            if entry.target or entry.valid_source or entry.valid_target:
+            if entry.target or (entry.valid_target and not entry.valid_source):
                 raise UserError(f"{title(data, number)}: names no source; give its files as source and target")
-            _format(data, number)
-            continue
+            if trains(data, number):
+                _format(data, number)
         try:
-            read_pairs(entry.source, entry.target)
+            if entry.source:
+                read_pairs(entry.source, entry.target)
             if entry.valid_source or entry.valid_target:
                 read_pairs(entry.valid_source, entry.valid_target)
         except UserError as error:
             raise UserError(f"{title(data, number)}: {str(error).removeprefix('data: ')}") from None
+
+    if not trained_directions(data):
+        raise UserError("data.pairs: no entry names text to train on; give one source and target")
 
 
 def with_stated_languages(recipe: Recipe) -> Recipe:

@@ -15,7 +15,7 @@ from typing import Any
 
 from regard.config import Recipe
 from regard.data.corpus.copies import Copies
-from regard.data.corpus.entries import all_directions, directions_of, read_entry, title
+from regard.data.corpus.entries import directions_of, read_entry, title, trained_directions, trains
 from regard.data.corpus.filters import BloomFilter, Filters, new_pairs
 from regard.data.corpus.hold_out import HeldOut
 from regard.data.corpus.mixture import Mixture, Section
@@ -81,6 +81,8 @@ def pack_entries(
         folder.mkdir(parents=True, exist_ok=True)
         with Writer(folder, about) as writer:
             for number in range(1, len(data.pairs) + 1):
+                if not trains(data, number):
+                    continue
                 entry = _EntryPacker(recipe, tokenizer, held_out, number, seen)
                 if data.copies and not data.pairs[number - 1].tag:
                     entry.copies = copies.setdefault(frozenset(entry.directions[0]), Copies())
@@ -94,7 +96,7 @@ def pack_entries(
                 about["sections"] += entry.sections
                 for reason, count in entry.dropped_in_all().items():
                     total[reason] = total.get(reason, 0) + count
-            for direction in all_directions(data) if copies else ():
+            for direction in trained_directions(data) if copies else ():
                 words = copies[frozenset(direction)].words() if frozenset(direction) in copies else []
                 words = [word for word in words if not held_out.has(word, word)]
                 if words:
@@ -233,7 +235,7 @@ def _marks(recipe: Recipe, tokenizer: Tokenizer, number: int, start: str, to: st
     own = tokenizer.id_of(tag)
     if own is None:
         raise UserError(
-            f"{title(recipe.data, number)}: the tokenizer has no token {tag}; train a model that has it in tokenizer.tags"
+            f"{title(recipe.data, number)}: the tokenizer has no token {tag}; train one with it in tokenizer.tags"
         )
     return Marks(told.text_prefix, (*told.before, own), told.after, told.prefix)
 

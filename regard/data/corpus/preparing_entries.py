@@ -10,11 +10,12 @@ from regard.config import Data, Recipe
 from regard.data import tokenizer as tokenizers
 from regard.data.corpus.entries import (
     DirectedPair,
-    all_directions,
     directed,
     directions_of,
     named_valid,
     read_entry,
+    trained_directions,
+    trains,
 )
 from regard.data.corpus.filters import longest_text
 from regard.data.corpus.hold_out import HeldOut, choose
@@ -72,7 +73,7 @@ def limited(valid: list[DirectedPair], most: int) -> list[DirectedPair]:
 
 def _note_untrained(recipe: Recipe, note: Note) -> None:
     """Says which directions the model will offer without having seen text in them."""
-    trained = set(all_directions(recipe.data))
+    trained = set(trained_directions(recipe.data))
     without = [f"{start}-{to}" for start, to in directions(recipe) if (start, to) not in trained]
     if without and len(without) <= 50:
         note(f"no pairs for {', '.join(without)}: the model is not trained in these directions, and may fail in them")
@@ -84,9 +85,9 @@ def held_out(data: Data, place: Path, note: Note) -> tuple[list[DirectedPair], H
     Sets that are already in the run's folder are kept: newly chosen pairs might have been trained on.
     """
     chosen: list[tuple[int, list[Pair], list[Pair]]] = []
-    for number, entry in enumerate(data.pairs, 1):
+    for number in range(1, len(data.pairs) + 1):
         valid, test = (_stored(place, data, number, name) for name in SETS)
-        if not (valid or test) and any(counts := _counts(data, number)):
+        if trains(data, number) and not (valid or test) and any(counts := _counts(data, number)):
             pairs = read_entry(data, number)
             valid, test = choose(pairs, counts, longest_text(data.max_length))
         chosen.append((number, valid, test))
@@ -104,7 +105,7 @@ def held_out(data: Data, place: Path, note: Note) -> tuple[list[DirectedPair], H
         named = named_valid(data, number)
         held += [*valid, *test, *named]
         found += directed(data, number, [*valid, *named])
-        if not data.pairs[number - 1].source:
+        if trains(data, number) and not data.pairs[number - 1].source:
             held += named_valid(data, number, "test")
     counted = sum(len(valid) for _, valid, _ in chosen), sum(len(test) for _, _, test in chosen)
     if any(counted):
@@ -145,6 +146,8 @@ def _texts(data: Data, held: HeldOut) -> Iterator[tuple[str, str]]:
     longest = longest_text(data.max_length)
     for number, entry in enumerate(data.pairs, 1):
         start, to = directions_of(entry)[0]
+        if not trains(data, number):
+            continue
         for i, (source, target) in enumerate(read_entry(data, number)):
             if max(len(source), len(target)) > longest or held.has(source, target):
                 continue
