@@ -103,14 +103,20 @@ def _identical(source: str, target: str) -> bool:
     return source.lower() == target.lower() and source.count(" ") >= 3
 
 
-def new_pairs(seen: BloomFilter, languages: tuple[str, str] = ("", "")) -> Callable[[Sequence[Pair]], np.ndarray]:
-    """Which pairs of a chunk are new to a set that several corpora may share; one turned round is the same pair."""
-    turned = languages[0] > languages[1]
-    between = "-".join(sorted(languages)) if any(languages) else ""
+def new_pairs(seen: BloomFilter, directions: Sequence[tuple[str, str]] = ()) -> Callable[[Sequence[Pair]], np.ndarray]:
+    """Which pairs of a chunk are new, to a set that several corpora may share.
+
+    `directions` are those that the pairs serve, if they serve two, the second backwards; one is enough to be new in.
+    """
 
     def is_new(pairs: Sequence[Pair]) -> np.ndarray:
-        ordered = (pair[::-1] for pair in pairs) if turned else pairs
-        return seen.add([f"{between}{one}\n{other}" for one, other in ordered])
+        if not directions:
+            return seen.add([f"{source}\n{target}" for source, target in pairs])
+        new = np.zeros(len(pairs), dtype=bool)
+        for turn, (start, to) in enumerate(directions):
+            ordered = (pair[::-1] for pair in pairs) if turn else pairs
+            new |= seen.add([f"{start}-{to}:{source}\n{target}" for source, target in ordered])
+        return new
 
     return is_new
 

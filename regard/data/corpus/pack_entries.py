@@ -102,6 +102,7 @@ def pack_entries(
                 if words:
                     section = _copies_section(recipe, tokenizer, direction, words, writer, about)
                     about["sections"].append(section)
+                    read += len(words)
             writer.record(read, total, whole=True)
     except OSError as error:
         raise UserError(f"{folder}: the tokenised corpus cannot be written ({error}); check the disk") from None
@@ -122,7 +123,7 @@ class _EntryPacker:
         self.directions = directions_of(entry)
         self.told = [_marks(recipe, tokenizer, number, start, to, entry.tag) for start, to in self.directions]
         settings = filter_settings(recipe.data)
-        is_new = new_pairs(seen, self.directions[0]) if seen else None
+        is_new = new_pairs(seen, self.directions) if seen else None
         self.filters = Filters(**settings, is_new=is_new)
         # Lengths are another matter backwards: tags and apostrophes are those of the source.
         backwards = Filters(**settings | {"drop_duplicates": False})
