@@ -72,7 +72,7 @@ def invoke(*arguments: str | Path) -> str:
 def test_scores_are_of_each_direction_and_kind_and_their_mean(run: Path) -> None:
     scores = json.loads((run / "scores.json").read_text())
     assert set(scores) == SCORES
-    found = regard.load(run, "cpu")
+    found = regard.load(run, "cpu", engine="torch")
     of, losses = [], []
     for number, (start, to) in enumerate(CODES, 1):
         texts = [
