@@ -229,11 +229,12 @@ class Languages:
             choices=("none", "source", "output"),
         ),
     ] = "none"
-    tags: Annotated[dict[str, Any], Setting("The tag of each language, as the tokenizer spells it: de = '>>deu<<'.")] = (
-        field(default_factory=dict)
-    )
+    tags: Annotated[
+        dict[str, Any], Setting("The tag of each language, as the tokenizer spells it: de = '>>deu<<'.")
+    ] = field(default_factory=dict)
     prefixes: Annotated[
-        dict[str, Any], Setting("Text put before the source, for each direction: en-de = 'translate English to German: '.")
+        dict[str, Any],
+        Setting("Text put before the source, for each direction: en-de = 'translate English to German: '."),
     ] = field(default_factory=dict)
 
 

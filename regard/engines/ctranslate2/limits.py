@@ -17,6 +17,17 @@ KEYS = {
 }
 KEYS["decoder"] = KEYS["encoder"] | {"position", "tie", "scale"}
 """What a recipe says of each part. Any other key may change what the part computes."""
+UNUSED = {
+    "norm_kind": "layer",
+    "norm_epsilon": 1e-5,
+    "gated": False,
+    "bias": True,
+    "head_width": 0,
+    "relative_position": "none",
+    "embedding_norm": False,
+    "output_bias": False,
+}
+"""Keys that the conversion does not know, with the values that change nothing."""
 
 
 def why_not(recipe: Recipe) -> str:
@@ -32,7 +43,7 @@ def why_not(recipe: Recipe) -> str:
     ):
         if spec.get("kind") != kind:
             return f"CTranslate2 runs Transformers alone; this model's {part} is of the kind {spec.get('kind')}"
-        if unknown := spec.keys() - KEYS[part]:
+        if unknown := {key for key in spec.keys() - KEYS[part] if key not in UNUSED or spec[key] != UNUSED[key]}:
             return f"model.{part}.{min(unknown)} is unknown to the conversion for CTranslate2"
     if unknown := tree.keys() - {"kind", "share", *KEYS}:
         return f"model.{min(unknown)} is unknown to the conversion for CTranslate2"
