@@ -85,6 +85,9 @@ class Data:
     plain_source: Annotated[
         bool, Setting("Typographic apostrophes of the source become ASCII, in training and in use.")
     ] = True
+    source_end: Annotated[
+        bool, Setting("A source ends with </s>, in training and in use; some imported models were trained without.")
+    ] = True
     part: Annotated[
         int,
         Setting(

@@ -16,6 +16,8 @@ class Program(StrEnum):
     regard = "regard"
     ctranslate2 = "ctranslate2"
     huggingface = "huggingface"
+    argos = "argos"
+    onnx = "onnx"
 
 
 class Precision(StrEnum):
@@ -33,7 +35,10 @@ def export(
     ],
     program: Annotated[
         Program,
-        typer.Option("--format", help="Target program; ctranslate2 and huggingface take Transformers that translate."),
+        typer.Option(
+            "--format",
+            help="Target program; all but regard take Transformers that translate. Argos wants a FILE.argosmodel.",
+        ),
     ] = Program.regard,
     precision: Annotated[
         Precision | None,
@@ -65,5 +70,5 @@ def export(
         target_language=to or "",
         shortlist=shortlist or (),
     )
-    size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
+    size = sum(file.stat().st_size for file in (folder.iterdir() if folder.is_dir() else [folder])) / 1e6
     typer.echo(escape_control_characters(f"{folder}  {size:.1f} MB"))

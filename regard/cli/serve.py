@@ -68,7 +68,7 @@ def serve(
         list[str],
         typer.Argument(
             metavar="MODEL",
-            help="A shipped model, a model folder, a run, or a folder of these.",
+            help="A shipped or imported model, a model folder, a run, hf:NAME, or a folder of models.",
             envvar="REGARD_MODEL",
             show_envvar=False,
             rich_help_panel=MODELS,
@@ -78,7 +78,11 @@ def serve(
     load_only: Annotated[
         str,
         _option(
-            MODELS, "Only the models between these languages, such as fr,en.", "LOAD_ONLY", libre=True, metavar="CODES"
+            MODELS,
+            "Only these languages, such as fr,en: models and directions between them.",
+            "LOAD_ONLY",
+            libre=True,
+            metavar="CODES",
         ),
     ] = "",
     device: Annotated[str, _option(MODELS, "auto, cpu, cuda, cuda:1 or mps.", "DEVICE", callback=device_name)] = "auto",
@@ -221,6 +225,7 @@ def serve(
 
     settings = Settings(
         models=_between(model, load_only),
+        load_only=_codes(load_only),
         host=host,
         port=_port(port),
         url_prefix=_prefix(url_prefix),
@@ -258,7 +263,7 @@ def serve(
 
 def _between(models: Sequence[str], codes: str) -> tuple[str, ...]:
     """Keeps the models between these languages, and models of other tasks."""
-    languages = set(_words(codes.lower()))
+    languages = _codes(codes)
     if not languages:
         return tuple(models)
     from regard.serving.catalogue import read_catalogue
@@ -269,13 +274,20 @@ def _between(models: Sequence[str], codes: str) -> tuple[str, ...]:
         for one in found:
             # One of several models in a folder is named by its subfolder.
             own = name if len(found) == 1 else str(Path(name, one.folder.relative_to(name).parts[0]))
-            if one.task != "translate" or {one.source, one.target} <= languages:
+            if one.task != "translate" or one.between(languages):
                 kept.append(own)
             else:
-                left_out.append(f"{one.source}-{one.target}")
+                left_out.append(one.name if one.multilingual else f"{one.source}-{one.target}")
     if not kept:
         raise UserError(f"--load-only {codes}: no model for these languages; available: {', '.join(left_out)}")
     return tuple(kept)
+
+
+def _codes(text: str) -> tuple[str, ...]:
+    """The languages of `--load-only`."""
+    from regard.languages import internal
+
+    return tuple(map(internal, _words(text)))
 
 
 def _words(text: str) -> list[str]:

@@ -80,7 +80,7 @@ def _shortlist_file(model: str | Path, texts: Sequence[str | Path]) -> dict[str,
     if texts:
         if why := why_not(read_recipe_of(folder)):
             raise UserError(f"{model}: it can have no shortlist: {why}")
-        tokenizer = read_tokenizer(folder)
+        tokenizer = read_tokenizer(folder).target
         tokens = shortlist.from_text(tokenizer, chain.from_iterable(map(read_lines, texts)))
         shortlist.vmap(tokens, tokenizer.pieces(range(len(tokenizer))))  # refuses what CTranslate2 could not read
         return {shortlist.FILE: shortlist.to_file(tokens)}

@@ -14,6 +14,8 @@ class Settings:
     """A limit of -1 means no limit."""
 
     models: tuple[str, ...] = ("fr-en",)
+    load_only: tuple[str, ...] = ()
+    """Internal codes of the only languages that are offered; empty for all that the models have."""
     host: str = "127.0.0.1"
     port: int = 5000
     url_prefix: str = ""

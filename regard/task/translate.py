@@ -24,7 +24,6 @@ from regard.data.ragged import Sentences
 from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.cancellation import Cancelled, cancellation
 from regard.decoding.rules import loops_allowed
-from regard.directions import with_end
 from regard.errors import UserError
 from regard.evaluation.translation import corpus_scores
 from regard.layers.capture import capture
@@ -91,6 +90,7 @@ class Translator(BaseTranslator, Task):
             seed=recipe.seed,
             window=recipe.data.window,
             workers=recipe.data.workers,
+            source_end=recipe.data.source_end,
             sample=(resample, resample) if alpha else None,
         )
         step = max(1, len(valid) // recipe.data.valid_limit)
@@ -142,7 +142,7 @@ class Translator(BaseTranslator, Task):
         prefix: Sequence[int] = (),
     ) -> list[list[Hypothesis]]:
         found: list[list[Hypothesis]] = [[NOTHING] for _ in sources]
-        closed = [with_end(ids) for ids in sources]
+        closed = [self.source_row(ids) for ids in sources]
         for indexes in without_cancelled(sorted_batches(closed, batch_tokens), cancelled):
             chosen = [closed[i] for i in indexes]
             with cancellation(cancelled and partial(_cancelled_rows, cancelled, indexes)):
@@ -193,7 +193,7 @@ class Translator(BaseTranslator, Task):
     def loss(self, pairs: Sequence[tuple[str, str]], batch_tokens: int = 4096) -> float:
         """The mean of -log p per target token (END included), without label smoothing."""
         told = self.marks([source for source, _ in pairs], *self._trained_direction())
-        sources = [with_end(self.encode(source, one)) for (source, _), one in zip(pairs, told)]
+        sources = [self.source_row(self.encode(source, one)) for (source, _), one in zip(pairs, told)]
         begin = [BEGIN, *(told[0].prefix if told else ())]
         targets = [[*begin, *ids, END] for ids in self.tokenizer.target.encode_many([target for _, target in pairs])]
         total, units = 0.0, 0
@@ -215,7 +215,7 @@ class Translator(BaseTranslator, Task):
         """
         found: list[Tensor] = [torch.empty(0, 0)] * len(pairs)
         for indexes in without_cancelled(sorted_batches([source for source, _ in pairs], batch_tokens), cancelled):
-            ids, mask = (tensor.to(self.device) for tensor in pad([with_end(pairs[i][0]) for i in indexes]))
+            ids, mask = (tensor.to(self.device) for tensor in pad([self.source_row(pairs[i][0]) for i in indexes]))
             target, _ = pad([[BEGIN, *pairs[i][1]] for i in indexes])
             with capture(self.model.decoder) as captured:
                 self.model(ids, mask, target.to(self.device))

@@ -48,6 +48,7 @@ def test_what_is_not_said_is_as_settings_say(started, monkeypatch):
 
 EVERY = {
     "models": ("--model", "fr-en"),
+    "load_only": ("--load-only", "fr,en"),
     "host": ("--host", "::1"),
     "port": ("--port", "5001"),
     "url_prefix": ("--url-prefix", "lt/"),
@@ -81,7 +82,8 @@ LIBRE = ["HOST", "PORT", "CHAR_LIMIT", "REQ_LIMIT", "BATCH_LIMIT", "ALTERNATIVES
 
 
 def expected(name: str, said: str) -> object:
-    special = {"url_prefix": "/lt", "translation_cache": 10_000, "metrics": True, "log": False}
+    special: dict[str, object] = {"url_prefix": "/lt", "translation_cache": 10_000, "metrics": True, "log": False}
+    special["load_only"] = ("fr", "en")
     usual = getattr(Settings(), name)
     if name in special:
         return special[name]

@@ -39,7 +39,7 @@ MakeApp = Callable[[Settings, Catalogue, WorkerPool, bool], FastAPI]
 def serve(settings: Settings, note: Note) -> int:
     """`regard serve`: runs until a signal stops it; returns the exit code."""
     check_device(settings.device)
-    catalogue = read_catalogue(settings.models)
+    catalogue = read_catalogue(settings.models, settings.load_only)
     language_detection.warm()
     return listen(settings, catalogue, note, make_app)
 
@@ -99,7 +99,7 @@ async def _run(
     pool = WorkerPool(settings, catalogue, note)
     app = make_app(settings, catalogue, pool, settings.log)
     shutdown = GracefulShutdown(settings.grace, note)
-    note(f"loading {', '.join(catalogue.models)} ...")
+    note(f"loading {catalogue.summary()} ...")
     starting = asyncio.create_task(pool.start())
     with shutdown.on_signals():
         stop_requested = asyncio.create_task(shutdown.requested.wait())

@@ -26,7 +26,9 @@ def detect(text: str, candidates: Iterable[str] = ()) -> list[tuple[str, float]]
     codes = {code: label_of(code) for code in candidates}
     codes = codes or {code: code for code in probabilities}
     found = [(code, round(100 * probabilities[known], 1)) for code, known in codes.items() if known in probabilities]
-    return sorted(found, key=lambda language: -language[1])[:MAX_LANGUAGES] or [UNKNOWN]
+    # Of variants that the model does not distinguish, the usual one: pt, not pb.
+    ranked = sorted(found, key=lambda language: (-language[1], codes[language[0]] != language[0], language[0]))
+    return ranked[:MAX_LANGUAGES] or [UNKNOWN]
 
 
 def warm() -> None:

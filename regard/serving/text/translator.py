@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from regard.languages import name, public
-from regard.serving.catalogue import Catalogue, ServedModel
+from regard.serving.catalogue import Catalogue, Route, Step, aligns
 from regard.serving.settings import Settings
 from regard.serving.text.alignment import AlignedText
+from regard.serving.text.chain import compose, directed
 from regard.serving.text.language_detection import MAX_CHARACTERS, detect
 from regard.serving.text.markup import extract_sentences, reassemble
 from regard.serving.text.placeholders import Attempt, attempts
@@ -69,39 +70,59 @@ class TextTranslator:
         if source == "auto":
             detected = await self.text_thread.run(size, lambda: self._detect(request))
             source = detected[0]
-        model = self._model(source, request.target)
-        if model is None:  # the same language: the texts stay unchanged
+        route = self._route(source, request.target)
+        if not route:  # the same language: the texts stay unchanged
             return TranslatedTexts(request.texts, [[] for _ in request.texts], detected)
-        documents, sentences = await self.text_thread.run(size, lambda: _split(request, model.aligns))
-        found = await self._translate(model, sentences, request, size)
+        whole = aligns(route)
+        documents, sentences = await self.text_thread.run(size, lambda: _split(request, whole))
+        found = await self._translate_along(route, sentences, request, size)
         ranked = await self.text_thread.run(size, lambda: _reassemble(documents, dict(zip(sentences, found)), request))
         return TranslatedTexts([texts[0] for texts in ranked], [texts[1:] for texts in ranked], detected)
 
     def _detect(self, request: TranslationRequest) -> tuple[str, float]:
-        """One language for all texts: one of ours, unless they are clearly in another one."""
+        """One language for all texts: a source of ours or the target itself, unless they are clearly in another one."""
         text = _beginning(request)
-        known = self.catalogue.languages()
-        found = detect(text, known)[0]
+        sources = self.catalogue.sources()
+        found = detect(text, {*sources, request.target})[0]
         if found[1] < MIN_CONFIDENCE and (other := detect(text)[0])[1] > OTHER_CONFIDENCE:
             return other
-        if found[0] not in known:  # there are no words to translate: any source language will do
-            found = next((code for code in known if self.catalogue.pair(code, request.target)), found[0]), found[1]
+        if found[0] not in self.catalogue.languages():  # there are no words to translate: any source language will do
+            found = next((code for code in sources if self.catalogue.route(code, request.target)), found[0]), found[1]
         return found
 
-    def _model(self, source: str, target: str) -> ServedModel | None:
+    def _route(self, source: str, target: str) -> Route:
+        """The steps from one language to the other; empty if they are the same."""
         known = self.catalogue.languages()
         for code in (source, target):
             if code not in known:
                 raise UnsupportedLanguage(f"{public(code)} is not supported")
         if source == target:
-            return None
-        if model := self.catalogue.pair(source, target):
-            return model
+            return ()
+        if route := self.catalogue.route(source, target):
+            return route
         to, origin = (f"{name(code)} ({public(code)})" for code in (target, source))
         raise UnsupportedLanguage(f"{to} is not available as a target language from {origin}")
 
+    async def _translate_along(
+        self, route: Route, sentences: list[str], request: TranslationRequest, size: int
+    ) -> list[list[AlignedText]]:
+        """Translations of each sentence, best first. Through a third language, each step preserves protected spans by
+        itself, and the second continues with the best translation of the first."""
+        *before, last = route
+        best, ranked = SearchOptions(alignment=request.html and aligns(route)), request.alternatives + 1
+        if not before:
+            return await self._translate(last, sentences, replace(best, n_best=ranked), request, size)
+        firsts = [found[0] for found in await self._translate(before[0], sentences, best, request, size)]
+        middles = list(dict.fromkeys(first.text for first in firsts))  # two sentences may have the same translation
+        seconds = dict(zip(middles, await self._translate(last, middles, replace(best, n_best=ranked), request, size)))
+
+        def composed() -> list[list[AlignedText]]:
+            return [[compose(first, second) for second in seconds[first.text]] for first in firsts]
+
+        return await self.text_thread.run(size, composed)
+
     async def _translate(
-        self, model: ServedModel, sentences: list[str], request: TranslationRequest, size: int
+        self, step: Step, sentences: list[str], options: SearchOptions, request: TranslationRequest, size: int
     ) -> list[list[AlignedText]]:
         """Translations of each sentence that preserve protected spans, best first (placeholders.py)."""
         found: list[list[AlignedText]] = [[] for _ in sentences]
@@ -111,25 +132,27 @@ class TextTranslator:
             tried = await self.text_thread.run(size, partial(_next_attempts, pending, left))
             by_n_best: dict[int, list[tuple[int, Attempt]]] = {}
             for number, attempt in tried:
-                by_n_best.setdefault(max(attempt.choices, request.alternatives + 1), []).append((number, attempt))
+                by_n_best.setdefault(max(attempt.choices, options.n_best), []).append((number, attempt))
             await asyncio.gather(
-                *(self._attempt(model, some, n_best, request, size, found) for n_best, some in by_n_best.items())
+                *(
+                    self._attempt(step, some, replace(options, n_best=n_best), request, size, found)
+                    for n_best, some in by_n_best.items()
+                )
             )
             left = [number for number, _ in tried if not found[number]]
         return [translations or [AlignedText(sentence)] for translations, sentence in zip(found, sentences)]
 
     async def _attempt(
         self,
-        model: ServedModel,
+        step: Step,
         tried: list[tuple[int, Attempt]],
-        n_best: int,
+        options: SearchOptions,
         request: TranslationRequest,
         size: int,
         found: list[list[AlignedText]],
     ) -> None:
-        search = SearchOptions(n_best=n_best, alignment=request.html and model.aligns)
         texts = [text for _, attempt in tried for text in attempt.inputs]
-        answers = iter(await self.pool.translate(model.name, texts, search, request.owner))
+        answers = iter(await self.pool.translate(step.model.name, texts, directed(options, step), request.owner))
 
         def restore() -> None:
             for number, attempt in tried:

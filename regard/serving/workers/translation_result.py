@@ -22,6 +22,9 @@ class SearchOptions:
     max_length: int | None = None
     alignment: bool = False
     attention: bool = False
+    source: str | None = None
+    target: str | None = None
+    """The direction, for a model with several (catalogue.Step.options)."""
 
     def effort(self) -> float:
         """Cost per character relative to the default beam width of 4."""

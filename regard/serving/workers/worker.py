@@ -140,7 +140,9 @@ class Worker:
     def _split(self, job: dict[str, Any]) -> dict[str, Any]:
         """Splits each text into sentences, and sentences that are too long for the model into smaller parts."""
         model, texts = self.models[job["model"]], enumerate(job["texts"])
-        return {"answer": [[] if item in self.jobs.cancelled() else model.parts(text) for item, text in texts]}
+        source, target = job["direction"]
+        told = {"told": model.marks([""], source, target)[0]} if source and target else {}
+        return {"answer": [[] if item in self.jobs.cancelled() else model.parts(text, **told) for item, text in texts]}
 
     def _translate(self, job: dict[str, Any]) -> dict[str, Any]:
         """Several translations of a text cost torch more time, and CTranslate2 none: it then takes all at once."""
@@ -155,7 +157,7 @@ class Worker:
     def _translate_items(self, job: dict[str, Any], items: list[int], n_best: int) -> list[dict[str, Any]]:
         """Translates some of a job's texts. When memory runs out the batch is halved, so that only a text that is too
         large by itself fails."""
-        search = {**job["search"], "n_best": n_best}
+        search = {name: value for name, value in job["search"].items() if value is not None} | {"n_best": n_best}
         attention = search.pop("attention")
         alignment = search.pop("alignment")
 
@@ -308,8 +310,18 @@ def _load(worker: Worker, request: dict[str, Any]) -> dict[str, str]:
             continue
         worker.models[name] = model
         if request["warm"] and model.recipe.task == "translate":
-            model.translate("a")  # warm-up: the first translation packs the weights
+            model.translate("a", **_any_direction(model))  # warm-up: the first translation packs the weights
     return failed
+
+
+def _any_direction(model: Any) -> dict[str, str]:
+    """The options that state a direction of a model with several."""
+    from regard.directions import directions, is_multilingual
+
+    if not is_multilingual(model.recipe):
+        return {}
+    source, target = directions(model.recipe)[0]
+    return {"source": source, "target": target}
 
 
 def _import_engines(request: dict[str, Any]) -> None:

@@ -153,16 +153,17 @@ class WorkerPool:
         self, model: str, texts: Sequence[str], search: SearchOptions, owner: str = ""
     ) -> list[TranslationResult]:
         """One result per text, in order. Cached translations are only shared within one `owner`."""
-        parts = await self._split(model, list(dict.fromkeys(texts)))
+        parts = await self._split(model, list(dict.fromkeys(texts)), search)
         found = await self._translate_parts(model, [part for text in texts for part in parts[text]], search, owner)
         by_text = [[found[part] for part in parts[text]] for text in texts]
         check_attention_size(sum(map(joined_attention_size, by_text)))
         return [join(parts[text], each, search) for text, each in zip(texts, by_text, strict=True)]
 
-    async def _split(self, model: str, texts: list[str]) -> dict[str, list[str]]:
+    async def _split(self, model: str, texts: list[str], search: SearchOptions) -> dict[str, list[str]]:
         """The parts of each text: itself, or what a worker splits a long one into."""
         long = [text for text in texts if len(text) > LONG_TEXT]
-        jobs = [Job(("split", model, None), text, self._future(), len(text) // 20) for text in long]
+        direction = (search.source, search.target)
+        jobs = [Job(("split", model, direction), text, self._future(), len(text) // 20) for text in long]
         return {text: [text] for text in texts} | dict(zip(long, await self._run(jobs), strict=True))
 
     async def _translate_parts(
@@ -277,7 +278,7 @@ class WorkerPool:
         action, model, options = batch[0].batch_key
         message: dict[str, Any] = {"action": action, "model": model}
         if action == "split":
-            message |= {"texts": [job.content for job in batch]}
+            message |= {"texts": [job.content for job in batch], "direction": options}
         elif action == "translate":
             search = {**asdict(options), "n_best": [job.n_best for job in batch]}
             message |= {"texts": [job.content for job in batch], "search": search}

@@ -33,7 +33,6 @@ class Request(TaskRequest):
 
 def answer(model: Translator, request: dict[str, Any]) -> dict[str, Any]:
     """`weights` are those of one step: of each layer and head, and their mean; null without attention."""
-    from regard.directions import with_end
     from regard.inspection.record.decoding_step import after_tags, decoding_step
     from regard.inspection.record.translate import one_sentence, words_of
     from regard.inspection.trace.base import NO_WORD, plain
@@ -53,7 +52,7 @@ def answer(model: Translator, request: dict[str, Any]) -> dict[str, Any]:
     return {
         "source": {
             "text": text,
-            "tokens": model.tokenizer.pieces(with_end(source)),
+            "tokens": model.tokenizer.pieces(model.source_row(source)),
             "words": words,
             "word_of": word_of,
         },

@@ -52,7 +52,7 @@ def test_languages_that_are_not_there_are_named() -> None:
     for source, target, said in [
         ("zz", "en", "zz is not supported"),
         ("de", "zz", "zz is not supported"),
-        ("de", "es", "Spanish (es) is not available as a target language from German (de)"),
+        ("es", "de", "German (de) is not available as a target language from Spanish (es)"),
         ("auto", "en", "fr is not supported"),
     ]:
         with pytest.raises(UnsupportedLanguage) as refused:

@@ -28,6 +28,7 @@ YES, NO = (True, "1", "true"), (False, None, "", "0", "false")
 def router(settings: Settings, catalogue: Catalogue, translator: TextTranslator) -> APIRouter:
     routes = APIRouter(prefix="/v2", tags=["DeepL"])
     docs = _OpenApi(catalogue)
+    languages_by_kind = {kind: offered(catalogue, kind) for kind in ("source", "target")}
     used = 0
 
     @routes.post(
@@ -65,7 +66,7 @@ def router(settings: Settings, catalogue: Catalogue, translator: TextTranslator)
         kind = (await fields_of(request)).get("type", "source")
         if kind not in ("source", "target"):
             raise HttpError(400, "Value for 'type' not supported.")
-        return JSONResponse(offered(catalogue, kind))
+        return JSONResponse(languages_by_kind[kind])
 
     @routes.post("/usage", summary="Usage", responses=docs.usage)
     @routes.get("/usage", summary="Usage", responses=docs.usage)
@@ -105,14 +106,15 @@ def _language(given: dict[str, Any], field: str, catalogue: Catalogue) -> str:
     if not isinstance(code, str):
         raise HttpError(400, f"Value for '{field}' not supported.")
     known = catalogue.languages()
-    same_language = [one for one in known if to_deepl(one).lower() == from_deepl(code)]
-    return next((one for one in (internal(code), from_deepl(code), *same_language) if one in known), internal(code))
+    exact = next((one for one in (internal(code), from_deepl(code)) if one in known), None)
+    same_language = (one for one in known if to_deepl(one).lower() == from_deepl(code))
+    return exact or next(same_language, internal(code))
 
 
 def offered(catalogue: Catalogue, kind: str) -> list[dict[str, Any]]:
     names: dict[str, str] = {}
-    models = catalogue.of_task("translate")
-    for code in sorted({model.source if kind == "source" else model.target for model in models}):
+    codes = catalogue.sources() if kind == "source" else catalogue.all_targets()
+    for code in sorted(codes, key=lambda code: (-len(code), code)):  # the plain code names the language, not a variant
         plain = {to_deepl(code): name(code)}
         names |= plain if kind == "source" else VARIANTS.get(code, {public(code).upper(): name(code)})
     return [{"language": code, "name": names[code], "supports_formality": False} for code in sorted(names)]

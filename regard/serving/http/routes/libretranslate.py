@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 
 from regard.languages import internal, name, public
 from regard.serving.catalogue import Catalogue
@@ -19,6 +19,8 @@ from regard.serving.text.translator import TextTranslator, TranslatedTexts, Tran
 
 FRONTEND_TIMEOUT = 500
 """Milliseconds that LibreTranslate's page waits after the last keystroke."""
+EXAMPLES = 20
+"""Languages in the example of the OpenAPI description."""
 MAX_ALTERNATIVES = 100
 """If no limit is set: they are hypotheses of one beam search, so there must be one."""
 
@@ -26,6 +28,7 @@ MAX_ALTERNATIVES = 100
 def router(settings: Settings, catalogue: Catalogue, translator: TextTranslator) -> APIRouter:
     routes = APIRouter(tags=["LibreTranslate"])
     docs = _OpenApi(settings, catalogue)
+    listed = JSONResponse(offered(catalogue)).body
 
     @routes.post(
         "/translate",
@@ -53,9 +56,9 @@ def router(settings: Settings, catalogue: Catalogue, translator: TextTranslator)
         return JSONResponse([_detected(*found) for found in detect(q)])
 
     @routes.get("/languages", summary="List languages", responses=docs.languages)
-    async def languages() -> JSONResponse:
-        """Each language with its target languages."""
-        return JSONResponse(offered(catalogue))
+    async def languages() -> Response:
+        """Each language with its target languages, directly or through a third language."""
+        return Response(listed, media_type="application/json")
 
     @routes.get("/health", summary="Health check", responses=docs.health)
     async def health(request: Request) -> JSONResponse:
@@ -168,10 +171,16 @@ def _detected(language: str, confidence: float) -> dict[str, Any]:
     return {"confidence": confidence, "language": public(language)}
 
 
-def offered(catalogue: Catalogue) -> list[dict[str, Any]]:
+def offered(catalogue: Catalogue, limit: int | None = None) -> list[dict[str, Any]]:
+    """The languages, with as many targets each. A model may have 40,000 directions, so this is computed once."""
+    shown = {code: public(code) for code in catalogue.languages()}
     return [
-        {"code": public(code), "name": name(code), "targets": [public(target) for target in catalogue.targets(code)]}
-        for code in catalogue.languages()
+        {
+            "code": shown[code],
+            "name": name(code),
+            "targets": [shown[target] for target in catalogue.targets(code)[:limit]],
+        }
+        for code in catalogue.languages()[:limit]
     ]
 
 
@@ -247,7 +256,7 @@ class _OpenApi:
             {"code": text("Its code."), "name": text("Its name."), "targets": array(string)},
             ("code", "name", "targets"),
         )
-        self.languages = {200: response("By code.", array(language), offered(catalogue)), **errors()}
+        self.languages = {200: response("By code.", array(language), offered(catalogue, EXAMPLES)), **errors()}
         self.health = {200: response("Healthy.", obj({"status": string}, ("status",)), {"status": "ok"}), **errors()}
         self.settings = {
             200: response("For a front end.", obj({}, additionalProperties=True), frontend(settings, catalogue)),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from regard.serving.catalogue import Catalogue
+from regard.serving.catalogue import Catalogue, ServedModel
 
 Schema = dict[str, Any]
 
@@ -40,9 +40,16 @@ class Sample:
 
 def sample(catalogue: Catalogue) -> Sample:
     translators = catalogue.of_task("translate")
-    source, target = (translators[0].source, translators[0].target) if translators else ("fr", "en")
+    source, target = _common(translators[0]) if translators else ("fr", "en")
     text = SENTENCES.get(source, "...")
     return Sample(text, source, target, SENTENCES.get(target, "..."))
+
+
+def _common(model: ServedModel) -> tuple[str, str]:
+    """A direction of a model, of several one that there are sentences for."""
+    pairs = [(source, target) for source, targets in model.targets.items() for target in targets]
+    known = (pair for pair in pairs if SENTENCES.keys() >= set(pair) and pair[1] == "en")
+    return next(known, pairs[0] if pairs else ("", ""))
 
 
 def text(description: str, **more: Any) -> Schema:

@@ -15,12 +15,13 @@ from pydantic import BaseModel, ValidationError
 
 from regard.errors import UserError
 from regard.languages import internal, public
-from regard.serving.catalogue import Catalogue, ServedModel
+from regard.serving.catalogue import Catalogue, Route, ServedModel, Step, name_of
 from regard.serving.http.http_error import HttpError
 from regard.serving.http.request_body import is_text, media_type
 from regard.serving.http.request_fields import fields_of, query_fields
 from regard.serving.http.routes.openapi import Schema, array, errors, obj, response, text
 from regard.serving.settings import Settings
+from regard.serving.text.chain import translate_along
 from regard.serving.workers.errors import JobFailed, JobRefused, ServerBusy
 from regard.serving.workers.tasks import module_of, task_names, translate
 from regard.serving.workers.tasks._request import FileTaskRequest, TaskRequest, example_of
@@ -36,13 +37,20 @@ FILES = ("image/", "audio/", "application/octet-stream")
 def router(settings: Settings, catalogue: Catalogue, pool: WorkerPool) -> APIRouter:
     routes = APIRouter(prefix="/api", tags=["All tasks"])
     languages = {name: text("Language code, for translation models.") for name in ("source", "target")}
+    languages |= {
+        name: array({"type": "string"}, description="Language codes, for translation models of several directions.")
+        for name in ("sources", "targets")
+    }
     served = obj({"name": text("The name to use in requests."), "task": text("The route that uses it."), **languages})
     example = {"models": [{"name": "fr-en", "task": "translate", "source": "fr", "target": "en"}]}
     described = response("The models.", obj({"models": array(served)}), example)
 
+    listed = JSONResponse({"models": [_described(model) for model in catalogue.models.values()]}).body
+
     @routes.get("/models", summary="List models", responses={200: described, **errors(403, 429)})
-    async def models() -> JSONResponse:
-        return JSONResponse({"models": [_described(model) for model in catalogue.models.values()]})
+    async def models() -> Response:
+        """`GET /languages` lists the pairs of languages."""
+        return Response(listed, media_type="application/json")
 
     for task in task_names():
         module = module_of(task)
@@ -59,9 +67,12 @@ def router(settings: Settings, catalogue: Catalogue, pool: WorkerPool) -> APIRou
     return routes
 
 
-def _described(model: ServedModel) -> dict[str, str]:
-    languages = {"source": public(model.source), "target": public(model.target)} if model.source else {}
-    return {"name": model.name, "task": model.task, **languages}
+def _described(model: ServedModel) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": model.name, "task": model.task}
+    if model.multilingual:
+        targets = {target for targets in model.directions.values() for target in targets}
+        return {**found, "sources": sorted(map(public, model.directions)), "targets": sorted(map(public, targets))}
+    return {**found, "source": public(model.source), "target": public(model.target)} if model.source else found
 
 
 def _route(
@@ -70,13 +81,14 @@ def _route(
     async def route(request: Request) -> Response:
         parsed = await _parse(request, module)
         check_limits(settings, parsed)
-        model = find(catalogue, task, parsed)
         if isinstance(parsed, translate.Request):
-            return _json(model, await _translated(pool, model, parsed, request.state.owner))
+            route = find_route(catalogue, parsed)
+            return _json(name_of(route), await _translated(pool, route, parsed, request.state.owner))
+        model = find(catalogue, task, str(parsed.model))
         fields = parsed.model_dump(exclude={"model"}, exclude_none=True)
         if parsed.streamed():
             return await _streamed(model, pool.stream(model.name, task, fields))
-        return _json(model, await pool.run_task(model.name, task, fields))
+        return _json(model.name, await pool.run_task(model.name, task, fields))
 
     return route
 
@@ -137,33 +149,42 @@ def check_limits(settings: Settings, request: TaskRequest) -> None:
         translate.check_size(request)
 
 
-def find(catalogue: Catalogue, task: str, request: TaskRequest) -> ServedModel:
-    """The requested model: by name, only among the served ones, or by language pair."""
-    if isinstance(request, translate.Request) and isinstance(request.model, translate.Pair):
-        source, target = internal(request.model.source), internal(request.model.target)
-        if found := catalogue.pair(source, target):
-            return found
-        raise HttpError(404, f"no model of this server translates from {public(source)} to {public(target)}")
-    name = str(request.model)
+def find(catalogue: Catalogue, task: str, name: str) -> ServedModel:
+    """The requested model, only among the served ones."""
     try:
         return catalogue.find(name, task)
     except UserError as error:
         raise HttpError(404 if name or not catalogue.of_task(task) else 400, str(error)) from None
 
 
+def find_route(catalogue: Catalogue, request: translate.Request) -> Route:
+    """The requested model and its direction, or how to translate between the requested languages."""
+    pair, name = (request, request.model) if isinstance(request.model, str) else (request.model, "")
+    source, target = internal(pair.source or ""), internal(pair.target or "")
+    if source and target and not name:
+        if found := catalogue.route(source, target):
+            return found
+        raise HttpError(404, f"no model of this server translates from {public(source)} to {public(target)}")
+    model = find(catalogue, "translate", name)
+    try:
+        return (model.step(source, target),) if source or target or model.multilingual else (Step(model, "", ""),)
+    except UserError as error:
+        raise HttpError(400, str(error)) from None
+
+
 # Responses.
 
 
-async def _translated(pool: WorkerPool, model: ServedModel, request: translate.Request, owner: str) -> dict[str, Any]:
-    search = SearchOptions(**request.model_dump(exclude={"model", "text"}))
+async def _translated(pool: WorkerPool, route: Route, request: translate.Request, owner: str) -> dict[str, Any]:
+    search = SearchOptions(**request.model_dump(exclude={"model", "text", "source", "target"}))
     texts = request.texts()
-    found = await pool.translate(model.name, texts, search, owner)
+    found = await translate_along(pool, route, texts, search, owner)
     return {"answers": [translate.answered(text, one) for text, one in zip(texts, found, strict=True)]}
 
 
-def _json(model: ServedModel, tree: dict[str, Any]) -> JSONResponse:
+def _json(model: str, tree: dict[str, Any]) -> JSONResponse:
     try:
-        return JSONResponse({"model": model.name, **tree})
+        return JSONResponse({"model": model, **tree})
     except ValueError:  # JSON has no infinity
         raise HttpError(400, "the model's output is not finite: the input is too far from its training data") from None
 

@@ -18,7 +18,7 @@ __all__ = ["Request", "Answer", "answered", "check_size"]
 
 MAX_WORD_PAIRS = 4_000_000
 """Word pairs that alignment scores, over all texts of a request: as many as one text of 2,000 words has."""
-Code = Annotated[str, Field(max_length=20, pattern=r"^[A-Za-z0-9-]+$")]
+Code = Annotated[str, Field(max_length=20, pattern=r"^[A-Za-z0-9_-]+$")]
 
 
 class Pair(BaseModel):
@@ -38,6 +38,8 @@ class Request(TextTaskRequest):
     model: Name | Pair = Field(  # type: ignore[assignment]
         "", description="A model's name, or the languages; required if there are several models."
     )
+    source: Code | None = Field(None, description="The text's language, for a model with several directions.")
+    target: Code | None = Field(None, description="The language to translate to, for a model with several directions.")
     beam: Beam | None = Field(None, description="Beam width; 1 is greedy.")
     n_best: Beam = Field(1, description="Number of translations of each text: the best and its alternatives.")
     length_penalty: float | None = Field(None, ge=0, le=10, description="0 favours short output, 1 long output.")
@@ -90,7 +92,7 @@ class Answer(BaseModel):
         }
     )
 
-    model: str
+    model: str = Field(description="Its name; through a third language, two names: `de-en+en-fr`.")
     answers: list[Translation]
 
 
