@@ -27,6 +27,7 @@ from regard.interchange.families._entry import Entry
 from regard.interchange.families._vocabulary import NEVER
 from regard.interchange.write import _tokenizer_files
 from regard.interchange.write._whole_folder import whole_folder
+from regard.layers.embedding import TokenEmbedding
 from regard.loading import read_model
 from regard.storage import Folder, read_folder
 from regard.types import BEGIN, END, PAD, UNKNOWN
@@ -56,8 +57,9 @@ def export(name: str | Path, folder: str | Path, precision: str = "float32") -> 
     except UserError as error:
         raise UserError(f"{name}: {error}") from None
     with whole_folder(Path(folder)) as place:
-        _write_tensors(place / "model.safetensors", tensors, DTYPES[precision])
         config = family.config(recipe, _special(plan), (len(plan.source), len(plan.target)))
+        tensors |= _positions(family, config)
+        _write_tensors(place / "model.safetensors", tensors, DTYPES[precision])
         _write_json(place / "config.json", config | {"dtype": precision})
         _write_json(place / "generation_config.json", _generation(recipe, plan))
         for file, content in _tokenizer_files.files(origin, recipe, codec, family.variant, plan).items():
@@ -96,9 +98,7 @@ def _family(recipe: Recipe) -> Family:
     raise UserError(f"no family of transformers computes this model ({'; '.join(reasons)})")
 
 
-def _plan(
-    origin: Folder, weights: Mapping[str, Tensor], recipe: Recipe, tokenizer: Tokenizer, family: Family
-) -> Plan:
+def _plan(origin: Folder, weights: Mapping[str, Tensor], recipe: Recipe, tokenizer: Tokenizer, family: Family) -> Plan:
     """The order of rows, and which of our special tokens are one of theirs."""
     merged = _merged(weights, recipe)
     source, target = _tokenizer_files.order(origin, tokenizer, family.variant, merged)
@@ -172,6 +172,15 @@ def _tensors(weights: dict[str, Tensor], recipe: Recipe, family: Family, plan: P
     yield from made.items()
 
 
+def _positions(family: Family, config: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The positions that Pegasus's files hold, although they are computed."""
+    if family.variant != "pegasus":
+        return {}
+    position = TokenEmbedding(1, config["d_model"], "sinusoidal_halves").position
+    table = position(torch.arange(config["max_position_embeddings"]))
+    return {f"model.{side}.embed_positions.weight": table.clone() for side in ("encoder", "decoder")}
+
+
 def _in_halves(weights: dict[str, Tensor], recipe: Recipe) -> dict[str, Tensor]:
     """The weights of a model whose positions have all sines before all cosines.
 
@@ -221,7 +230,9 @@ def _generation(recipe: Recipe, plan: Plan) -> dict[str, Any]:
 def _write_tensors(path: Path, tensors: Mapping[str, Tensor], dtype: torch.dtype) -> None:
     from safetensors.torch import save_file
 
-    save_file({name: tensor.to(dtype).contiguous() for name, tensor in tensors.items()}, path, metadata={"format": "pt"})
+    save_file(
+        {name: tensor.to(dtype).contiguous() for name, tensor in tensors.items()}, path, metadata={"format": "pt"}
+    )
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
