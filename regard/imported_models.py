@@ -7,6 +7,7 @@ CACHE/imported/.locks/   a file for each name, held by the process that imports 
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import re
 import shutil
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from regard.atomic_files import is_abandoned
 from regard.cache_folder import cache_folder
 from regard.child_process import child_environment, python_command
 from regard.errors import UserError
@@ -131,7 +133,9 @@ def in_turn(plain: str, note: Callable[[str], None] = lambda text: None) -> Iter
             f"{folder}: cannot be written ({error.strerror or error}); name a folder with -o FOLDER or set REGARD_CACHE"
         ) from None
     with held:
-        for leftover in folder.glob(f".{plain}.*.tmp"):  # of a process that was killed
+        # Of processes that were killed: files for a reader, and what nobody else may write now.
+        leftovers = [*filter(is_abandoned, folder.glob(".files.*.tmp")), *folder.glob(f".{glob.escape(plain)}.*.tmp")]
+        for leftover in leftovers:
             shutil.rmtree(leftover, ignore_errors=True)
         yield
 

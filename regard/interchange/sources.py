@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from regard.atomic_files import temporary_name
 from regard.errors import UserError
 from regard.imported_models import (
     ORIGIN,
@@ -215,12 +216,11 @@ def _leads_elsewhere(path: Path) -> bool:
 @contextlib.contextmanager
 def _temporary() -> Iterator[Path]:
     """A folder for a while; beside the imported models where that is possible, so that files can be linked there."""
-    place: Path | None = imported_folder()
+    folder = imported_folder() / temporary_name("files")
     try:
-        imported_folder().mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True)
     except OSError:
-        place = None
-    folder = Path(tempfile.mkdtemp(prefix=".files.", suffix=".tmp", dir=place))
+        folder = Path(tempfile.mkdtemp(prefix="regard-import-"))
     try:
         yield folder
     finally:
@@ -324,7 +324,8 @@ def card(title: str, recipe: Recipe, origin: Origin, notes: list[str]) -> str:
 def _sentence(recipe: Recipe) -> str:
     if recipe.source_language and recipe.target_language and not recipe.languages.target:
         return f"{name(recipe.source_language)} to {name(recipe.target_language)}"
-    return "A translator between many languages" if recipe.languages.target else "A translator"
+    directions = directions_of(recipe)
+    return f"A translator ({directions})" if directions else "A translator"
 
 
 def _languages(recipe: Recipe) -> str:

@@ -119,9 +119,9 @@ def handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
             self.answer(302, headers | linked | {"Location": f"{hub.storage}/storage/{digest}"})
 
         def storage(self, digest: str, wanted: str) -> None:
-            every = {name: content for one in hub.repositories.values() for name, content in one.files.items()}
-            name = next(name for name, content in every.items() if hashlib.sha256(content).hexdigest() == digest)
-            content = hub.changed.get(name, every[name])
+            every = [one for repository in hub.repositories.values() for one in repository.files.items()]
+            name, content = next(one for one in every if hashlib.sha256(one[1]).hexdigest() == digest)
+            content = hub.changed.get(name, content)
             begin = int(wanted.removeprefix("bytes=").rstrip("-") or 0)
             headers = {"ETag": f'"{digest}"', "Accept-Ranges": "bytes"}
             if begin:

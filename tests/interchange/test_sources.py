@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
@@ -16,6 +19,7 @@ from safetensors.numpy import load as load_numpy
 from safetensors.numpy import save as save_numpy
 
 import regard
+from regard.atomic_files import temporary_name
 from regard.config import read_recipe
 from regard.errors import UserError
 from regard.find_model import find_model
@@ -194,6 +198,24 @@ def test_a_cache_that_cannot_be_written(marian: Path, tmp_path: Path, monkeypatc
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "file"))
     assert "set REGARD_CACHE" in refusal(marian)
     assert regard.import_model(marian, tmp_path / "here").is_dir()
+
+
+def test_what_a_killed_process_left_is_removed(marian: Path, own_cache: Path) -> None:
+    dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    place = own_cache / "imported"
+    mine, killed, half = (
+        place / name
+        for name in (
+            temporary_name("files"),
+            temporary_name("files").replace(f".{os.getpid()}.", f".{int(dead.stdout)}."),
+            ".tiny.1.tmp",
+        )
+    )
+    for folder in (mine, killed, half):
+        folder.mkdir(parents=True)
+        (folder / "x").touch()
+    regard.import_model(marian)
+    assert mine.exists() and not killed.exists() and not half.exists()
 
 
 def test_fine_tuning_starts_from_an_imported_model(marian: Path, tmp_path: Path) -> None:

@@ -95,17 +95,15 @@ def _at(places: Mapping[int, int], special: list[int], rest: list[int]) -> list[
 def files(origin: Folder, recipe: Recipe, tokenizer: Tokenizer, variant: str, plan: Plan) -> dict[str, bytes]:
     """The tokenizer's files by name."""
     if tokenizer.kind == "hugging_face":
-        names = {id: name for id, name in enumerate(tokenizer.pieces(range(_FIRST)))}
         config = {"tokenizer_class": _CLASSES.get(variant, "PreTrainedTokenizerFast")}
-        return _fast(origin.read(_FAST), config, recipe, tokenizer, plan, names)
+        return _fast(origin.read(_FAST), config, recipe, plan)
     if tokenizer.kind == "subword":
         if variant == "marian":
             model = origin.read(_MODEL)
             return _marian(model, model, recipe, tokenizer, plan)
         whole = json.dumps(_unigram(origin.read(_MODEL), recipe), ensure_ascii=False).encode()
         config = {"tokenizer_class": "PreTrainedTokenizerFast"}
-        names = dict(enumerate(tokenizer.pieces(range(_FIRST))))
-        return {**_fast(whole, config, recipe, tokenizer, plan, names), _MODEL: origin.read(_MODEL)}
+        return {**_fast(whole, config, recipe, plan), _MODEL: origin.read(_MODEL)}
     source = origin.read(_SOURCE)
     if variant == "marian":
         target = origin.read(_TARGET) if _TARGET in origin.names else source
@@ -192,9 +190,7 @@ def _config(stated: Mapping[str, Any], added: Mapping[int, str]) -> dict[str, by
     return {"tokenizer_config.json": _json({**stated, **({"added_tokens_decoder": entries} if entries else {})})}
 
 
-def _fast(
-    file: bytes, config: Mapping[str, Any], recipe: Recipe, tokenizer: Tokenizer, plan: Plan, names: Mapping[int, str]
-) -> dict[str, bytes]:
+def _fast(file: bytes, config: Mapping[str, Any], recipe: Recipe, plan: Plan) -> dict[str, bytes]:
     """A tokenizer.json and what its special tokens are for."""
     whole = json.loads(file)
     listed = {entry["id"]: entry["content"] for entry in whole.get("added_tokens") or []}
