@@ -1,4 +1,4 @@
-"""Models of the hub, from a server on this machine that speaks its API."""
+"""S23: models of the hub, from a server on this machine that speaks its API."""
 
 from __future__ import annotations
 
