@@ -31,7 +31,7 @@ class Attention(TypedDict, total=False):
     alignment: Annotated[str, Setting("How local attention finds its centre.", choices=("predictive", "monotonic"))]
     heads: Annotated[int, Setting("Attention heads; they must divide the width.", ge=1, le=MOST)]
     dropout: Annotated[float, Setting("Dropout of attention weights.", ge=0, lt=1)]
-    head_width: Annotated[int, Setting("Width of an attention head; 0: the model's width by heads.", ge=0, le=MOST)]
+    head_width: Annotated[int, Setting("Width of an attention head; 0: width / heads.", ge=0, le=2**16)]
     bias: Annotated[bool, Setting("Biases of the projections.")]
 
 
@@ -71,7 +71,7 @@ Activation = Annotated[
 ]
 Gated = Annotated[bool, Setting("Gated feed-forward: one more projection, multiplied with the activation.")]
 Bias = Annotated[bool, Setting("Biases of the linear layers in attention and feed-forward.")]
-HeadWidth = Annotated[int, Setting("Width of an attention head; 0: width by heads.", ge=0, le=MOST)]
+HeadWidth = Annotated[int, Setting("Width of an attention head; 0: width / heads.", ge=0, le=2**16)]
 PositionSpec = Annotated[
     Spec, Setting("Position embedding: its kind, or a table.", family="layers/position", keys=Position)
 ]

@@ -354,3 +354,25 @@ def test_loss_has_the_tags(torch_model: Any, tmp_path: Path) -> None:
         logits = model.model(source, torch.ones_like(source, dtype=torch.bool), torch.tensor([target[:-1]]))[0]
     wanted = -logits.log_softmax(-1).gather(1, torch.tensor(target[1:])[:, None]).mean()
     assert model.loss([("das Haus", "la maison")]) == pytest.approx(float(wanted), rel=1e-4)
+
+
+def test_questions_of_the_studio(torch_model: Any) -> None:
+    from regard.studio.questions import continue_translation, decoding_step, translate
+
+    asked = {"model": "many", "text": "das Haus", "source": "de", "target": "fr", "beam": 1}
+    shown = translate.answer(torch_model, asked)
+    assert shown["parts"] == ["das Haus"] and shown["source"]["word_of"][:2] == [-1, 0]
+    assert len(shown["weights"]["words"][0]) == 2 and len(shown["weights"]["tokens"][0]) == len(
+        shown["source"]["tokens"]
+    )
+    translated = torch_model.translate("das Haus", source="de", target="fr", beam=1)
+    assert shown["target"]["text"] == translated.text
+    first = torch_model.tokenizer.target.encode("Haus")[:1]
+    told = {name: value for name, value in asked.items() if name != "beam"} | {"written": first}
+    step = decoding_step.answer(torch_model, told)
+    forced = continue_translation.answer(torch_model, told | {"beam": 1})
+    assert step["written"] == ["<2fr>", *torch_model.tokenizer.target.pieces(first)] == forced["target"]["tokens"][:2]
+    assert step["next"][0]["token"] == forced["target"]["tokens"][2] and forced["given"] == 2
+    assert step["source"] == {name: value for name, value in forced["source"].items() if name in step["source"]}
+    with pytest.raises(UserError, match="several languages"):
+        translate.answer(torch_model, {"model": "many", "text": "das Haus"})

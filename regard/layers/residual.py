@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from regard.errors import UserError, suggestion
 
 
-
 class RMSNorm(nn.RMSNorm):
     """x / sqrt(mean of x^2 + epsilon) * gain: no mean, no bias (Zhang and Sennrich 2019)."""
 

@@ -85,7 +85,9 @@ def test_ours_computes_the_same_in_transformers(
     if family == "MarianMTModel":  # its ids are another order of ours, and it normalises less
         lines = lines[:-2]
         rows[BEGIN] = theirs.config.decoder_start_token_id
-    assert tokenizer(lines).input_ids == [[*rows[subwords.encode(line.replace("\u2019", "'"))], rows[END]] for line in lines]
+    assert tokenizer(lines).input_ids == [
+        [*rows[subwords.encode(line.replace("\u2019", "'"))], rows[END]] for line in lines
+    ]
     ids = torch.randint(4, len(subwords), (3, 9))
     ids[:, -1] = END
     target = torch.randint(4, len(subwords), (3, 7))
@@ -152,7 +154,24 @@ def test_the_shipped_model_says_the_same(tmp_path: Path) -> None:
     folder = regard.export("fr-en", tmp_path / "theirs", format="huggingface")
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    words = "le chat noir mange une petite pomme dans la maison de ma grand-mère avec son ami".split()
+    words = [
+        "le",
+        "chat",
+        "noir",
+        "mange",
+        "une",
+        "petite",
+        "pomme",
+        "dans",
+        "la",
+        "maison",
+        "de",
+        "ma",
+        "grand-mère",
+        "avec",
+        "son",
+        "ami",
+    ]
     texts = [f"{' '.join(words[i % 5 : i % 5 + 4 + i % 9])} {i}." for i in range(50)]
     encoded = tokenizer(texts, padding=True, return_tensors="pt")
     encoded.pop("token_type_ids", None)

@@ -138,6 +138,22 @@ def test_the_loss_made_in_parts_is_the_loss_of_all_logits_with_its_gradients(smo
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
+def test_a_token_that_is_excluded_by_its_bias_does_not_blow_up_a_smoothed_loss():
+    torch.manual_seed(0)
+    hidden, weight, bias = torch.randn(2, 5, 8), torch.randn(30, 8), torch.randn(30)
+    wanted = torch.randint(4, 30, (2, 5))
+    bias[2] = -1e9
+    bias.requires_grad_()
+    logits = hidden @ weight.T + bias
+    torch.testing.assert_close(projected_loss(hidden, weight, wanted, 0.0, bias), token_loss(logits, wanted))
+    smoothed = projected_loss(hidden, weight, wanted, 0.1, bias)
+    lifted = hidden @ weight.T + bias.clamp(min=-100)
+    torch.testing.assert_close(smoothed, token_loss(lifted, wanted, 0.1))
+    assert smoothed < 100 < token_loss(logits, wanted, 0.1)
+    smoothed.backward()
+    assert bias.grad[2] == 0 and bias.grad.isfinite().all()
+
+
 def test_the_loss_in_mixed_precision_is_near_the_exact_one():
     torch.manual_seed(0)
     hidden = torch.randn(3, 11, 16, requires_grad=True)

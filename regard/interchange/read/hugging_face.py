@@ -63,11 +63,19 @@ def read(folder: Path, note: Note = lambda text: None) -> Imported:
     text = family.text(config, generation, files, notes.append)
     with _stored(files, family, note) as stored:
         share, tie = _sharing(family, stored, family.ties(config))
-        model = resolve_model(family.model(config, share, tie))
+        model = _resolved(family, config, share, tie)
         recipe = _recipe(family, config, generation, text, model, notes)
         weights = _weights(family, stored, recipe, text, family.scaled_output(config))
     notes += [f"config.json: {key} is not known here and was ignored" for key in config.unread()]
     return Imported(recipe, text.tokenizer, weights, config.values["model_type"], _licence(files), notes)
+
+
+def _resolved(family: Family, config: Config, share: bool, tie: bool) -> dict[str, Any]:
+    tree = family.model(config, share, tie)
+    try:
+        return resolve_model(tree)
+    except UserError as error:
+        raise UserError(f"{config.where}: {error}") from None
 
 
 def _family(config: Config) -> Family:
@@ -203,6 +211,8 @@ def _weights(
     try:
         with torch.device("meta"), Bounded(len(stored)):
             empty = build_model(recipe.model, **text.tokenizer.sizes())
+    except UserError as error:
+        raise UserError(f"{stored.where}: {error}") from None
     except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         why = " ".join(str(error).split())[:120]
         raise UserError(f"{stored.where}: its config describes no model that can be built ({why})") from error

@@ -95,17 +95,15 @@ def _at(places: Mapping[int, int], special: list[int], rest: list[int]) -> list[
 def files(origin: Folder, recipe: Recipe, tokenizer: Tokenizer, variant: str, plan: Plan) -> dict[str, bytes]:
     """The tokenizer's files by name."""
     if tokenizer.kind == "hugging_face":
-        names = {id: name for id, name in enumerate(tokenizer.pieces(range(_FIRST)))}
         config = {"tokenizer_class": _CLASSES.get(variant, "PreTrainedTokenizerFast")}
-        return _fast(origin.read(_FAST), config, recipe, tokenizer, plan, names)
+        return _fast(origin.read(_FAST), config, recipe, plan)
     if tokenizer.kind == "subword":
         if variant == "marian":
             model = origin.read(_MODEL)
             return _marian(model, model, recipe, tokenizer, plan)
         whole = json.dumps(_unigram(origin.read(_MODEL), recipe), ensure_ascii=False).encode()
         config = {"tokenizer_class": "PreTrainedTokenizerFast"}
-        names = dict(enumerate(tokenizer.pieces(range(_FIRST))))
-        return {**_fast(whole, config, recipe, tokenizer, plan, names), _MODEL: origin.read(_MODEL)}
+        return {**_fast(whole, config, recipe, plan), _MODEL: origin.read(_MODEL)}
     source = origin.read(_SOURCE)
     if variant == "marian":
         target = origin.read(_TARGET) if _TARGET in origin.names else source
@@ -126,7 +124,9 @@ def files(origin: Folder, recipe: Recipe, tokenizer: Tokenizer, variant: str, pl
         stated |= {"extra_ids": sum(piece.startswith("<extra_id_") for piece in pieces)}
         return {"spiece.model": source, **_config(stated, added)}
     if all(tag.startswith("__") for tag in tags) and tags:
-        known = {piece: row for row, piece in enumerate(pieces) if piece not in tags and not piece.startswith("<unused_")}
+        known = {
+            piece: row for row, piece in enumerate(pieces) if piece not in tags and not piece.startswith("<unused_")
+        }
         stated |= {"tokenizer_class": "M2M100Tokenizer", "language_codes": "m2m100", "bos_token": "<s>"}
         return {"sentencepiece.bpe.model": source, "vocab.json": _json(known), **_config(stated, {})}
     added = {row: piece for row, piece in enumerate(pieces) if row > cut and not piece.startswith("<unused_")}
@@ -157,7 +157,9 @@ def _marian(source: bytes, target: bytes, recipe: Recipe, tokenizer: Tokenizer, 
     for name, pieces in tables.items():
         table = {piece: row for row, piece in enumerate(pieces)}
         if len(table) < len(pieces):
-            raise UserError("two tokens of this model are spelled alike, so Marian of transformers cannot tell them apart")
+            raise UserError(
+                "two tokens of this model are spelled alike, so Marian of transformers cannot tell them apart"
+            )
         made[name] = _json(table)
     sources = recipe.languages.source
     stated = {
@@ -188,9 +190,7 @@ def _config(stated: Mapping[str, Any], added: Mapping[int, str]) -> dict[str, by
     return {"tokenizer_config.json": _json({**stated, **({"added_tokens_decoder": entries} if entries else {})})}
 
 
-def _fast(
-    file: bytes, config: Mapping[str, Any], recipe: Recipe, tokenizer: Tokenizer, plan: Plan, names: Mapping[int, str]
-) -> dict[str, bytes]:
+def _fast(file: bytes, config: Mapping[str, Any], recipe: Recipe, plan: Plan) -> dict[str, bytes]:
     """A tokenizer.json and what its special tokens are for."""
     whole = json.loads(file)
     listed = {entry["id"]: entry["content"] for entry in whole.get("added_tokens") or []}

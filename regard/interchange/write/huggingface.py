@@ -231,6 +231,7 @@ def _card(recipe: Recipe) -> str:
         code for code in (recipe.source_language, recipe.target_language) if code
     ]
     listed = "".join(f"- {code}\n" for code in spoken)
-    header = f"---\nlibrary_name: transformers\npipeline_tag: translation\n{'language:' if listed else ''}\n{listed}---\n"
+    header = (
+        f"---\nlibrary_name: transformers\npipeline_tag: translation\n{'language:' if listed else ''}\n{listed}---\n"
+    )
     return f"{header}# {recipe.name or 'A translator'}\n\nWritten by `regard export --format huggingface`.\n"
-

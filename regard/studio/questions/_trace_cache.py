@@ -22,16 +22,21 @@ MOST_TOKENS = 128
 MOST_CHARACTERS = 10_000
 MOST_BEAM = 16
 MOST_N_BEST = 8
-SEARCH_OPTIONS = ("beam", "length_penalty", "n_best", "of")
+SEARCH_OPTIONS = ("beam", "length_penalty", "n_best", "of", "source", "target")
 CACHED = 16
 
 _traces: OrderedDict[tuple[Any, ...], tuple[Trace, float]] = OrderedDict()
+
+
+Language = Annotated[str, Field(max_length=20, pattern=r"^[A-Za-z0-9_-]+$")]
 
 
 class TextRequest(TaskRequest):
     """The fields of every question about a text."""
 
     text: Annotated[str, Field(max_length=MOST_CHARACTERS)]
+    source: Language | None = Field(None, description="Its language, for a model with several; by default detected.")
+    target: Language | None = Field(None, description="The language to translate to, for a model with several.")
     beam: int | None = Field(None, ge=1, le=MOST_BEAM, description="Beam width; 1 is greedy.")
     length_penalty: float | None = Field(None, ge=0, le=10, description="0 favours short output, 1 long output.")
     n_best: int | None = Field(None, ge=1, le=MOST_N_BEST, description="How many translations to find.")

@@ -31,6 +31,8 @@ def answer(model: Translator, request: dict[str, Any]) -> dict[str, Any]:
         prefix=question.written,
         beam=question.beam,
         length_penalty=question.length_penalty,
+        source=question.source,
+        target=question.target,
     )
     found = trace.tree(("ids",))
     kept = ("source", "target", "probabilities", "ids", "given", "finished", "beam")
