@@ -13,7 +13,7 @@ from regard.storage import write_folder
 
 pytest.importorskip("ctranslate2")
 pytest.importorskip("transformers")
-from tests.interchange import made_ctranslate2 as made  # noqa: E402
+from tests.interchange import made_ctranslate2 as made
 
 
 def imported(place: Path, folder: Path) -> Path:
