@@ -155,10 +155,10 @@ def token_id(config: Config, generation: Config, key: str, size: int, default: i
 
 
 def by_language(tags: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Language tags by our code, for pairs of their code and the tag. Of several scripts of a language, the first has
-    the plain code, and the others have the script with it."""
+    """Language tags by our code, for pairs of their code and the tag. Of several that are one language to us, the
+    shortest has its code, and the others have their country or script with it."""
     found: dict[str, str] = {}
-    for theirs, tag in tags:
+    for theirs, tag in sorted(tags, key=lambda pair: len(pair[0])):
         code = languages.internal(theirs)
         if code in found:
             code = theirs.lower().replace("_", "-")

@@ -1,8 +1,8 @@
 """Writes a Transformer that translates as a Hugging Face folder, in the family that computes exactly the same.
 
 An imported model becomes its own family again. Ours becomes Marian (post-norm) or Pegasus (pre-norm): both have the
-paper's sinusoids with all sines before all cosines, ours alternate. So the columns of the residual stream, which nothing
-else depends on the order of, are put into that order in every weight that reads or writes it.
+paper's sinusoids with all sines before all cosines, ours alternate. So the columns of the residual stream, whose order
+matters to nothing else, are put into that order in every weight that reads or writes it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Plan:
 
 def _family(recipe: Recipe) -> Family:
     """The first family that can hold the model."""
-    by_type = {}
+    by_type: dict[str, type[Family]] = {}
     for kind in registry.kinds(FAMILIES):
         maker = cast(type[Family], registry.factory(FAMILIES, kind))
         by_type |= dict.fromkeys(maker.model_types, maker)
@@ -173,8 +173,8 @@ def _tensors(weights: dict[str, Tensor], recipe: Recipe, family: Family, plan: P
 def _in_halves(weights: dict[str, Tensor], recipe: Recipe) -> dict[str, Tensor]:
     """The weights of a model whose positions have all sines before all cosines.
 
-    The residual stream's columns are permuted: in all that reads it (the columns of W_Q, W_K, W_V, of the feed-forward's
-    first layer, of the output layer) and all that writes it (embeddings, and the rows of the others).
+    The residual stream's columns are permuted: in all that reads it (the columns of W_Q, W_K, W_V, of the first layer
+    of the feed-forward, of the output layer) and all that writes it (embeddings, and the rows of the others).
     """
     position = recipe.model["stem"]["position"]
     kind = position.get("kind") if isinstance(position, dict) else position
