@@ -22,6 +22,7 @@ from regard.interchange import hub as client
 from regard.interchange.sources import import_model
 from regard.loading import load
 from regard.serving.catalogue import read_catalogue
+from regard.studio.models import collect
 
 pytest.importorskip("huggingface_hub")
 from huggingface_hub import constants, file_download
@@ -239,6 +240,7 @@ def test_a_server_imports_before_its_workers_start(hub: Hub) -> None:
     assert list(catalogue.models) == [PLAIN] and catalogue.pair("de", "en")
     assert list(read_catalogue([PLAIN]).models) == [PLAIN]
     assert read_catalogue([f"nl-en={SOURCE}"]).pair("nl", "en")
+    assert list(collect([SOURCE], shipped=False).catalogue.models) == [PLAIN], "the studio likewise"
 
 
 def test_loading_by_name(hub: Hub) -> None:
