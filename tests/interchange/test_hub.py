@@ -229,7 +229,8 @@ def test_commands_import_on_first_use(hub: Hub, run_regard: Callable[..., tuple[
     assert out.count("\n") == 1 and f"downloading {SOURCE}" in err
     again, err = run_regard("translate", "--model", PLAIN, "--max-length", 8, "das Haus")
     assert again == out and err == ""
-    shutil.rmtree(imported_models()[PLAIN])
+    assert run_regard("models", SOURCE) == run_regard("models", PLAIN)
+    assert run_regard("models", "remove", SOURCE)[0].startswith(f"removed {PLAIN} ")
     assert f"downloading {SOURCE}" not in run_regard("inspect", PLAIN, "das Haus", code=2)[1]
     _, err = run_regard("translate", "--model", "hf:maker/other", "x", code=2)
     assert err.count("\n") == 1 and "no such model" in err
