@@ -50,8 +50,9 @@ def export(name: str | Path, folder: str | Path, precision: str = "float32") -> 
     recipe = replace(recipe, model=resolve_model(recipe.model))  # older recipes leave defaults out
     try:
         family = _family(recipe)
-        plan = _plan(origin, recipe, codec, family)
-        tensors = _tensors(origin.weights(), recipe, family, plan)
+        weights = origin.weights()
+        plan = _plan(origin, weights, recipe, codec, family)
+        tensors = dict(_tensors(weights, recipe, family, plan))
     except UserError as error:
         raise UserError(f"{name}: {error}") from None
     with whole_folder(Path(folder)) as place:
@@ -95,9 +96,10 @@ def _family(recipe: Recipe) -> Family:
     raise UserError(f"no family of transformers computes this model ({'; '.join(reasons)})")
 
 
-def _plan(origin: Folder, recipe: Recipe, tokenizer: Tokenizer, family: Family) -> Plan:
+def _plan(
+    origin: Folder, weights: Mapping[str, Tensor], recipe: Recipe, tokenizer: Tokenizer, family: Family
+) -> Plan:
     """The order of rows, and which of our special tokens are one of theirs."""
-    weights = origin.weights()
     merged = _merged(weights, recipe)
     source, target = _tokenizer_files.order(origin, tokenizer, family.variant, merged)
     by_id = {id: row for row, id in enumerate(target)}
@@ -216,10 +218,10 @@ def _generation(recipe: Recipe, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _write_tensors(path: Path, tensors: Iterator[tuple[str, Tensor]], dtype: torch.dtype) -> None:
+def _write_tensors(path: Path, tensors: Mapping[str, Tensor], dtype: torch.dtype) -> None:
     from safetensors.torch import save_file
 
-    save_file({name: tensor.to(dtype).contiguous() for name, tensor in tensors}, path, metadata={"format": "pt"})
+    save_file({name: tensor.to(dtype).contiguous() for name, tensor in tensors.items()}, path, metadata={"format": "pt"})
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
