@@ -330,6 +330,7 @@ def test_long_texts_leave_room_for_tags(torch_model: Any) -> None:
 
 def test_separate_vocabularies(tmp_path: Path) -> None:
     """The source's ids are the stem's, those of the output are the decoder's."""
+    pytest.importorskip("regard.interchange.families", reason="assemble takes a source_vocabulary with the importers")
     made = multilingual.make(tmp_path / "model", separate=True, source_language="de", target_language="fr")
     model = regard.load(made, engine="torch", device="cpu")
     tokenizer = model.tokenizer
