@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from regard.serving.workers.tasks._request import TaskRequest
-from regard.studio.questions._trace_cache import MOST_CHARACTERS, check_text
+from regard.studio.questions._trace_cache import DirectedRequest, check_text
 
 if TYPE_CHECKING:
     from regard.task.translate import Translator
@@ -21,8 +20,7 @@ MOST_TOKENS = 512
 Prefix = Annotated[list[Annotated[int, Field(ge=0, le=10_000_000)]], Field(max_length=MOST_TOKENS)]
 
 
-class Request(TaskRequest):
-    text: Annotated[str, Field(max_length=MOST_CHARACTERS)]
+class Request(DirectedRequest):
     written: Prefix = Field(default_factory=list, description="The ids of the target tokens so far.")
     step: Annotated[int, Field(ge=0, le=MOST_TOKENS)] | None = Field(
         None, description="Which of their steps; by default the next."
@@ -31,23 +29,31 @@ class Request(TaskRequest):
 
 def answer(model: Translator, request: dict[str, Any]) -> dict[str, Any]:
     """`weights` are those of one step: of each layer and head, and their mean; null without attention."""
-    from regard.inspection.record.decoding_step import decoding_step
+    from regard.directions import with_end
+    from regard.inspection.record.decoding_step import after_tags, decoding_step
     from regard.inspection.record.translate import one_sentence, words_of
-    from regard.inspection.trace.base import plain
+    from regard.inspection.trace.base import NO_WORD, Side, plain
     from regard.types import END
 
     question = Request.model_validate(request)
     check_text(model, question.text)
-    text = one_sentence(model, question.text)
-    found = decoding_step(model, text, question.written, question.step)
-    source = model.encode(text)
-    words, word_of = words_of(model.tokenizer, text, source)
+    (told,) = model.marks([question.text], question.source, question.target)
+    text = one_sentence(model, question.text, told)
+    found = decoding_step(model, text, question.written, question.step, told)
+    source, output = model.encode(text, told), model.tokenizer.target
+    span = model.text_span(source, told)
+    words, word_of = words_of(model.tokenizer, text, source[span])
+    side = Side(text, model.tokenizer.pieces(with_end(source)), words, [NO_WORD] * span.start + word_of)
+    written = after_tags(question.written, told)
+    ids = [one for one in written[len(told.prefix) :] if one != END]
+    target = Side(output.decode(ids).strip(), [], [], [])
     mean = sum(layer.mean(0) for layer in found.weights) / len(found.weights) if found.weights else None
     return {
-        "source": {"text": text, "tokens": model.tokenizer.pieces([*source, END]), "words": words, "word_of": word_of},
-        "written": model.tokenizer.pieces(question.written),
+        "source": plain(side) | {"direction": side.direction},
+        "written": output.pieces(written),
         "probabilities": plain(found.probabilities),
-        "text": model.tokenizer.decode([one for one in question.written if one != END]).strip(),
+        "text": target.text,
+        "direction": target.direction,
         "next": plain(found.alternatives),
         "weights": None if mean is None else {"mean": plain(mean), "layers": plain(found.weights)},
     }

@@ -27,7 +27,8 @@ class Request(TextRequest):
 
 def answer(model: Translator, request: dict[str, Any]) -> dict[str, Any]:
     question = Request(**request)
-    parts = model.parts(question.text) or [""]  # an empty text gets the same message as in other views
+    (told,) = model.marks([question.text], question.source, question.target)
+    parts = model.parts(question.text, told=told) or [""]  # an empty text gets the same message as in other views
     part = min(question.part, len(parts) - 1)
     trace, seconds = timed_trace(model, {**request, "text": parts[part]})
     return {
