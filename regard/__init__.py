@@ -2,14 +2,15 @@
 
     regard.load("fr-en").translate("Je suis étudiant.")
 
-load       a model by name or folder, ready to use: `.translate`, `.classify`, `.generate`, ...
-train      train a model from a recipe or from two text files
-evaluate   score a model on labelled examples
-chain      translators one after the other, through a third language
-inspect    run a model on one input and keep what it computed, to draw or to read
-capture    record the tensors inside any model while it runs
-export     write a model smaller, or for another program
-UserError  the exception every user mistake raises: one line that says what to do
+load          a model by name or folder, ready to use: `.translate`, `.classify`, `.generate`, ...
+train         train a model from a recipe or from two text files
+evaluate      score a model on labelled examples
+chain         translators one after the other, through a third language
+inspect       run a model on one input and keep what it computed, to draw or to read
+capture       record the tensors inside any model while it runs
+export        write a model smaller, or for another program
+import_model  make a model folder of a model in another program's format
+UserError     the exception every user mistake raises: one line that says what to do
 
 The names are imported on first use, so `import regard` is fast. Its only side effect is OMP_WAIT_POLICY (below). Type
 checkers and editors read the names from `regard/__init__.pyi`.
@@ -27,7 +28,9 @@ if not any(name in os.environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", 
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 __version__ = "0.1.0"
-__all__ = ["UserError", "__version__", "capture", "chain", "evaluate", "export", "inspect", "load", "train"]
+__all__ = [
+    "UserError", "__version__", "capture", "chain", "evaluate", "export", "import_model", "inspect", "load", "train",
+]  # fmt: skip
 
 _HOMES = {
     "UserError": "regard.errors",
@@ -35,6 +38,7 @@ _HOMES = {
     "chain": "regard.chaining",
     "evaluate": "regard.evaluating",
     "export": "regard.interchange",
+    "import_model": "regard.interchange.sources",
     "inspect": "regard.inspection.inspect",
     "load": "regard.engines.loading",
     "train": "regard.runs",

@@ -7,8 +7,11 @@ from regard.errors import UserError as UserError
 from regard.evaluating import evaluate as evaluate
 from regard.inspection.inspect import inspect as inspect
 from regard.interchange import export as export
+from regard.interchange.sources import import_model as import_model
 from regard.layers.capture import capture as capture
 from regard.runs import train as train
 
 __version__: str
-__all__ = ["UserError", "__version__", "capture", "chain", "evaluate", "export", "inspect", "load", "train"]
+__all__ = [
+    "UserError", "__version__", "capture", "chain", "evaluate", "export", "import_model", "inspect", "load", "train",
+]  # fmt: skip

@@ -134,19 +134,29 @@ def _check_values(values: dict[str, Any], known: dict[str, inspect.Parameter], w
 
 
 def build_model(
-    tree: dict[str, Any], vocabulary: int | None = None, label_smoothing: float = 0.0, **sizes: int
+    tree: dict[str, Any],
+    vocabulary: int | None = None,
+    label_smoothing: float = 0.0,
+    source_vocabulary: int | None = None,
+    **sizes: int,
 ) -> nn.Module:
-    """The model of a `model` section, resolved or short, for data of these sizes (a codec's `sizes()`)."""
+    """The model of a `model` section, resolved or short, for data of these sizes (a codec's `sizes()`).
+
+    `source_vocabulary` is the stem's, where it is not that of the decoder.
+    """
     resolved = resolve_model(tree)
     kind = resolved.pop("kind")
     maker = registry.factory("model", kind, "model.kind")
     known = registry.keywords(maker)
     given: dict[str, Any] = {**sizes, "memory_width": None} | ({} if vocabulary is None else {"vocabulary": vocabulary})
     given |= _subclass(maker, ModelPart, "model.kind").part_sizes(resolved)  # type: ignore[type-abstract]
+    if source_vocabulary is not None and resolved.get("share"):
+        raise UserError("model.share: source and target have vocabularies of their own; set share = false")
     made: dict[str, Any] = {}
     for name in [part for part in PARTS if part in resolved]:
         spec = {key: value for key, value in resolved.pop(name).items() if key != VECTORS}
-        made[name] = registry.build(name, spec, f"model.{name}", **given)
+        own = {"vocabulary": source_vocabulary} if name == "stem" and source_vocabulary is not None else {}
+        made[name] = registry.build(name, spec, f"model.{name}", **given | own)
         if name in ("stem", "encoder"):
             given["inputs" if name == "stem" else "memory_width"] = made[name].width
     extra = {"label_smoothing": label_smoothing, **sizes}

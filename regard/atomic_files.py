@@ -29,8 +29,7 @@ class AtomicFile:
 
     def __init__(self, target: Path) -> None:
         self.target = target
-        unique = f"{this_host()}.{os.getpid()}.{secrets.token_hex(4)}"
-        self.path = target.with_name(f".{target.name.lstrip('.')}.{unique}.tmp")
+        self.path = target.with_name(temporary_name(target.name))
         self._digest = hashlib.sha256()
 
     def __enter__(self) -> AtomicFile:
@@ -76,7 +75,7 @@ def remove_leftovers(folder: Path) -> None:
     """Removes temporary files of dead processes: on this host by process id, on others by age."""
     for path in folder.glob(".*.tmp"):
         with contextlib.suppress(OSError):  # removed by another process, or not ours to remove
-            if _is_abandoned(path):
+            if is_abandoned(path):
                 path.unlink()
 
 
@@ -94,7 +93,13 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _is_abandoned(path: Path) -> bool:
+def temporary_name(name: str) -> str:
+    """A hidden name that no other writer has, by which `is_abandoned` knows who made it."""
+    return f".{name.lstrip('.')}.{this_host()}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
+
+
+def is_abandoned(path: Path) -> bool:
+    """Whether the process that made a temporary file or folder is dead; on another host, whether it is old."""
     found = _TEMPORARY.fullmatch(path.name)
     if found and found["host"] == this_host() and os.name != "nt":  # on Windows os.kill(pid, 0) would end the process
         return not _is_alive(int(found["pid"]))

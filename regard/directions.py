@@ -120,11 +120,12 @@ def _graphs(source: tuple[str, ...], target: tuple[str, ...], prefixes: tuple[st
 def marks(recipe: Recipe, tokenizer: Tokenizer, source: str, target: str) -> Marks:
     """How this model is told a direction (as `direction` returns it, the source included)."""
     stated = recipe.languages
-    if stated.source_tag == "none" and stated.target_tag == "none" and not stated.prefixes:
+    tagged = (stated.source_tag, stated.target_tag) != ("none", "none")
+    if not (tagged or stated.prefixes or stated.source_token or stated.output_token):
         return NO_MARKS
-    before: list[int] = []
+    before = [_token(tokenizer, stated.source_token)] if stated.source_token else []
     after: list[int] = []
-    prefix: list[int] = []
+    prefix = [_token(tokenizer.target, stated.output_token)] if stated.output_token else []
     if stated.target_tag == "source":
         before.append(_tag(recipe, tokenizer, target))
     elif stated.target_tag == "output":
@@ -151,6 +152,13 @@ def _tag(recipe: Recipe, tokenizer: Tokenizer, language: str) -> int:
         raise UserError(
             f"this model has {what} for {_named(language)} (languages.tags); take another copy of the model"
         )
+    return found
+
+
+def _token(tokenizer: Tokenizer, spelled: str) -> int:
+    found = tokenizer.id_of(spelled)
+    if found is None:
+        raise UserError(f"this model has no token {spelled!r} (languages); take another copy of the model")
     return found
 
 

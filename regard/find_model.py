@@ -6,12 +6,14 @@ from pathlib import Path
 
 from regard.config import Recipe, recipe_from_toml
 from regard.errors import UserError, suggestion
+from regard.imported_models import import_on_first_use, imported_models, is_hub_source
 from regard.pretrained import shipped_models
 from regard.storage import Folder
 
 
 def find_model(name: str | Path) -> Path:
-    """The folder of a shipped model, a model folder itself, or that of a run (final model, else newest checkpoint)."""
+    """The folder of a shipped or imported model, a model folder itself, or that of a run (final model, else newest
+    checkpoint). `hf:NAME`, a model of the Hugging Face hub, is imported when it is used for the first time."""
     path = Path(name)
     if (path / "manifest.json").is_file():
         return path
@@ -22,9 +24,16 @@ def find_model(name: str | Path) -> Path:
         return steps[-1]
     if str(name) in shipped_models():
         return shipped_models()[str(name)]
+    if is_hub_source(str(name)):
+        return import_on_first_use(str(name))
+    imported = imported_models()
+    if str(name) in imported:
+        return imported[str(name)]
     if path.is_dir():
         raise UserError(f"{path}: no model in this folder (no manifest.json); give a model folder or a run")
-    raise UserError(f"no model '{name}'{suggestion(str(name), shipped_models())} (or the path of a model folder)")
+    raise UserError(
+        f"no model '{name}'{suggestion(str(name), [*shipped_models(), *imported])} (or the path of a model folder)"
+    )
 
 
 def read_recipe_of(folder: Folder) -> Recipe:

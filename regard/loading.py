@@ -55,20 +55,25 @@ def read_model(folder: Folder) -> tuple[Recipe, Codec, nn.Module]:
     where = str(folder.path)
     recipe = read_recipe_of(folder)
     codec = read_codec(recipe, folder)
-    stored = folder.weights_on_meta()
-    try:
-        with torch.device("meta"), Bounded(len(stored)):
-            model = build_model(recipe.model, **codec.sizes())
-    except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        why = " ".join(str(error).split())[:120]
-        raise UserError(f"{where}: its recipe describes no model that can be built ({why})") from error
-    check_weights(model, stored, where)
-    _check_buffers(model, where)
+    model = check_fits(recipe, codec, folder.weights_on_meta(), where)
     weights = folder.weights()
     if any(buffer.is_meta for buffer in model.buffers()):  # buffers are computed, not stored
         model = build_model(recipe.model, **codec.sizes())
     assign_weights(model, weights, where)
     return recipe, codec, model
+
+
+def check_fits(recipe: Recipe, codec: Codec, weights: dict[str, Tensor], where: str) -> nn.Module:
+    """Refuses weights that are not exactly those of the recipe's model, which is returned on the meta device."""
+    try:
+        with torch.device("meta"), Bounded(len(weights)):
+            model = build_model(recipe.model, **codec.sizes())
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        why = " ".join(str(error).split())[:120]
+        raise UserError(f"{where}: its recipe describes no model that can be built ({why})") from error
+    check_weights(model, weights, where)
+    _check_buffers(model, where)
+    return model
 
 
 class Uninitialised(TorchFunctionMode):

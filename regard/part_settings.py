@@ -31,12 +31,22 @@ class Attention(TypedDict, total=False):
     alignment: Annotated[str, Setting("How local attention finds its centre.", choices=("predictive", "monotonic"))]
     heads: Annotated[int, Setting("Attention heads; they must divide the width.", ge=1, le=MOST)]
     dropout: Annotated[float, Setting("Dropout of attention weights.", ge=0, lt=1)]
+    head_width: Annotated[int, Setting("Width of an attention head; 0: width / heads.", ge=0, le=2**16)]
+    bias: Annotated[bool, Setting("Biases of the projections.")]
 
 
 class Position(TypedDict, total=False):
     kind: Annotated[str, Setting("Kind of position embedding.", family="layers/position")]
     length: Annotated[int, Setting("Positions that a learned embedding has.", ge=1, le=MOST)]
     most: Annotated[int, Setting("Largest random shift of positions in training.", ge=1, le=MOST)]
+    offset: Annotated[int, Setting("Number of the first position.", ge=0, le=MOST)]
+    inclusive: Annotated[bool, Setting("The slowest sinusoid has the rate 1/10000 itself, as in M2M-100.")]
+
+
+class RelativePosition(TypedDict, total=False):
+    kind: Annotated[str, Setting("Kind of relative position.", family="layers/relative_position")]
+    buckets: Annotated[int, Setting("Buckets of distances, each with a number per head.", ge=2, le=MOST)]
+    distance: Annotated[int, Setting("All distances from here on share the last bucket.", ge=2, le=MOST)]
 
 
 class Schedule(TypedDict, total=False):
@@ -50,10 +60,30 @@ Heads = Annotated[int, Setting("Attention heads; they must divide the width.", g
 FeedForward = Annotated[int, Setting("Width of the hidden layer of feed-forward blocks.", ge=1, le=MOST)]
 Dropout = Annotated[float, Setting("Share of activations set to zero in training.", ge=0, lt=1)]
 Norm = Annotated[str, Setting("Layer norm before or after each sublayer.", choices=("pre", "post"))]
-Activation = Annotated[str, Setting("Activation of feed-forward blocks.", choices=("relu", "gelu", "gelu_tanh", "elu"))]
+NormKind = Annotated[
+    str,
+    Setting("Layer norm, or rms: divided by the root mean square, without mean and bias.", choices=("layer", "rms")),
+]
+NormEpsilon = Annotated[float, Setting("What norms add to the variance.", gt=0, lt=1)]
+Activation = Annotated[
+    str,
+    Setting("Activation of feed-forward blocks.", choices=("relu", "gelu", "gelu_tanh", "elu", "silu", "tanh")),
+]
+Gated = Annotated[bool, Setting("Gated feed-forward: one more projection, multiplied with the activation.")]
+Bias = Annotated[bool, Setting("Biases of the linear layers in attention and feed-forward.")]
+HeadWidth = Annotated[int, Setting("Width of an attention head; 0: width / heads.", ge=0, le=2**16)]
 PositionSpec = Annotated[
     Spec, Setting("Position embedding: its kind, or a table.", family="layers/position", keys=Position)
 ]
+RelativePositionSpec = Annotated[
+    Spec,
+    Setting(
+        "What distances add to the scores of self-attention: its kind, or a table.",
+        family="layers/relative_position",
+        keys=RelativePosition,
+    ),
+]
+EmbeddingNorm = Annotated[bool, Setting("Layer norm after the embedding.")]
 Cell = Annotated[str, Setting("Recurrent cell.", family="layers/cell")]
 LayerNorm = Annotated[bool, Setting("Layer norm inside recurrent cells.")]
 Halting = Annotated[bool, Setting("Adaptive computation time: each position decides how many layers it gets.")]
@@ -82,7 +112,7 @@ class Stem(TypedDict, total=False):
     dropout: Dropout
     word_dropout: WordDropout
     scale: Scale
-    embedding_norm: Annotated[bool, Setting("Layer norm after the embedding.")]
+    embedding_norm: EmbeddingNorm
     vectors: Vectors
     patch: Patch
     class_token: Annotated[bool, Setting("Prepend a learned token for classification.")]
@@ -107,8 +137,14 @@ class Encoder(TypedDict, total=False):
     feed_forward: FeedForward
     dropout: Dropout
     norm: Norm
+    norm_kind: NormKind
+    norm_epsilon: NormEpsilon
     activation: Activation
+    gated: Gated
+    bias: Bias
+    head_width: HeadWidth
     position: PositionSpec
+    relative_position: RelativePositionSpec
     cell: Cell
     direction: Direction
     layer_norm: LayerNorm
@@ -126,8 +162,16 @@ class Decoder(TypedDict, total=False):
     feed_forward: FeedForward
     dropout: Dropout
     norm: Norm
+    norm_kind: NormKind
+    norm_epsilon: NormEpsilon
     activation: Activation
+    gated: Gated
+    bias: Bias
+    head_width: HeadWidth
     position: PositionSpec
+    relative_position: RelativePositionSpec
+    embedding_norm: EmbeddingNorm
+    output_bias: Annotated[bool, Setting("A learned bias for each token of the output.")]
     cell: Cell
     attention: AttentionSpec
     order: Order

@@ -85,6 +85,9 @@ class Data:
     plain_source: Annotated[
         bool, Setting("Typographic apostrophes of the source become ASCII, in training and in use.")
     ] = True
+    source_end: Annotated[
+        bool, Setting("A source ends with </s>, in training and in use; some imported models were trained without.")
+    ] = True
     part: Annotated[
         int,
         Setting(
@@ -229,6 +232,10 @@ class Languages:
             choices=("none", "source", "output"),
         ),
     ] = "none"
+    source_token: Annotated[
+        str, Setting("A token before every source, whatever its language, as the tokenizer spells it: BART's '<s>'.")
+    ] = ""
+    output_token: Annotated[str, Setting("A token that every output begins with, likewise.")] = ""
     tags: Annotated[
         dict[str, Any], Setting("The tag of each language, as the tokenizer spells it: de = '>>deu<<'.")
     ] = field(default_factory=dict)

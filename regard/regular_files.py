@@ -41,7 +41,7 @@ def read_regular(path: str | Path, limit: int) -> bytes:
     """The content of a regular file; raises an OSError if it has more than `limit` bytes, before reading it."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
-        content = file.read(limit + 1) if size <= limit else b""
+        content = file.read(min(limit, max(size, 1 << 16)) + 1) if size <= limit else b""  # no more memory than needed
     if size > limit or len(content) > limit:
         raise OSError(errno.EFBIG, f"it is larger than {limit:,} bytes")
     return content

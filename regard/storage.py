@@ -77,8 +77,13 @@ class Folder:
         return self.path / name
 
 
-def write_folder(path: Path, files: Mapping[str, bytes | Callable[[Path], None]]) -> None:
-    """Writes all files and a manifest, then renames the folder to its final name, replacing an existing one."""
+def write_folder(
+    path: Path, files: Mapping[str, bytes | Callable[[Path], None]], unlisted: Mapping[str, bytes] | None = None
+) -> None:
+    """Writes all files and a manifest, then renames the folder to its final name, replacing an existing one.
+
+    Files that are `unlisted` in the manifest may be edited: a card.
+    """
     path = Path(path)
     temporary = path.parent / f".{path.name}.{os.getpid()}.tmp"
     try:
@@ -98,6 +103,9 @@ def write_folder(path: Path, files: Mapping[str, bytes | Callable[[Path], None]]
                 digest = hashlib.sha256(content).hexdigest()  # of the intended content, not of what a bad disk returns
             _flush(there)
             entries[name] = {"size": there.stat().st_size, "sha256": digest}
+        for name, text in (unlisted or {}).items():
+            (temporary / name).write_bytes(text)
+            _flush(temporary / name)
         _check_sizes(path, entries)  # never write what could not be read again
         (temporary / MANIFEST).write_bytes(_manifest(entries))
         _flush(temporary / MANIFEST)

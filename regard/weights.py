@@ -28,25 +28,100 @@ _DTYPES = {
     "F32": torch.float32,
     "F64": torch.float64,
 }
+_ROWS = 4096
+"""Rows of a matrix that are converted at a time."""
+_ORDER = ("BOOL", "U8", "I8", "I16", "F16", "BF16", "I32", "F32", "F64", "I64")
+"""The order of types in a file of the safetensors library, from its end."""
 
 
 def save_weights(tensors: Mapping[str, Tensor], precision: str = "float32") -> bytes:
     """Weights as a safetensors file; `int8` quantises 2-D weights to [-127, 127] with one scale per row."""
+    stored: dict[str, Tensor] = {}
+    scaled = _scaled(tensors, precision)
+    for name, tensor in tensors.items():
+        stored.update(_stored(name, tensor.detach().cpu(), precision, name in scaled))
+    return save_tensors(stored, {"precision": precision, "scaled": scaled})
+
+
+def write_weights(path: Path, tensors: dict[str, Tensor], precision: str = "float32", where: str = "weights") -> None:
+    """Writes the file of `save_weights` tensor by tensor and empties `tensors`: no second copy is ever in memory."""
+    scaled = _scaled(tensors, precision)
+    with torch.device("meta"):
+        meta = {name: torch.empty(tensor.shape, dtype=tensor.dtype) for name, tensor in tensors.items()}
+    described = {
+        stored: (tensor, name)
+        for name, alike in meta.items()
+        for stored, tensor in _stored(name, alike, precision, name in scaled).items()
+    }
+    names = {kind: name for name, kind in _DTYPES.items()}
+    notes = json.dumps({"precision": precision, "scaled": scaled}, sort_keys=True)
+    header: dict[str, Any] = {"__metadata__": {"regard": notes}}
+    end = 0
+    order = sorted(described, key=lambda name: (-_ORDER.index(names[described[name][0].dtype]), name))
+    for name in order:  # the order of the safetensors library
+        tensor = described[name][0]
+        begin, end = end, end + tensor.numel() * tensor.element_size()
+        header[name] = {"dtype": names[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    waiting: dict[str, Tensor] = {}
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for name in order:
+            if name not in waiting:
+                origin = described[name][1]
+                tensor = tensors.pop(origin).detach().cpu()
+                _refuse_non_finite(origin, tensor, where)
+                waiting.update(_stored(origin, tensor, precision, origin in scaled))
+                del tensor
+            file.write(waiting.pop(name).contiguous().reshape(-1).view(torch.uint8).numpy().data)
+
+
+def _scaled(tensors: Mapping[str, Tensor], precision: str) -> list[str]:
+    """The names of the tensors that are quantised."""
     if precision not in PRECISIONS:
         raise UserError(f"precision '{precision}' is not known; use {', '.join(PRECISIONS)}")
-    stored: dict[str, Tensor] = {}
-    scaled: list[str] = []
-    for name, tensor in tensors.items():
-        tensor = tensor.detach().cpu()
-        if not tensor.is_floating_point():
-            stored[name] = tensor
-        elif precision == "int8" and tensor.dim() == 2 and tensor.numel():
-            _refuse_non_finite(name, tensor)
-            stored[name], stored[f"{name}.scale"] = _quantise(tensor.float())
-            scaled.append(name)
-        else:
-            stored[name] = tensor.to(torch.bfloat16 if precision == "bfloat16" else torch.float32)
-    return save_tensors(stored, {"precision": precision, "scaled": sorted(scaled)})
+    return sorted(name for name, t in tensors.items() if precision == "int8" and _quantised(t))
+
+
+def _quantised(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() and tensor.dim() == 2 and tensor.numel() > 0
+
+
+def _stored(name: str, tensor: Tensor, precision: str, scaled: bool) -> dict[str, Tensor]:
+    """The tensors that are stored for a weight, by name."""
+    if not tensor.is_floating_point():
+        return {name: tensor}
+    if scaled:
+        _refuse_non_finite(name, tensor)
+        weight, scale = _quantise(tensor.float())
+        return {name: weight, f"{name}.scale": scale}
+    return {name: tensor.to(torch.bfloat16 if precision == "bfloat16" else torch.float32)}
+
+
+def lossless_precision(tensors: Mapping[str, Tensor]) -> str:
+    """The smallest precision in which every weight but the vectors stays as it is; for int8, up to rounding.
+
+    It is `float16`, which is none of PRECISIONS, where that alone would do.
+    """
+    matrices = [tensor for tensor in tensors.values() if tensor.is_floating_point() and tensor.dim() > 1]
+    fits = {
+        "int8": _fits_int8,
+        "bfloat16": lambda rows: torch.equal(rows.bfloat16().to(rows.dtype), rows),
+        "float16": lambda rows: torch.equal(rows.half().to(rows.dtype), rows),
+    }
+    for precision, test in fits.items():
+        if matrices and all(test(rows) for matrix in matrices for rows in matrix.split(_ROWS)):
+            return precision
+    return "float32"
+
+
+def _fits_int8(rows: Tensor) -> bool:
+    if rows.dim() != 2 or not rows.numel():
+        return False
+    weight, scale = _quantise(rows.float())
+    error = (weight.float() * scale[:, None] - rows.float()).abs().amax(dim=1)
+    return bool((error <= 127 * scale * 2.0**-20).all())  # who divided by the inverse of the scale rounded otherwise
 
 
 def load_weights(source: bytes | Path) -> dict[str, Tensor]:
@@ -121,6 +196,9 @@ def _load(source: bytes | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def _quantise(weight: Tensor) -> tuple[Tensor, Tensor]:
+    if len(weight) > _ROWS and not weight.is_meta:  # no copies of a whole table
+        weights, scales = zip(*map(_quantise, weight.split(_ROWS)))
+        return torch.cat(weights), torch.cat(scales)
     scale = weight.abs().amax(dim=1) / 127
     steps = weight / scale.clamp_min(torch.finfo(torch.float32).tiny)[:, None]
     return steps.round().clamp(-127, 127).to(torch.int8), scale

@@ -12,6 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention
 import regard
 from regard.assemble import build_model
 from regard.decoding import cuda_graph
+from regard.decoding.beam import beam
 from regard.layers import compiling
 from regard.layers.compile_layers import compile_layers
 from regard.layers.cross_entropy import projected_loss, token_loss
@@ -42,10 +43,13 @@ def test_recorded_steps_translate_as_others_do(beam, monkeypatch):
             assert one.score == pytest.approx(other.score, abs=1e-3)
 
 
-@pytest.mark.parametrize("decoder", ["transformer", "ssru"])
-def test_compiled_layers_and_loss_train_as_others_do(decoder, monkeypatch):
+T5 = {"norm": "pre", "norm_kind": "rms", "gated": True, "bias": False, "relative_position": "buckets", "head_width": 24}
+
+
+@pytest.mark.parametrize("more", [{}, {"decoder": "ssru"}, T5])
+def test_compiled_layers_and_loss_train_as_others_do(more, monkeypatch):
     torch.manual_seed(0)
-    shape = {"preset": "tiny", "dropout": 0.0, "decoder": decoder}
+    shape = {"preset": "tiny", "dropout": 0.0, **more}
     model = build_model(shape, 501, label_smoothing=0.1).cuda().train()
     source, target = torch.randint(4, 501, (2, 9, 12), device="cuda")
     target[2, 7:] = PAD
@@ -70,6 +74,36 @@ def test_compiled_layers_and_loss_train_as_others_do(decoder, monkeypatch):
     theirs = torch.autograd.grad(token_loss(hidden @ weight.T, wanted, 0.1), (hidden, weight))
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("width", [1, 4])
+def test_relative_positions_are_the_same_in_recorded_steps(dtype, width, monkeypatch):
+    torch.manual_seed(0)
+    model = build_model({"preset": "tiny", **T5, "decoder": {"output_bias": True}}, 60).cuda().eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    source = torch.randint(4, 60, (12, 9), device="cuda")
+    mask = torch.arange(9, device="cuda") < torch.randint(2, 10, (12, 1), device="cuda")
+    limits = torch.full((12,), 20, device="cuda")
+
+    def written(model):
+        return [
+            one for of in beam(model.decoder, model.encode(source, mask), max_lengths=limits, width=width) for one in of
+        ]
+
+    recorded = written(model.to(dtype))
+    assert cuda_graph._graphs[model.decoder]
+    for one in recorded:
+        assert math.isfinite(one.log_probability)
+    monkeypatch.setattr(cuda_graph, "_cuda_graphable", lambda decoder: False)
+    for one, other in zip(recorded, written(model), strict=True):
+        assert one.ids == other.ids and one.log_probability == pytest.approx(other.log_probability, abs=1e-2)
+    if dtype == torch.float32:
+        source, mask, limits = source.cpu(), mask.cpu(), limits.cpu()
+        for one, other in zip(recorded, written(model.cpu()), strict=True):
+            assert one.log_probability == pytest.approx(other.log_probability, abs=1e-2)
 
 
 @pytest.mark.parametrize(
@@ -112,10 +146,10 @@ def test_few_queries_find_what_the_formula_finds(queries, keys):
     assert (few_queries(query, *both, cost).double() - expected).norm() < 1e-2 * expected.norm()
 
 
-@pytest.mark.parametrize("decoder", ["transformer", "ssru"])
-def test_recorded_steps_leave_the_gradients_that_others_leave(decoder):
+@pytest.mark.parametrize("more", [{}, {"decoder": "ssru"}, T5])
+def test_recorded_steps_leave_the_gradients_that_others_leave(more):
     torch.manual_seed(0)
-    shape = {"preset": "tiny", "dropout": 0.0, "decoder": decoder}
+    shape = {"preset": "tiny", "dropout": 0.0, **more}
     model = build_model(shape, 500, label_smoothing=0.1).cuda().train()
 
     def compute(batch):

@@ -288,12 +288,12 @@ def test_a_forced_beginning_follows_the_tag(torch_model: Any) -> None:
 def test_a_tag_after_the_source(tmp_path: Path) -> None:
     """As mBART: text, END, tag; no further END."""
     section = multilingual.many_to_many(source_tag="after")
-    model = regard.load(multilingual.make(tmp_path / "model", languages=section), device="cpu")
-    assert model.engine == "torch"  # CTranslate2 would add another END
+    folder = multilingual.make(tmp_path / "model", languages=section)
+    model, slow = regard.load(folder, device="cpu"), regard.load(folder, device="cpu", engine="torch")
     tokenizer, text = model.tokenizer, "das Haus"
     found = model.translate(text, source="de", target="fr", beam=1, max_length=LENGTH, alignment=True)
     ids = [*tokenizer.encode(text), END, tokenizer.id_of("<2de>")]
-    wanted = greedy(model, ids, [tokenizer.id_of("<2fr>")], LENGTH + 1)
+    wanted = greedy(slow, ids, [tokenizer.id_of("<2fr>")], LENGTH + 1)
     assert found.tokens == tokenizer.target.pieces(wanted[1:])
     assert found.attention is not None and found.attention.shape[1] == 2
     trace = model.inspect(text, source="de", target="fr", beam=1, max_length=LENGTH)
@@ -330,7 +330,6 @@ def test_long_texts_leave_room_for_tags(torch_model: Any) -> None:
 
 def test_separate_vocabularies(tmp_path: Path) -> None:
     """The source's ids are the stem's, those of the output are the decoder's."""
-    pytest.importorskip("regard.interchange.families", reason="assemble takes a source_vocabulary with the importers")
     made = multilingual.make(tmp_path / "model", separate=True, source_language="de", target_language="fr")
     model = regard.load(made, engine="torch", device="cpu")
     tokenizer = model.tokenizer
@@ -354,3 +353,25 @@ def test_loss_has_the_tags(torch_model: Any, tmp_path: Path) -> None:
         logits = model.model(source, torch.ones_like(source, dtype=torch.bool), torch.tensor([target[:-1]]))[0]
     wanted = -logits.log_softmax(-1).gather(1, torch.tensor(target[1:])[:, None]).mean()
     assert model.loss([("das Haus", "la maison")]) == pytest.approx(float(wanted), rel=1e-4)
+
+
+def test_questions_of_the_studio(torch_model: Any) -> None:
+    from regard.studio.questions import continue_translation, decoding_step, translate
+
+    asked = {"model": "many", "text": "das Haus", "source": "de", "target": "fr", "beam": 1}
+    shown = translate.answer(torch_model, asked)
+    assert shown["parts"] == ["das Haus"] and shown["source"]["word_of"][:2] == [-1, 0]
+    assert len(shown["weights"]["words"][0]) == 2 and len(shown["weights"]["tokens"][0]) == len(
+        shown["source"]["tokens"]
+    )
+    translated = torch_model.translate("das Haus", source="de", target="fr", beam=1)
+    assert shown["target"]["text"] == translated.text
+    first = torch_model.tokenizer.target.encode("Haus")[:1]
+    told = {name: value for name, value in asked.items() if name != "beam"} | {"written": first}
+    step = decoding_step.answer(torch_model, told)
+    forced = continue_translation.answer(torch_model, told | {"beam": 1})
+    assert step["written"] == ["<2fr>", *torch_model.tokenizer.target.pieces(first)] == forced["target"]["tokens"][:2]
+    assert step["next"][0]["token"] == forced["target"]["tokens"][2] and forced["given"] == 2
+    assert step["source"] == {name: value for name, value in forced["source"].items() if name in step["source"]}
+    with pytest.raises(UserError, match="several languages"):
+        translate.answer(torch_model, {"model": "many", "text": "das Haus"})

@@ -21,6 +21,7 @@ FAMILIES = [
     "model",
     "layers/attention",
     "layers/position",
+    "layers/relative_position",
     "data/tokenizer",
     "training/schedule",
 ]

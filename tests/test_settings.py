@@ -20,7 +20,7 @@ from regard.data.format._base import Format
 from regard.data.splitting import make_format
 from regard.decoder import attentional
 from regard.errors import UserError
-from regard.layers import bridge, feed_forward, pooling, recurrence
+from regard.layers import bridge, feed_forward, pooling, recurrence, residual
 from regard.layers.attention import local, multiplicative
 from regard.model import forecaster
 from regard.setting import Key, all_keys, declared
@@ -137,6 +137,7 @@ def test_undeclared_keys_of_other_packages_are_checked_by_their_default(monkeypa
 FAMILIES = {"stem": part_settings.Stem, "encoder": part_settings.Encoder, "decoder": part_settings.Decoder}
 FAMILIES |= {"model": part_settings.Model, "data/format": part_settings.Format}
 FAMILIES |= {"layers/attention": part_settings.Attention, "layers/position": part_settings.Position}
+FAMILIES |= {"layers/relative_position": part_settings.RelativePosition}
 FAMILIES |= {"training/schedule": part_settings.Schedule}
 
 
@@ -147,6 +148,7 @@ def parameters(family: str) -> dict[str, list[inspect.Parameter]]:
         for name, parameter in registry.keywords(registry.factory(family, kind)).items():
             given = {"width", "memory_width"} if family.startswith("layers") else {*GIVEN, *PARTS, "label_smoothing"}
             given |= {"learning_rate", "warmup", "steps"} if family == "training/schedule" else set()
+            given |= {"heads", "causal"} if family == "layers/relative_position" else set()
             if name not in given or family == "data/format":
                 found.setdefault(name, []).append(parameter)
     return found
@@ -161,6 +163,7 @@ def test_every_keyword_of_a_constructor_is_declared_and_its_default_allowed(fami
     assert own == set(keys)
     where = {"data/format": "data.format", "layers/attention": "model.attention", "layers/position": "model.position"}
     where["training/schedule"] = "training.schedule"
+    where["layers/relative_position"] = "model.relative_position"
     for name, several in taken.items():
         for parameter in several:
             if parameter.default not in (inspect.Parameter.empty, None):
@@ -186,6 +189,7 @@ def test_every_key_of_tokenizers_and_inputs_is_declared():
     [
         ("model.encoder.direction", recurrence.DIRECTIONS),
         ("model.encoder.activation", feed_forward.ACTIVATIONS),
+        ("model.encoder.norm_kind", residual.NORMS),
         ("model.decoder.bridge", bridge.BRIDGES),
         ("model.decoder.order", attentional.ORDERS),
         ("model.decoder.attention.score", multiplicative.SCORES),

@@ -28,7 +28,15 @@ from regard import storage
 from regard.errors import UserError
 from regard.safetensors_header import read_header
 from regard.storage import Folder, clean_leftovers, read_folder, write_folder
-from regard.weights import PRECISIONS, load_tensors, load_weights, save_tensors, save_weights
+from regard.weights import (
+    PRECISIONS,
+    load_tensors,
+    load_weights,
+    lossless_precision,
+    save_tensors,
+    save_weights,
+    write_weights,
+)
 from tests.training.toys import run_child
 
 WEIGHTS = {"a.weight": torch.linspace(-2, 3, 12).reshape(3, 4), "a.bias": torch.tensor([0.1, -7.0, 1e-9])}
@@ -269,6 +277,37 @@ def test_int8_is_a_quarter_of_the_size() -> None:
     assert len(save_weights(weight, "int8")) < 0.27 * len(save_weights(weight))
 
 
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_file_written_tensor_by_tensor_is_the_same(precision: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    shapes = {"b.weight": (5, 7), "b.bias": (5,), "a": (3, 3, 3), "empty": (0, 4), "one": ()}
+    tensors = {name: torch.randn(shape) for name, shape in shapes.items()}
+    tensors |= {
+        "n": torch.arange(4),
+        "flag": torch.tensor(True),
+        "half": torch.randn(2, 2).half(),
+        "turned": torch.randn(7, 5).t(),
+    }
+    expected = save_weights(tensors, precision)
+    write_weights(tmp_path / "file", tensors, precision)
+    assert (tmp_path / "file").read_bytes() == expected
+    assert tensors == {}, "each is released once it is written"
+    with pytest.raises(UserError, match="not finite"):
+        write_weights(tmp_path / "file", {"nan": torch.full((2, 2), torch.nan)}, precision)
+
+
+def test_the_precision_that_loses_nothing() -> None:
+    torch.manual_seed(0)
+    matrix, bias = torch.randn(8, 16), torch.randn(16)
+    (whole,) = load_weights(save_weights({"w": matrix}, "int8")).values()
+    assert lossless_precision({"w": matrix, "b": bias}) == "float32"
+    assert lossless_precision({"w": whole, "b": bias}) == "int8"
+    assert lossless_precision({"w": whole, "other": matrix}) == "float32"
+    assert lossless_precision({"w": matrix.bfloat16().float(), "b": bias}) == "bfloat16"
+    assert lossless_precision({"w": matrix.half().float()}) == lossless_precision({"w": matrix.half()}) == "float16"
+    assert lossless_precision({"b": bias}) == "float32"
+
+
 def test_tensors_of_every_type_come_back_and_the_library_agrees() -> None:
     types = [torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int8, torch.uint8, torch.bool]
     tensors = {str(t): torch.arange(6).reshape(2, 3).to(t) for t in types} | {"empty": torch.zeros(0, 3)}
@@ -507,7 +546,14 @@ def test_no_pickle_anywhere() -> None:
     sources = list(root.rglob("*.py"))
     assert len(sources) > 10
     found = {str(path.relative_to(root)): bad for path in sources if (bad := offences(path.read_text("utf-8")))}
-    assert found == {"child_process.py": ["exec"]}  # it does what `python -c` does, with code that its parent wrote
+    importing = "interchange/read/pytorch_bin.py"
+    assert found == {
+        "child_process.py": ["exec"],  # it does what `python -c` does, with code that its parent wrote
+        importing: ["torch.load"],  # at import only, in a process of its own
+    }
+    loads = [n for n in ast.walk(ast.parse((root / importing).read_text("utf-8"))) if isinstance(n, ast.Call)]
+    (load,) = (call for call in loads if ast.unparse(call.func) == "torch.load")
+    assert ("weights_only", "True") in {(keyword.arg, ast.unparse(keyword.value)) for keyword in load.keywords}
 
 
 class Canary:

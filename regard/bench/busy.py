@@ -17,7 +17,7 @@ from regard.bench._text import TextFile, made_lines, read_lines, sample
 from regard.bench.serve import CLIENTS, asked_lines, serve_row
 from regard.bench.translate_file import MODEL, ctranslate2_scripts, file_row
 from regard.child_process import bare_python
-from regard.interchange.ctranslate2 import export
+from regard.interchange.write.ctranslate2 import export
 
 __all__ = ["Busy"]
 

@@ -17,7 +17,7 @@ from regard.bench._process import Finished, largest, run_measured
 from regard.bench._text import TextFile
 from regard.bench.translate_file import MODEL
 from regard.child_process import bare_python, python_command
-from regard.interchange.ctranslate2 import export
+from regard.interchange.write.ctranslate2 import export
 
 __all__ = ["ColdStart"]
 

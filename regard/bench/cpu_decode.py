@@ -24,7 +24,7 @@ from regard.bench._process import PAUSE, MeasuredProcess, idle_mib, take_turns
 from regard.config import recipe_from_dict
 from regard.data.tokenizer._base import SPECIALS
 from regard.data.tokenizer.word import Word
-from regard.interchange.ctranslate2 import export
+from regard.interchange.write.ctranslate2 import export
 from regard.loading import model_files
 from regard.storage import write_folder
 

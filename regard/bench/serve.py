@@ -25,7 +25,7 @@ from regard.bench._text import made_lines, read_lines, sample
 from regard.bench.translate_file import MODEL
 from regard.child_process import child_environment, python_command
 from regard.errors import UserError
-from regard.interchange.ctranslate2 import export
+from regard.interchange.write.ctranslate2 import export
 
 __all__ = ["Serve"]
 

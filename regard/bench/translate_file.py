@@ -21,7 +21,7 @@ from regard.bench._process import Finished, largest, run_measured
 from regard.bench._text import TextFile, made_lines, read_lines, sample
 from regard.child_process import python_command
 from regard.errors import UserError
-from regard.interchange.ctranslate2 import export
+from regard.interchange.write.ctranslate2 import export
 
 __all__ = ["TranslateFile"]
 

@@ -20,8 +20,12 @@ from regard.errors import UserError
 UsageError: Any = typer.BadParameter.__base__
 """The base class of all argument errors, which typer does not export."""
 
-COMMANDS = ("train", "evaluate", "inspect", "studio", "export", "lab", "bench", "recipes", "data", "models", "doctor")
+COMMANDS = (
+    "train", "evaluate", "inspect", "studio", "import", "export", "lab", "bench", "recipes", "data", "models", "doctor",
+)  # fmt: skip
 """Besides a command per task, `serve` and `vectors`. Each is a function in the file of its name."""
+KEYWORDS = {"import": "import_"}
+"""Commands whose name no Python file or function can have."""
 
 
 def build_app(only: str = "") -> typer.Typer:
@@ -47,7 +51,7 @@ def build_app(only: str = "") -> typer.Typer:
 
             app.command(cls=Grouped)(serve)
         else:
-            app.command(cls=Command)(registry.factory("cli", name))
+            app.command(name, cls=Command)(registry.factory("cli", KEYWORDS.get(name, name)))
     return app
 
 

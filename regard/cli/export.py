@@ -15,6 +15,9 @@ from regard.cli.terminal import escape_control_characters
 class Program(StrEnum):
     regard = "regard"
     ctranslate2 = "ctranslate2"
+    huggingface = "huggingface"
+    argos = "argos"
+    onnx = "onnx"
 
 
 class Precision(StrEnum):
@@ -31,12 +34,16 @@ def export(
         Path, typer.Option("--output", "-o", metavar="FOLDER", callback=output_folder, help="The new model folder.")
     ],
     program: Annotated[
-        Program, typer.Option("--format", help="Target program; ctranslate2 supports Transformers that translate.")
+        Program,
+        typer.Option(
+            "--format",
+            help="Target program; all but regard take Transformers that translate. Argos wants a FILE.argosmodel.",
+        ),
     ] = Program.regard,
     precision: Annotated[
-        Precision,
-        typer.Option(help="Precision of the weights; float16 and int16 are for ctranslate2 only."),
-    ] = Precision.int8,
+        Precision | None,
+        typer.Option(help="Precision of the weights; int8 by default, float32 for huggingface."),
+    ] = None,
     shortlist: Annotated[
         list[str] | None,
         typer.Option(
@@ -58,10 +65,10 @@ def export(
         model,
         output,
         format=program.value,
-        precision=precision.value,
+        precision=precision.value if precision else "",
         source_language=from_ or "",
         target_language=to or "",
         shortlist=shortlist or (),
     )
-    size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
+    size = sum(file.stat().st_size for file in (folder.iterdir() if folder.is_dir() else [folder])) / 1e6
     typer.echo(escape_control_characters(f"{folder}  {size:.1f} MB"))

@@ -71,7 +71,11 @@ def language_codes(codes: list[str] | None) -> list[str] | None:
 
 Model = Annotated[
     str,
-    typer.Argument(metavar="MODEL", help="A shipped model, a model folder or a run.", autocompletion=model_names),
+    typer.Argument(
+        metavar="MODEL",
+        help="A shipped or imported model, a model folder, a run, or hf:NAME.",
+        autocompletion=model_names,
+    ),
 ]
 Device = Annotated[str, typer.Option(callback=device_name, help="auto, cpu, cuda, cuda:1 or mps.")]
 OptionalDevice = Annotated[str | None, typer.Option(callback=device_name, help="auto, cpu, cuda, cuda:1 or mps.")]

@@ -68,7 +68,7 @@ def serve(
         list[str],
         typer.Argument(
             metavar="MODEL",
-            help="A shipped model, a model folder, a run, or a folder of these.",
+            help="A shipped or imported model, a model folder, a run, hf:NAME, or a folder of models.",
             envvar="REGARD_MODEL",
             show_envvar=False,
             rich_help_panel=MODELS,

@@ -19,7 +19,7 @@ def studio(
         list[str] | None,
         typer.Argument(
             metavar="MODEL",
-            help="A model folder, a run or a folder of these, besides the shipped models.",
+            help="A model folder, a run, hf:NAME or a folder of models, besides the shipped ones.",
             autocompletion=model_names,
         ),
     ] = None,

@@ -64,7 +64,7 @@ def translate(
         typer.Option(
             "--model",
             "-m",
-            help="A shipped model, a model folder or a run; several form a chain.",
+            help="A shipped or imported model, a model folder, a run, or hf:NAME; several form a chain.",
             autocompletion=model_names,
         ),
     ] = ["fr-en"],  # noqa: B006

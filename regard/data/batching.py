@@ -50,10 +50,12 @@ class Batches(BatchStream):
         workers: int = 1,
         sample: tuple[Sample | None, Sample | None] | None = None,
         pin: bool = False,
+        source_end: bool = True,
     ) -> None:
         """`sample` segments source and target anew every epoch: a tokenizer's `resample` with its alpha, or None.
 
-        `workers` threads prefetch batches in order and affect only speed; 0 builds them in the caller's thread.
+        `workers` threads prefetch batches in order and affect only speed; 0 builds them in the caller's thread. Sources
+        end with END unless `source_end` is False.
         """
         if len(pack) == 0:
             raise UserError(f"{pack.folder}: the corpus has no pairs to train on")
@@ -66,6 +68,7 @@ class Batches(BatchStream):
         self._workers = workers
         self._sample = sample or (None, None)
         self._pin = pin
+        self._source_end = source_end
         self._share = RankShare()
         self._next = {"epoch": 0, "window": 0, "batch": 0}
 
@@ -178,7 +181,7 @@ class Batches(BatchStream):
         return Sentences.of_lengths(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _build(self, window: _Window, rows: np.ndarray) -> Batch:
-        source, source_mask = _padded(*window.source.gather(rows), begin=False)
+        source, source_mask = _padded(*window.source.gather(rows), begin=False, end=self._source_end)
         target, target_mask = _padded(*window.target.gather(rows), begin=True)
         units = int(window.target.lengths(rows).sum()) + len(rows)
         batch = Batch(source, source_mask, target, target_mask, units)
@@ -217,12 +220,12 @@ def _cut(source: np.ndarray, target: np.ndarray, batch_tokens: int) -> Iterator[
         start = stop
 
 
-def _padded(ids: np.ndarray, lengths: np.ndarray, begin: bool) -> tuple[Tensor, Tensor]:
-    """Concatenated sentences -> a padded matrix, each followed by END (and preceded by BEGIN), and its mask.
+def _padded(ids: np.ndarray, lengths: np.ndarray, begin: bool, end: bool = True) -> tuple[Tensor, Tensor]:
+    """Concatenated sentences -> a padded matrix, each preceded by BEGIN and followed by END as asked, and its mask.
 
     The mask leaves out BEGIN, which is never predicted.
     """
-    width = int(lengths.max()) + 1 + begin
+    width = int(lengths.max()) + begin + end
     places = np.arange(width)
     ends = (lengths + begin)[:, None]
     matrix = np.full((len(lengths), width), PAD, dtype=np.int64)
@@ -231,8 +234,9 @@ def _padded(ids: np.ndarray, lengths: np.ndarray, begin: bool) -> tuple[Tensor, 
         matrix[:, 0] = BEGIN
         text[:, 0] = False
     matrix[text] = ids
-    matrix[np.arange(len(lengths)), ends[:, 0]] = END
-    return torch.from_numpy(matrix), torch.from_numpy((places <= ends) & (places >= begin))
+    if end:
+        matrix[np.arange(len(lengths)), ends[:, 0]] = END
+    return torch.from_numpy(matrix), torch.from_numpy((places < ends + end) & (places >= begin))
 
 
 def sorted_batches(id_lists: Sequence[Sequence[int]], batch_tokens: int) -> Iterator[list[int]]:

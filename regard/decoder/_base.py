@@ -24,7 +24,7 @@ class Decoder(nn.Module, ABC):
     cuda_graphable: ClassVar[bool] = False
     """True if training does the same work for every batch of one shape and never waits for the GPU."""
 
-    def __init__(self, embedding: TokenEmbedding, width: int, tie: bool):
+    def __init__(self, embedding: TokenEmbedding, width: int, tie: bool, output_bias: bool = False):
         super().__init__()
         own = embedding.table.embedding_dim
         if tie and own != width:
@@ -33,6 +33,7 @@ class Decoder(nn.Module, ABC):
             )
         self.embedding = embedding
         self.output = None if tie else nn.Linear(width, embedding.table.num_embeddings, bias=False)
+        self.output_bias = nn.Parameter(torch.zeros(embedding.table.num_embeddings)) if output_bias else None
         self.projection: nn.Module | None = None
         """A faster output projection for inference (layers/fast_linear.py)."""
 
@@ -48,11 +49,12 @@ class Decoder(nn.Module, ABC):
     def project(self, hidden: Float[Tensor, "R T D"]) -> Float[Tensor, "R T V"]:
         if self.projection:
             return self.projection(hidden)
-        weight = self.output_weight()
+        weight, bias = self.output_weight(), self.output_bias
         if _WIDE and hidden.is_cuda and hidden.dtype == weight.dtype == torch.bfloat16 and not torch.is_grad_enabled():
             # The sums are float32 anyway: keeping them saves a rounding, and a cast for the softmax.
-            return torch.mm(hidden.flatten(0, 1), weight.T, out_dtype=torch.float32).unflatten(0, hidden.shape[:2])
-        return F.linear(hidden, weight)
+            logits = torch.mm(hidden.flatten(0, 1), weight.T, out_dtype=torch.float32).unflatten(0, hidden.shape[:2])
+            return logits if bias is None else logits.add_(bias)
+        return F.linear(hidden, weight, bias)
 
     def step(self, ids: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T V"], State]:
         hidden, state = self.advance(ids, state)

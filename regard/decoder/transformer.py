@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -19,6 +20,7 @@ from regard.layers.embedding import TokenEmbedding
 from regard.layers.feed_forward import FeedForward
 from regard.layers.kv_cache import CachePositions, KVCache, cache_positions
 from regard.layers.precision import computed_in
+from regard.layers.relative_position._base import build_relative_position
 from regard.layers.residual import Residual, last_norm
 from regard.types import Memory, State
 
@@ -30,25 +32,18 @@ class DecoderLayer(Repeated):
 
     def __init__(
         self,
-        width: int,
-        heads: int,
-        feed_forward: int,
-        dropout: float,
-        norm: str,
-        activation: str,
-        cross_attends: bool = True,
-        attention: str | dict[str, Any] = "multi_head",
+        attention: Attention,
+        cross_attention: Attention | None,
+        feed_forward: FeedForward,
+        residual: Callable[[], Residual],
     ):
-        """A language model's layer has no memory: `cross_attends` is False."""
+        """A language model's layer has no memory and no cross-attention."""
         super().__init__()
-        self.cross_attends = cross_attends
-        self.attention: Attention = build_attention(attention, "model.decoder.attention", width, width, heads)
-        if cross_attends:
-            self.cross_attention: Attention = build_attention(attention, "model.decoder.attention", width, width, heads)
-            self.around_cross_attention = Residual(width, dropout, norm)
-        self.feed_forward = FeedForward(width, feed_forward, activation)
-        self.around_attention = Residual(width, dropout, norm)
-        self.around_feed_forward = Residual(width, dropout, norm)
+        self.attention, self.cross_attends = attention, cross_attention is not None
+        if cross_attention is not None:
+            self.cross_attention, self.around_cross_attention = cross_attention, residual()
+        self.feed_forward = feed_forward
+        self.around_attention, self.around_feed_forward = residual(), residual()
 
     def forward(
         self,
@@ -58,16 +53,18 @@ class DecoderLayer(Repeated):
         positions: Int[Tensor, "Q"],
         cache: KVCache = None,
         at: CachePositions | None = None,
+        past: Mask = None,
     ) -> Float[Tensor, "R T D"]:
-        """`positions` are those of all queries to one memory; without a `cache` x holds all positions at once."""
-        x = self.around_attention(x, lambda x: self._self_attention(x, cache, at))
+        """`positions` are those of all queries to one memory. Without a `cache` x holds all positions, and `past` is a
+        bias if there are relative positions."""
+        x = self.around_attention(x, lambda x: self._self_attention(x, cache, at, past))
         if self.cross_attends:
             x = self.around_cross_attention(x, lambda x: self._cross_attention(x, memory, memory_mask, positions))
         return self.around_feed_forward(x, self.feed_forward)
 
-    def _self_attention(self, x: Tensor, cache: KVCache, at: CachePositions | None) -> Tensor:
+    def _self_attention(self, x: Tensor, cache: KVCache, at: CachePositions | None, past: Mask) -> Tensor:
         if at is None:
-            return self.attention.self_attend(x, causal=True)
+            return self.attention.self_attend(x, past, causal=past is None)
         return self.attention.cached_self_attend(x, cache, at)
 
     def _cross_attention(self, x: Tensor, memory: ProjectedMemory, mask: Mask, positions: Positions) -> Tensor:
@@ -79,7 +76,8 @@ class DecoderLayer(Repeated):
 class TransformerDecoder(Decoder):
     """A stack of decoder layers between an embedding and a projection to the vocabulary.
 
-    Pre-norm, with learned positions, gelu and no scale it is GPT-2 (Radford et al. 2019).
+    Pre-norm, with learned positions, gelu and no scale it is GPT-2 (Radford et al. 2019); pre-norm, with rms norms, no
+    biases, no scale and relative positions in buckets T5's (Raffel et al. 2020).
     """
 
     cuda_graphable: ClassVar[bool] = True
@@ -99,16 +97,32 @@ class TransformerDecoder(Decoder):
         scale: bool = True,
         memory_width: int | None = 0,
         attention: str | dict[str, Any] = "multi_head",
+        norm_kind: str = "layer",
+        norm_epsilon: float = 1e-5,
+        gated: bool = False,
+        bias: bool = True,
+        head_width: int = 0,
+        relative_position: str | dict[str, Any] = "none",
+        embedding_norm: bool = False,
+        output_bias: bool = False,
     ):
-        """`memory_width`: None without a memory (a language model); 0 means `width`."""
+        """`memory_width`: None without a memory (a language model); 0: `width`. `head_width`: 0: width / heads."""
         check_memory_width(memory_width, width)
-        super().__init__(TokenEmbedding(vocabulary, width, position, dropout, scale), width, tie)
-        cross_attends = memory_width is not None
+        embedding = TokenEmbedding(vocabulary, width, position, dropout, scale, embedding_norm)
+        super().__init__(embedding, width, tie, output_bias)
+        where = "model.decoder"
+        attends = partial(build_attention, attention, f"{where}.attention", width, width, heads, head_width, bias)
         self.layers: Iterable[DecoderLayer] = nn.ModuleList(  # type: ignore[assignment]
-            DecoderLayer(width, heads, feed_forward, dropout, norm, activation, cross_attends, attention)
+            DecoderLayer(
+                attends(),
+                None if memory_width is None else attends(),
+                FeedForward(width, feed_forward, activation, gated=gated, bias=bias),
+                lambda: Residual(width, dropout, norm, norm_kind, norm_epsilon),
+            )
             for _ in range(layers)
         )
-        self.norm = last_norm(width, norm)
+        self.norm = last_norm(width, norm, norm_kind, norm_epsilon)
+        self.relative_position = build_relative_position(relative_position, where, self.layers, causal=True)
 
     def start(self, memory: Memory, beams: int, capacity: int) -> State:
         """Projects the memory once per layer and allocates a KV cache of `capacity` positions per beam."""
@@ -117,10 +131,10 @@ class TransformerDecoder(Decoder):
     def advance(self, ids: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T D"], State]:
         x = self.embedding(ids, state.position)
         x = x.to(computed_in(x))
-        at = cache_positions(ids, state, x.dtype)
+        at = cache_positions(ids, state, x.dtype, self.relative_position)
         for index, layer in enumerate(self.layers):
-            cached = (state.cache[index], at) if state.cache else ()
-            x = layer(x, state.memory["layers"][index], state.memory["bias"], at.of_queries, *cached)
+            past = (state.cache[index], at) if state.cache else (None, None, at.bias)
+            x = layer(x, state.memory["layers"][index], state.memory["bias"], at.of_queries, *past)
         return self.norm(x), replace(state, position=state.position + ids.shape[1])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import Any
 
@@ -12,13 +13,15 @@ from torch import Tensor
 from regard import registry
 from regard.decoder._base import Decoder
 from regard.decoder.transformer import DecoderLayer, check_memory_width, start_state
+from regard.layers.attention._base import build_attention
 from regard.layers.embedding import TokenEmbedding
+from regard.layers.feed_forward import FeedForward
 from regard.layers.halting import Halting, check_steps
 from regard.layers.kv_cache import cache_positions
 from regard.layers.observe_jointly import observe_jointly
 from regard.layers.position.sinusoidal import Sinusoidal
 from regard.layers.precision import computed_in
-from regard.layers.residual import last_norm
+from regard.layers.residual import Residual, last_norm
 from regard.types import PAD, Memory, State
 
 __all__ = ["UniversalDecoder"]
@@ -57,8 +60,13 @@ class UniversalDecoder(Decoder):
         self.steps, self.ponder_cost = layers, ponder_cost
         self.position = registry.build("layers/position", position, "model.position", width=width)
         self.clock = Sinusoidal(width)
-        cross_attends = memory_width is not None
-        self.layer = DecoderLayer(width, heads, feed_forward, dropout, norm, activation, cross_attends, attention)
+        attends = functools.partial(build_attention, attention, "model.decoder.attention", width, width, heads)
+        self.layer = DecoderLayer(
+            attends(),
+            None if memory_width is None else attends(),
+            FeedForward(width, feed_forward, activation),
+            lambda: Residual(width, dropout, norm),
+        )
         self.halting = Halting(width, epsilon) if halting else None
         self.norm = last_norm(width, norm)
 

@@ -11,10 +11,12 @@ from torch import Tensor
 from regard import registry
 from regard.encoder._base import Encoder
 from regard.encoder.transformer import EncoderLayer
+from regard.layers.attention._base import build_attention
+from regard.layers.feed_forward import FeedForward
 from regard.layers.halting import Halting, check_steps
 from regard.layers.observe_jointly import observe_jointly
 from regard.layers.position.sinusoidal import Sinusoidal
-from regard.layers.residual import last_norm
+from regard.layers.residual import Residual, last_norm
 from regard.types import Memory
 
 __all__ = ["UniversalEncoder"]
@@ -49,7 +51,11 @@ class UniversalEncoder(Encoder):
         self.width, self.steps, self.ponder_cost = width, layers, ponder_cost
         self.position = registry.build("layers/position", position, "model.position", width=width)
         self.clock = Sinusoidal(width)
-        self.layer = EncoderLayer(width, heads, feed_forward, dropout, norm, activation, attention)
+        self.layer = EncoderLayer(
+            build_attention(attention, "model.encoder.attention", width, width, heads),
+            FeedForward(width, feed_forward, activation),
+            lambda: Residual(width, dropout, norm),
+        )
         self.halting = Halting(width, epsilon) if halting else None
         self.norm = last_norm(width, norm)
 

@@ -1,4 +1,5 @@
-"""Exports models for other programs. A format is a file here; `regard export --format NAME` writes it."""
+"""Models of other programs: `read` has a file per format that is imported, `write` one per format that is exported
+(`regard export --format NAME`), and `families` one per architecture of Hugging Face."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import cast
 
 OWN = "regard"
 """The format of our own model folders."""
+FORMATS = "interchange/write"
 
 
 def export(
@@ -15,7 +17,7 @@ def export(
     output: str | Path,
     *,
     format: str = OWN,
-    precision: str = "int8",
+    precision: str = "",
     source_language: str = "",
     target_language: str = "",
     shortlist: str | Path | Sequence[str | Path] = (),
@@ -25,8 +27,9 @@ def export(
     Args:
         model: A shipped model, a model folder or a run.
         output: The folder to create.
-        format: "regard", or a kind in the `interchange` folder, such as "ctranslate2".
+        format: "regard", or a kind in the `interchange/write` folder, such as "ctranslate2" or "huggingface".
         precision: How weights are stored: "float32", "bfloat16" or "int8"; for ctranslate2 also "float16" or "int16".
+            By default the format decides: int8, or float32 for huggingface.
         source_language: The source language, for a translator that states none.
         target_language: The target language, likewise.
         shortlist: Text files in the target language, plain or compressed, best those the model was trained on. A
@@ -40,7 +43,7 @@ def export(
     from regard.errors import UserError, suggestion
     from regard.loading import export as for_regard
 
-    formats = registry.kinds("interchange")
+    formats = registry.kinds(FORMATS)
     if format != OWN and format not in formats:
         raise UserError(f"format: no '{format}'{suggestion(format, [OWN, *formats])}")
     if format == OWN and precision in ("float16", "int16"):
@@ -56,8 +59,9 @@ def export(
         raise UserError(f"{output} already exists; choose another folder")
     if format == OWN:
         others = _shortlist_file(model, [shortlist] if isinstance(shortlist, (str, Path)) else shortlist)
-        return for_regard(model, output, precision, source_language, target_language, others)
-    return cast(Path, registry.factory("interchange", format, "format")(model, output, precision))
+        return for_regard(model, output, precision or "int8", source_language, target_language, others)
+    keywords = {"precision": precision} if precision else {}
+    return cast(Path, registry.factory(FORMATS, format, "format")(model, output, **keywords))
 
 
 def _shortlist_file(model: str | Path, texts: Sequence[str | Path]) -> dict[str, bytes]:
@@ -76,7 +80,7 @@ def _shortlist_file(model: str | Path, texts: Sequence[str | Path]) -> dict[str,
     if texts:
         if why := why_not(read_recipe_of(folder)):
             raise UserError(f"{model}: it can have no shortlist: {why}")
-        tokenizer = read_tokenizer(folder)
+        tokenizer = read_tokenizer(folder).target
         tokens = shortlist.from_text(tokenizer, chain.from_iterable(map(read_lines, texts)))
         shortlist.vmap(tokens, tokenizer.pieces(range(len(tokenizer))))  # refuses what CTranslate2 could not read
         return {shortlist.FILE: shortlist.to_file(tokens)}

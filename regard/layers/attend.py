@@ -17,7 +17,8 @@ from torch.nn import functional as F
 from regard.layers.observable import Observer
 
 Mask = Bool[Tensor, "..."] | Float[Tensor, "..."] | None
-"""Broadcastable to (B, T, S): boolean (True = attend) or an additive bias (0 or -inf)."""
+"""Broadcastable to (B, T, S): boolean (True = attend) or an additive bias (0 or -inf). With relative positions a bias
+(B, H, T, S) of any numbers, -inf where masked."""
 
 
 def attention_weights(
@@ -25,6 +26,8 @@ def attention_weights(
 ) -> Float[Tensor, "*A T S"]:
     """softmax(Q K^T / sqrt(d)). Masked positions weigh exactly 0, also where all are masked."""
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+    if mask is not None and mask.dtype != torch.bool:
+        scores = scores + mask
     if causal:
         past = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
         mask = past if mask is None else as_boolean(mask) & past
@@ -39,14 +42,19 @@ def masked_softmax(scores: Float[Tensor, "*A T S"], mask: Mask) -> Float[Tensor,
     return torch.where(mask, weights, 0.0).to(scores.dtype)  # a row of only -inf would be NaN
 
 
-def attention_bias(mask: Bool[Tensor, "*M"], dtype: torch.dtype) -> Float[Tensor, "*M"]:
-    """The mask as the bias that the fused kernel adds to the scores: computed once for all layers of a stack."""
+def attention_bias(
+    mask: Bool[Tensor, "*M"], dtype: torch.dtype, relative: Float[Tensor, "H T S"] | None = None
+) -> Float[Tensor, "..."]:
+    """The mask, with what relative positions add, as the bias that the fused kernel adds to the scores: computed once
+    for all layers of a stack."""
+    if relative is not None:
+        return relative.to(dtype).masked_fill(~mask[:, None], -torch.inf)
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf)
 
 
 def as_boolean(mask: Bool[Tensor, "*M"] | Float[Tensor, "*M"]) -> Bool[Tensor, "*M"]:
     """A mask or a bias as a mask."""
-    return mask if mask.dtype == torch.bool else mask == 0
+    return mask if mask.dtype == torch.bool else mask != -torch.inf
 
 
 def weighted_sum(

@@ -21,6 +21,8 @@ from regard.types import PAD
 
 ROWS = {"cpu": 512, "cuda": 4096}
 """Positions per chunk: as few as keep the products efficient."""
+NEVER = -100.0
+"""An output bias below this excludes a token, and counts as this: label smoothing would make a loss of its -1e9."""
 
 
 def token_loss(logits: Float[Tensor, "B T V"], target: Int[Tensor, "B T"], smoothing: float = 0.0) -> Float[Tensor, ""]:
@@ -31,9 +33,16 @@ def token_loss(logits: Float[Tensor, "B T V"], target: Int[Tensor, "B T"], smoot
 
 
 def projected_loss(
-    hidden: Float[Tensor, "B T D"], weight: Float[Tensor, "V D"], target: Int[Tensor, "B T"], smoothing: float = 0.0
+    hidden: Float[Tensor, "B T D"],
+    weight: Float[Tensor, "V D"],
+    target: Int[Tensor, "B T"],
+    smoothing: float = 0.0,
+    bias: Float[Tensor, "V"] | None = None,
 ) -> Float[Tensor, ""]:
-    """`token_loss` of the logits hidden @ weight^T, without storing all of them."""
+    """`token_loss` of the logits hidden @ weight^T + bias, without storing all of them."""
+    if bias is not None:  # one more column of the weight, for an input that is always 1
+        hidden = torch.cat([hidden, torch.ones_like(hidden[..., :1])], -1)
+        weight = torch.cat([weight, bias.clamp(min=NEVER)[:, None]], 1)
     return _ProjectedLoss.apply(hidden.flatten(0, 1), weight, target.flatten(), smoothing)  # type: ignore[no-untyped-call]
 
 

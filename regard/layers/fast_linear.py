@@ -30,6 +30,7 @@ class HasProjection(Protocol):
     """A decoder, whose output weight may be that of its embedding."""
 
     projection: nn.Module | None
+    output_bias: Tensor | None
 
     def output_weight(self) -> Tensor: ...
 
@@ -143,5 +144,7 @@ def replace_linears(model: nn.Module, kind: type[FastLinear]) -> None:
             module.inward = kind(module.inward.weight, module.inward.bias)  # type: ignore[assignment, arg-type]
         if isinstance(module, (MultiHead, FeedForward)):
             module.outward = kind(module.outward.weight, module.outward.bias)  # type: ignore[assignment, arg-type]
+            if isinstance(module, FeedForward) and module.gate is not None:
+                module.gate = kind(module.gate.weight, module.gate.bias)  # type: ignore[assignment, arg-type]
         elif isinstance(module, HasProjection):
-            module.projection = kind(module.output_weight(), None)
+            module.projection = kind(module.output_weight(), module.output_bias)

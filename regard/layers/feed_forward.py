@@ -14,23 +14,38 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "gelu": nn.GELU,
     "gelu_tanh": lambda: nn.GELU(approximate="tanh"),  # GPT-2's
     "elu": nn.ELU,
+    "silu": nn.SiLU,  # x sigmoid(x), also called swish
+    "tanh": nn.Tanh,
 }
 
 
 class FeedForward(nn.Module):
-    """max(0, x W_1 + b_1) W_2 + b_2, or with another activation."""
+    """max(0, x W_1 + b_1) W_2 + b_2, or with another activation f.
 
-    def __init__(self, width: int, inner: int, activation: str = "relu", dropout: float = 0.0):
+    With `gated` it is (f(x W_g) * x W_1) W_2 (Shazeer 2020).
+    """
+
+    def __init__(
+        self,
+        width: int,
+        inner: int,
+        activation: str = "relu",
+        dropout: float = 0.0,
+        gated: bool = False,
+        bias: bool = True,
+    ):
         super().__init__()
         if activation not in ACTIVATIONS:
             raise UserError(f"model.activation: no '{activation}'{suggestion(activation, ACTIVATIONS)}")
-        self.inward = nn.Linear(width, inner)
+        self.inward = nn.Linear(width, inner, bias=bias)
+        self.gate = nn.Linear(width, inner, bias=bias) if gated else None
         self.activation = ACTIVATIONS[activation]()
         self.dropout = nn.Dropout(dropout)
-        self.outward = nn.Linear(inner, width)
-        for linear in (self.inward, self.outward):
-            nn.init.xavier_uniform_(linear.weight)
-            nn.init.zeros_(linear.bias)
+        self.outward = nn.Linear(inner, width, bias=bias)
+        for name, parameter in self.named_parameters():
+            (nn.init.zeros_ if name.endswith("bias") else nn.init.xavier_uniform_)(parameter)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        return self.outward(self.dropout(self.activation(self.inward(x))))
+        inner = self.inward(x)
+        inner = self.activation(inner) if self.gate is None else self.activation(self.gate(x)) * inner
+        return self.outward(self.dropout(inner))

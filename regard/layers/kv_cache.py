@@ -6,6 +6,7 @@ position of a beam's past. When a search reorders its beams, only `origin` is re
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,24 +28,32 @@ class CachePositions:
     positions: Int[Tensor, "T"]
     length: int
     """How many positions are read, from the first."""
-    past: Bool[Tensor, "T length"] | None
+    past: Bool[Tensor, "1 T length"] | None
     """What each new token may attend to; None: everything up to `length`."""
     origin: Int[Tensor, "R L"] | None
     """As in State; None: there is one beam per sentence."""
     beams: int
     dtype: torch.dtype
+    relative: Float[Tensor, "H T length"] | None = None
+    """What relative positions add to the scores."""
 
     @cached_property
-    def bias(self) -> Float[Tensor, "*M"] | None:
-        """The beams' own pasts among the entries of all beams of their sentence, as an additive bias."""
-        if self.origin is None:
-            return None if self.past is None else attention_bias(self.past, self.dtype)
-        own = self.origin[:, None, : self.length, None] == _numbers(self.origin, self.beams)
-        own = own.expand(-1, len(self.positions), -1, -1)
-        if self.past is not None:
-            own = own & self.past[:, :, None]
-        sentences, queries = len(self.origin) // self.beams, self.beams * len(self.positions)
-        return attention_bias(own.reshape(sentences, queries, self.length * self.beams), self.dtype)
+    def bias(self) -> Float[Tensor, "..."] | None:
+        """The beams' own pasts among the entries of all beams of their sentence, as a bias, plus relative positions."""
+        own, relative = self.past, self.relative
+        if self.origin is not None:
+            own = self.origin[:, None, : self.length, None] == _numbers(self.origin, self.beams)
+            own = own.expand(-1, len(self.positions), -1, -1)
+            if self.past is not None:
+                own = own & self.past[..., None]
+            sentences, queries = len(self.origin) // self.beams, self.beams * len(self.positions)
+            own = own.reshape(sentences, queries, self.length * self.beams)
+            if relative is not None:  # the same between any two beams
+                relative = relative[:, None, :, :, None].expand(-1, self.beams, -1, -1, self.beams)
+                relative = relative.reshape(-1, *own.shape[1:])
+        if own is None:
+            return None if relative is None else relative[None].to(self.dtype)
+        return attention_bias(own, self.dtype, relative)
 
     @cached_property
     def of_queries(self) -> Int[Tensor, "Q"]:
@@ -73,22 +82,31 @@ class CachePositions:
         return map_tree(gathered, cache)
 
 
-def cache_positions(ids: Int[Tensor, "R T"], state: State, dtype: torch.dtype) -> CachePositions:
+def cache_positions(
+    ids: Int[Tensor, "R T"],
+    state: State,
+    dtype: torch.dtype,
+    relative_position: Callable[[Tensor, Tensor], Tensor | None] = lambda queries, keys: None,
+) -> CachePositions:
     """The positions of the tokens of a step; notes in `state.origin` which beam writes them. `dtype` is the bias's."""
     length = ids.shape[1]
     positions = state.position + torch.arange(length, device=ids.device)
-    if not state.cache:
-        return CachePositions(positions, 0, None, None, state.beams, dtype)
+    if not state.cache:  # all tokens at once
+        relative = relative_position(positions, positions)
+        past = None if relative is None else (positions <= positions[:, None])[None]
+        return CachePositions(positions, length, past, None, state.beams, dtype, relative)
     assert state.origin is not None
     on_cpu = ids.device.type == "cpu"
     # Reading the position costs nothing on a CPU: empty entries are left out. A GPU would wait: they are masked.
     read = int(state.position) + length if on_cpu else state.origin.shape[1]
-    past = None if length == 1 and on_cpu else torch.arange(read, device=ids.device) <= positions[:, None]
+    keys = torch.arange(read, device=ids.device)
+    past = None if length == 1 and on_cpu else (keys <= positions[:, None])[None]
+    relative = relative_position(positions, keys)
     if state.beams == 1:
-        return CachePositions(positions, read, past, None, 1, dtype)
+        return CachePositions(positions, read, past, None, 1, dtype, relative)
     writers = _numbers(state.origin, state.beams).repeat(len(ids) // state.beams)
     state.origin.index_copy_(1, positions, writers[:, None].expand(-1, length))
-    return CachePositions(positions, read, past, state.origin, state.beams, dtype)
+    return CachePositions(positions, read, past, state.origin, state.beams, dtype, relative)
 
 
 def _numbers(origin: Tensor, beams: int) -> Tensor:

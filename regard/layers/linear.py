@@ -11,4 +11,4 @@ class Linear(nn.Linear):
     """torch's nn.Linear; `part` applies some rows of W only."""
 
     def part(self, x: Float[Tensor, "*N D"], start: int, stop: int) -> Float[Tensor, "*N P"]:
-        return F.linear(x, self.weight[start:stop], self.bias[start:stop])
+        return F.linear(x, self.weight[start:stop], None if self.bias is None else self.bias[start:stop])

@@ -20,11 +20,11 @@ def short_attention(inputs: Sequence[Tensor], mask: Tensor | None, causal: bool)
     if (
         query.dtype not in (torch.bfloat16, torch.float16)
         or query.shape[-1] not in (16, 32, 64, 128)
-        or (mask is not None and mask.dtype != query.dtype)
+        or (mask is not None and (mask.dtype != query.dtype or mask.ndim > 3))  # relative positions: a mask per head
     ):
         return None
     if torch.is_grad_enabled():
-        for_keys = mask is None or (mask.ndim == 3 and mask.shape[1] == 1)
+        for_keys = mask is None or mask.shape[:-1] == (len(query), 1)
         if compiling.active and for_keys and query.shape[1] < 256 and key.shape[1] < 256:
             return torch.ops.regard.short_attention(inputs, None if mask is None else mask[:, 0], causal)
     elif len(query) >= 8 and query.shape[1] <= 16 and len(inputs) == 3 and not causal and (kernels := _kernels()):

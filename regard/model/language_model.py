@@ -34,5 +34,6 @@ class LanguageModel(Model):
     def loss(self, batch: Batch) -> LossSum:
         state = self.decoder.start(empty_memory(len(batch), batch.target.device), beams=1, capacity=0)
         hidden, state = self.decoder.advance(batch.target[:, :-1], state)
-        total = projected_loss(hidden, self.decoder.output_weight(), batch.target[:, 1:], self.label_smoothing)
+        weight, bias = self.decoder.output_weight(), self.decoder.output_bias
+        total = projected_loss(hidden, weight, batch.target[:, 1:], self.label_smoothing, bias)
         return LossSum(self.with_ponder_cost(total, state.ponder_cost), batch.units)

@@ -82,9 +82,7 @@ class MaskedLanguageModel(Model):
         source, positions, was = self.hide(batch.source.masked_fill(~batch.source_mask, PAD), batch.target_mask)
         memory = self.encoder(*self.stem(source, batch.source_mask))
         hidden = self._transformed(memory.states, positions)
-        # The bias is one more column of the table, for an input that is always 1.
-        hidden = torch.cat([hidden, torch.ones_like(hidden[..., :1])], -1)
-        total = projected_loss(hidden, torch.cat([self.table, self.bias[:, None]], 1), was, self.label_smoothing)
+        total = projected_loss(hidden, self.table, was, self.label_smoothing, self.bias)
         return LossSum(self.with_ponder_cost(total, memory.ponder_cost), batch.units)
 
 

@@ -10,10 +10,7 @@ from torch import Tensor
 from regard.decoder._base import Decoder
 from regard.encoder._base import Encoder
 from regard.errors import UserError
-from regard.layers.attention._base import Attention
 from regard.layers.cross_entropy import projected_loss
-from regard.layers.position._base import Position
-from regard.layers.position.shifted import shift_together
 from regard.model._base import Model
 from regard.types import Batch, LossSum, Memory
 
@@ -41,8 +38,8 @@ class Seq2Seq(Model):
 
     @property
     def cuda_graphable(self) -> bool:
-        layers = (module for module in self.modules() if isinstance(module, (Attention, Position)))
-        return all(part.cuda_graphable for part in (self.stem, self.encoder, self.decoder, *layers))
+        parts = (module for module in self.modules() if module is not self)
+        return all(getattr(part, "cuda_graphable", True) for part in parts)
 
     def encode(self, source: Shaped[Tensor, "B *input"], mask: Bool[Tensor, "B S"]) -> Memory:
         return self.encoder(*self.stem(source, mask))
@@ -56,9 +53,12 @@ class Seq2Seq(Model):
 
     def loss(self, batch: Batch) -> LossSum:
         if self.training:
+            from regard.layers.position.shifted import shift_together
+
             shift_together(self)
         memory = self.encode(batch.source, batch.source_mask)
         state = self.decoder.start(memory, beams=1, capacity=0)
         hidden, state = self.decoder.advance(batch.target[:, :-1], state)
-        total = projected_loss(hidden, self.decoder.output_weight(), batch.target[:, 1:], self.label_smoothing)
+        weight, bias = self.decoder.output_weight(), self.decoder.output_bias
+        total = projected_loss(hidden, weight, batch.target[:, 1:], self.label_smoothing, bias)
         return LossSum(self.with_ponder_cost(total, memory.ponder_cost, state.ponder_cost), batch.units)

@@ -29,6 +29,8 @@ from regard.word_vectors import begin_with_vectors, vectors_of
 
 MIN_STEPS_TO_COMPILE = 2000
 """Shorter trainings take less time than compiling does."""
+OUT_OF_SOFTMAX = -1e8
+"""Below it a bias makes a probability 0."""
 
 
 def make_trainer(
@@ -48,6 +50,7 @@ def make_trainer(
         fine_tuning = old.task == recipe.task
         if fine_tuning:
             assign_weights(model, origin.weights(), settings.start_from)
+            freeze_constant_bias(model)
         else:
             taken = take_over(model, origin.weights(), settings.start_from)
             if ranks.is_first:
@@ -78,6 +81,14 @@ def make_trainer(
     # Last, so that a setting that is refused above does not replace those the run was started with.
     ranks.first(lambda: write_file(place / "recipe.toml", to_toml(recipe).encode()))
     return trainer
+
+
+def freeze_constant_bias(model: nn.Module) -> None:
+    """An output bias that does nothing but keep some tokens out of the softmax stays so: imported models have it whose
+    own architecture has no such bias, and a trained one could not be exported to it again."""
+    bias = getattr(getattr(model, "decoder", None), "output_bias", None)
+    if isinstance(bias, nn.Parameter) and not bias[bias > OUT_OF_SOFTMAX].any():
+        bias.requires_grad_(False)
 
 
 def compiles(settings: Training, device: torch.device, report: Listener) -> bool:

@@ -11,6 +11,8 @@ from typing import NamedTuple
 from regard import directions
 from regard.config import Recipe, read_recipe
 from regard.errors import UserError, suggestion
+from regard.find_model import find_model
+from regard.imported_models import imported_models
 from regard.languages import internal, is_code, public, split_pair
 from regard.pretrained import shipped_models
 
@@ -228,14 +230,12 @@ def read_models(name: str, languages: bool = True) -> list[ServedModel]:
     inside = sorted(path.iterdir()) if path.is_dir() else []
     if several := [(child.name, folder) for child in inside if child.is_dir() and (folder := _folder(child))]:
         return [_served(_NOT_PLAIN.sub("-", child), folder, languages) for child, folder in several]
-    shipped = shipped_models()
-    if name in shipped:
-        return [_served(name, shipped[name], languages)]
-    if path.is_dir():
+    if path.is_dir() and name not in shipped_models() and name not in imported_models():
         raise UserError(
             f"{path}: no model in this folder (no manifest.json); give a model folder, a run or a folder of them"
         )
-    raise UserError(f"no model '{name}'{suggestion(name, shipped)} (or the path of a model folder)")
+    folder = find_model(name)
+    return [_served(name if name in shipped_models() else _public_name(folder), folder, languages)]
 
 
 def _between(languages: str, name: str) -> ServedModel:

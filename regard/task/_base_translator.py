@@ -116,6 +116,10 @@ class BaseTranslator(ABC):
         text = told.text_prefix + (plain(text) if self.recipe.data.plain_source else text)
         return [*told.before, *self.tokenizer.encode(text), *told.after]
 
+    def source_row(self, ids: Sequence[int]) -> list[int]:
+        """What the encoder reads: a source with END (`with_end`), unless the model was trained without."""
+        return with_end(ids) if self.recipe.data.source_end or not ids else list(ids)
+
     def text_span(self, ids: Sequence[int], told: Marks) -> slice:
         """Which of a source's tokens are the text's own: those after its tags and its prefix, and before later tags."""
         start, end = len(told.before), len(ids) - len(told.after)
@@ -138,14 +142,14 @@ class BaseTranslator(ABC):
 
         def fits(part: str) -> bool:
             known[part] = self.encode(part, told)
-            return len(with_end(known[part])) <= limit
+            return len(self.source_row(known[part])) <= limit
 
         # Lines of corpora have one or two sentences. Given more, a model skips some.
         whole = sentences(text.strip())
         whole = whole if len(whole) > 2 else [text]
         parts = [part for sentence in whole for part in split_long(sentence, fits)]
         if len(parts) > len(whole) and warn:
-            room = limit - len(with_end([*told.before, *told.after]))
+            room = limit - len(with_end([*told.before, *told.after])) + (not self.recipe.data.source_end)
             warn(f"text {number} is longer than the model's {room} tokens and was split into {len(parts)} parts")
         return [(part, known[part] if part in known else self.encode(part, told)) for part in parts]
 
@@ -177,7 +181,7 @@ class BaseTranslator(ABC):
     ) -> list[list[Hypothesis]]:
         """The `n_best` hypotheses for each source, best first, in the order of the sources; batched by length.
 
-        END is added to sources that do not contain it (`directions.with_end`). All hypotheses begin with `prefix`,
+        END is added to sources that do not contain it (`source_row`). All hypotheses begin with `prefix`,
         whose probability does not count.
         """
 

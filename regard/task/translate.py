@@ -24,7 +24,6 @@ from regard.data.ragged import Sentences
 from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.cancellation import Cancelled, cancellation
 from regard.decoding.rules import loops_allowed
-from regard.directions import with_end
 from regard.errors import UserError
 from regard.evaluation.translation import corpus_scores
 from regard.layers.capture import capture
@@ -34,7 +33,7 @@ from regard.model.seq2seq import Seq2Seq
 from regard.states import Hypothesis, concatenate
 from regard.task._base import Prepared, Task
 from regard.task._base_translator import NOTHING, BaseTranslator, Progress, owned_by, without_cancelled
-from regard.task._translation import Translation, TranslationOptions, check_options
+from regard.task._translation import Translation, check_options
 from regard.task._writing import longest_text, search
 from regard.types import BEGIN, END, Better, Memory, Validation
 from regard.word_alignment import average
@@ -91,6 +90,7 @@ class Translator(BaseTranslator, Task):
             seed=recipe.seed,
             window=recipe.data.window,
             workers=recipe.data.workers,
+            source_end=recipe.data.source_end,
             sample=(resample, resample) if alpha else None,
         )
         step = max(1, len(valid) // recipe.data.valid_limit)
@@ -106,8 +106,8 @@ class Translator(BaseTranslator, Task):
     def judge(self, valid: Sequence[Pair]) -> Validation:
         """BLEU and chrF of greedy translations, and the loss per token without label smoothing."""
         settings = self.recipe.training
-        inputs, languages = self.inputs(valid), self._trained_direction()
-        found = self.translate(inputs, beam=1, batch_tokens=settings.batch_tokens, **languages)
+        inputs, (source, target) = self.inputs(valid), self._trained_direction()
+        found = self.translate(inputs, beam=1, batch_tokens=settings.batch_tokens, source=source, target=target)
         outputs = [translation.text for translation in found]
         scores = corpus_scores(outputs, [reference for _, reference in valid])
         shown = range(0, len(outputs), max(1, len(outputs) // max(1, settings.samples)))
@@ -116,9 +116,9 @@ class Translator(BaseTranslator, Task):
             [(valid[i][0], outputs[i], valid[i][1]) for i in shown][: settings.samples],
         )
 
-    def _trained_direction(self) -> TranslationOptions:
+    def _trained_direction(self) -> tuple[str | None, str | None]:
         """The languages of the training text, of a model that may have others besides."""
-        return {"source": self.recipe.source_language or None, "target": self.recipe.target_language or None}
+        return self.recipe.source_language or None, self.recipe.target_language or None
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, model: nn.Module, device: torch.device):
         self.recipe, self.tokenizer, self.device = recipe, tokenizer, device
@@ -142,7 +142,7 @@ class Translator(BaseTranslator, Task):
         prefix: Sequence[int] = (),
     ) -> list[list[Hypothesis]]:
         found: list[list[Hypothesis]] = [[NOTHING] for _ in sources]
-        closed = [with_end(ids) for ids in sources]
+        closed = [self.source_row(ids) for ids in sources]
         for indexes in without_cancelled(sorted_batches(closed, batch_tokens), cancelled):
             chosen = [closed[i] for i in indexes]
             with cancellation(cancelled and partial(_cancelled_rows, cancelled, indexes)):
@@ -192,8 +192,8 @@ class Translator(BaseTranslator, Task):
     @torch.inference_mode()
     def loss(self, pairs: Sequence[tuple[str, str]], batch_tokens: int = 4096) -> float:
         """The mean of -log p per target token (END included), without label smoothing."""
-        told = self.marks([source for source, _ in pairs], **self._trained_direction())
-        sources = [with_end(self.encode(source, one)) for (source, _), one in zip(pairs, told)]
+        told = self.marks([source for source, _ in pairs], *self._trained_direction())
+        sources = [self.source_row(self.encode(source, one)) for (source, _), one in zip(pairs, told)]
         begin = [BEGIN, *(told[0].prefix if told else ())]
         targets = [[*begin, *ids, END] for ids in self.tokenizer.target.encode_many([target for _, target in pairs])]
         total, units = 0.0, 0
@@ -215,7 +215,7 @@ class Translator(BaseTranslator, Task):
         """
         found: list[Tensor] = [torch.empty(0, 0)] * len(pairs)
         for indexes in without_cancelled(sorted_batches([source for source, _ in pairs], batch_tokens), cancelled):
-            ids, mask = (tensor.to(self.device) for tensor in pad([with_end(pairs[i][0]) for i in indexes]))
+            ids, mask = (tensor.to(self.device) for tensor in pad([self.source_row(pairs[i][0]) for i in indexes]))
             target, _ = pad([[BEGIN, *pairs[i][1]] for i in indexes])
             with capture(self.model.decoder) as captured:
                 self.model(ids, mask, target.to(self.device))

@@ -19,7 +19,7 @@ from regard.bench._process import MeasuredProcess, children, idle_mib, peak_mib,
 from regard.bench._text import TextFile, made_lines, read_lines, sample
 from regard.child_process import child_environment, python_command
 from regard.errors import UserError
-from regard.interchange.ctranslate2 import export
+from regard.interchange.write.ctranslate2 import export
 
 SERVE = "import time; from regard.bench._process import serve; "
 SLEEP = SERVE + "serve(lambda pause: print('noise') or (lambda: time.sleep(pause)))"

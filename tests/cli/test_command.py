@@ -123,7 +123,7 @@ def test_results_that_are_records_have_json():
         (["export", "fr-en"], "Missing option '--output' / '-o'"),
         (["translate", "--quiet=1"], "does not take a value"),
         (["vectors", "nere", "x"], "Did you mean 'near'?"),
-        (["models", "fr-en", "x"], "extra argument"),
+        (["doctor", "x"], "extra argument"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -21,6 +21,7 @@ from regard.cli.vectors import vectors
 REQUIRED = {
     "inspect": ["fr-en", "x", "-o", "x.html"],
     "export": ["fr-en", "-o", "x"],
+    "import": ["folder"],
     "forecast": ["fr-en", "x.csv"],
     "vectors train": ["x.txt"],
     "vectors near": ["x"],
@@ -63,7 +64,7 @@ class Option(NamedTuple):
 def commands() -> Iterator[tuple[str, Any]]:
     for prefix, group in (("", app), ("vectors ", vectors)):
         for known in group.registered_commands:
-            yield prefix + known.callback.__name__, known.callback
+            yield prefix + (known.name or known.callback.__name__), known.callback
 
 
 def options() -> Iterator[Option]:

@@ -29,9 +29,20 @@ ATTENTIONAL = [
     {"attention": attention, "order": order, "feed": feed, "cell": cell}
     for attention, (order, feed, cell) in itertools.product(ATTENTIONS, ORDERS)
 ]
+T5 = {
+    "norm": "pre",
+    "norm_kind": "rms",
+    "norm_epsilon": 1e-6,
+    "gated": True,
+    "bias": False,
+    "head_width": 6,
+    "relative_position": {"kind": "buckets", "buckets": 8, "distance": 6},
+    "activation": "silu",
+}
+BART = {"embedding_norm": True, "output_bias": True, "position": "sinusoidal_halves", "tie": False}
 VARIANTS: dict[tuple[str, str], list[dict]] = {
-    ("encoder", "transformer"): [{"norm": "pre"}, {"norm": "post"}],
-    ("decoder", "transformer"): [{"norm": "pre", "position": "learned"}, {"norm": "post"}],
+    ("encoder", "transformer"): [{"norm": "pre"}, {"norm": "post"}, T5],
+    ("decoder", "transformer"): [{"norm": "pre", "position": "learned"}, {"norm": "post"}, T5, T5 | BART],
     ("encoder", "universal"): [
         {"norm": "pre", "layers": 4},
         {"norm": "post"},
@@ -63,7 +74,7 @@ def combinations() -> list[dict]:
     found = []
     for encoder, decoder in itertools.product(registry.kinds("encoder"), registry.kinds("decoder")):
         encoders, decoders = specs("encoder", encoder), specs("decoder", decoder)
-        if encoder != "recurrent":
+        if encoder != ("transformer" if decoder == "transformer" else "recurrent"):
             decoders = decoders[:2]  # the rest of the variants are tried with the encoder they were made for
         for number in range(max(len(encoders), len(decoders))):
             parts = {"encoder": encoders[number % len(encoders)], "decoder": decoders[number % len(decoders)]}

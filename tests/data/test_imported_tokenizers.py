@@ -15,6 +15,7 @@ import sentencepiece
 import transformers
 
 from regard.data import tokenizer as tokenizers
+from regard.data.tokenizer import _charsmap
 from regard.data.tokenizer._base import Tokenizer
 from regard.data.tokenizer.hugging_face import HuggingFace
 from regard.data.tokenizer.sentencepiece import SentencePiece
@@ -235,6 +236,23 @@ def test_a_table_of_characters_that_makes_texts_long() -> None:
     )
     with pytest.raises(UserError, match="more than 16 times as long"):
         HuggingFace(file, range(2, 100), [0, 1, 0, 0])
+
+
+def test_a_sentencepiece_model_that_makes_texts_long() -> None:
+    """The table of characters of such a model, with a long string added, is refused; as it is, it is short."""
+    spm = model(size=250)
+    (table,) = _charsmap.tables(spm)
+    assert _charsmap.is_bounded(table) and len(table) > 100_000
+    longer = table + b"x" * 5000 + b"\0"
+    spec = b"\x12" + _varint(len(longer)) + longer  # field 2 of the normaliser, which is field 3
+    made = spm + b"\x1a" + _varint(len(spec)) + spec
+    assert longer in _charsmap.tables(made)
+    with pytest.raises(UserError, match="many times as long"):
+        SentencePiece(made, pieces_of(spm))
+
+
+def _varint(number: int) -> bytes:
+    return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + _varint(number >> 7)
 
 
 @pytest.mark.parametrize(

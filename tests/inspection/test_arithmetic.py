@@ -39,6 +39,23 @@ MODELS: dict[str, dict[str, Any]] = {
     "learned": {**SIZES, "position": {"kind": "learned", "length": 12}, "stem": {"embedding_norm": True}},
     "shifted": {**SIZES, "position": "shifted", "norm": "pre"},
     "no positions": {**SIZES, "position": "none", "scale": False},
+    "T5": {
+        **SIZES,
+        "norm": "pre",
+        "norm_kind": "rms",
+        "bias": False,
+        "gated": True,
+        "head_width": 6,
+        "relative_position": {"kind": "buckets", "buckets": 8, "distance": 6},
+        "position": "none",
+    },
+    "post, rms": {
+        **SIZES,
+        "norm": "post",
+        "norm_kind": "rms",
+        "norm_epsilon": 0.1,
+        "decoder": {"embedding_norm": True},
+    },
     "universal": {**SIZES, "layers": 3, "encoder": "universal", "decoder": "universal"},
     "universal, no halting": {
         **SIZES,
@@ -187,6 +204,26 @@ def test_V4_a_transformers_numbers_are_those_of_the_formulas() -> None:
         assert [row.label for row in rows] == list("abcdef")
     np.testing.assert_allclose([row.values for row in stage(found, "keys").rows], k.numpy(), atol=1e-5)
     assert [row.label for row in stage(found, "all heads").rows][2] == "head 2 ←"
+
+
+def test_relative_positions_and_rms_norms_are_stages_of_their_own() -> None:
+    model, forward = made("T5")
+    path = "decoder.layers.1.attention"
+    names = [one.name for one in calculation(model, forward, path, 1, 3).stages]
+    assert names[:2] == ["input", "rms norm"] and "layer norm" not in names
+    assert names[names.index("scaling") :][:3] == ["scaling", "relative position", "mask"]
+    found = calculation(model, forward, path, 1, 3)
+    added = [
+        float(after.values[0] - before.values[0])
+        for before, after in zip(stage(found, "scaling").rows, stage(found, "relative position").rows)
+    ]
+    table = model.decoder.relative_position.table.weight[
+        :, 1
+    ].tolist()  # 8 buckets: 0 to 3 alone, all beyond in 4 or more
+    np.testing.assert_allclose(added[:4], [table[3], table[2], table[1], table[0]], atol=1e-5)
+    assert stage(found, "query").formula == "q = W_Q x̂" and len(stage(found, "query").rows[0].values) == 6
+    cross = calculation(model, forward, "decoder.layers.1.cross_attention", 1, 3)
+    assert "relative position" not in [one.name for one in cross.stages]
 
 
 def test_later_tokens_are_masked_and_marked_so() -> None:

@@ -21,7 +21,7 @@ from regard.data.tokenizer.word import Word
 from regard.decoding.greedy import greedy
 from regard.decoding.rules import MinLength
 from regard.errors import UserError
-from regard.interchange import ctranslate2 as interchange
+from regard.interchange.write import ctranslate2 as interchange
 from regard.loading import export, load, model_files
 from regard.storage import write_folder
 from regard.types import BEGIN, END
@@ -90,7 +90,26 @@ KINDS = {
     "no scale": {"scale": False},
     "normed embedding": {"stem": {"embedding_norm": True}},
     "other heads in the decoder": {"decoder": {"heads": 2}},
-}
+    "sines in the first half": {"position": "sinusoidal_halves"},
+    "M2M's positions": {"position": {"kind": "sinusoidal_halves", "offset": 2, "inclusive": True}, "norm": "pre"},
+    "silu": {"activation": "silu"},
+    "tanh": {"activation": "tanh"},
+    "output bias": {"decoder": {"output_bias": True}},
+    "both embeddings normed": {"embedding_norm": True},
+    "rms norms": {"norm": "pre", "norm_kind": "rms", "norm_epsilon": 1e-3},
+    "layer norms with another epsilon": {"norm_epsilon": 1e-2},
+    "no biases": {"bias": False, "scale": False},
+    "gated": {"gated": True, "activation": "gelu_tanh"},
+    "narrow heads": {"head_width": 4},
+    "relative positions": {
+        "position": "none", "relative_position": {"kind": "buckets", "buckets": 8, "distance": 12}, "norm": "pre",
+        "scale": False,
+    },
+    "T5": {
+        "norm": "pre", "norm_kind": "rms", "norm_epsilon": 1e-6, "bias": False, "gated": True, "head_width": 16,
+        "position": "none", "relative_position": "buckets", "activation": "gelu_tanh", "scale": False,
+    },
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -300,6 +319,8 @@ def test_words_are_a_vocabulary_too(tmp_path):
         ({"decoder": "attentional"}, "decoder is of the kind attentional"),
         ({"activation": "elu"}, "no activation elu"),
         ({"decoder": {"attention": "additive"}}, "only multi-head attention"),
+        ({"relative_position": "buckets"}, "no other positions beside relative ones"),
+        ({"norm_epsilon": 1e-3, "embedding_norm": True}, "one norm_epsilon"),
     ],
 )
 def test_what_it_cannot_run_is_refused_in_one_line(tree, why, tmp_path):

@@ -35,10 +35,11 @@ def compiled(monkeypatch):
         yield made, called
 
 
-def test_each_layer_is_compiled_once_and_only_a_training_step_uses_it(compiled):
+@pytest.mark.parametrize("more", [{}, {"relative_position": "buckets", "gated": True, "norm_kind": "rms"}])
+def test_each_layer_is_compiled_once_and_only_a_training_step_uses_it(compiled, more):
     made, called = compiled
     torch.manual_seed(0)
-    model = build_model({"preset": "tiny", "dropout": 0.0}, 20).train()
+    model = build_model({"preset": "tiny", "dropout": 0.0, **more}, 20).train()
     before = model(IDS, SEEN, IDS)
     layers = [*model.encoder.layers, *model.decoder.layers]
     assert compile_layers(model) == len(layers) > 2

@@ -1,11 +1,13 @@
 """Layers against their formulas."""
 
 import math
+import warnings
 
 import pytest
 import torch
 
 from regard.assemble import build_model
+from regard.errors import UserError
 from regard.layers import cross_entropy
 from regard.layers.attention.dot import Dot
 from regard.layers.attention.multi_head import MultiHead
@@ -13,7 +15,9 @@ from regard.layers.cross_entropy import projected_loss, token_loss
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.feed_forward import FeedForward
 from regard.layers.position.sinusoidal import Sinusoidal
-from regard.layers.residual import Residual
+from regard.layers.position.sinusoidal_halves import SinusoidalHalves
+from regard.layers.relative_position.buckets import Buckets
+from regard.layers.residual import Residual, build_norm
 from regard.types import PAD
 
 
@@ -114,23 +118,40 @@ def test_base_has_the_papers_parameters():
     assert sum(p.numel() for p in model.parameters()) == 63_082_496
 
 
+@pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_the_loss_made_in_parts_is_the_loss_of_all_logits_with_its_gradients(smoothing, monkeypatch):
+def test_the_loss_made_in_parts_is_the_loss_of_all_logits_with_its_gradients(smoothing, biased, monkeypatch):
     monkeypatch.setitem(cross_entropy.ROWS, "cpu", 7)
     hidden = torch.randn(3, 11, 16, dtype=torch.double, requires_grad=True)
     weight = torch.randn(40, 16, dtype=torch.double, requires_grad=True)
     wanted = torch.randint(1, 40, (3, 11))
     wanted[0, 4:] = PAD
-    logits = (hidden @ weight.T).flatten(0, 1)
+    bias = torch.randn(40, dtype=torch.double, requires_grad=True) if biased else None
+    inputs = [hidden, weight, *([bias] if biased else [])]
+    logits = torch.nn.functional.linear(hidden, weight, bias).flatten(0, 1)
     plain = torch.nn.functional.cross_entropy(
         logits, wanted.flatten(), ignore_index=PAD, label_smoothing=smoothing, reduction="sum"
     )
-    in_parts = projected_loss(hidden, weight, wanted, smoothing)
+    in_parts = projected_loss(hidden, weight, wanted, smoothing, bias)
     torch.testing.assert_close(in_parts, plain.float(), rtol=1e-5, atol=1e-5)
-    for ours, theirs in zip(
-        torch.autograd.grad(in_parts / 5, [hidden, weight]), torch.autograd.grad(plain / 5, [hidden, weight])
-    ):
+    for ours, theirs in zip(torch.autograd.grad(in_parts / 5, inputs), torch.autograd.grad(plain / 5, inputs)):
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_a_token_that_is_excluded_by_its_bias_does_not_blow_up_a_smoothed_loss():
+    torch.manual_seed(0)
+    hidden, weight, bias = torch.randn(2, 5, 8), torch.randn(30, 8), torch.randn(30)
+    wanted = torch.randint(4, 30, (2, 5))
+    bias[2] = -1e9
+    bias.requires_grad_()
+    logits = hidden @ weight.T + bias
+    torch.testing.assert_close(projected_loss(hidden, weight, wanted, 0.0, bias), token_loss(logits, wanted))
+    smoothed = projected_loss(hidden, weight, wanted, 0.1, bias)
+    lifted = hidden @ weight.T + bias.clamp(min=-100)
+    torch.testing.assert_close(smoothed, token_loss(lifted, wanted, 0.1))
+    assert smoothed < 100 < token_loss(logits, wanted, 0.1)
+    smoothed.backward()
+    assert bias.grad[2] == 0 and bias.grad.isfinite().all()
 
 
 def test_the_loss_in_mixed_precision_is_near_the_exact_one():
@@ -145,3 +166,98 @@ def test_the_loss_in_mixed_precision_is_near_the_exact_one():
     for near, true in zip(torch.autograd.grad(mixed, [hidden, weight]), torch.autograd.grad(exact, [hidden, weight])):
         assert near.dtype == torch.float32
         torch.testing.assert_close(near, true, rtol=0, atol=0.02)
+
+
+def test_sines_in_the_first_half_and_cosines_in_the_second():
+    for inclusive, offset in ((False, 0), (True, 2)):
+        found = SinusoidalHalves(10, offset, inclusive)(torch.tensor([0, 1, 7, 300]))
+        for row, position in zip(found.tolist(), (0, 1, 7, 300)):
+            angles = [(position + offset) * 10000 ** (-i / (4 if inclusive else 5)) for i in range(5)]
+            assert row == pytest.approx([f(angle) for f in (math.sin, math.cos) for angle in angles], abs=5e-5)
+    with pytest.raises(UserError, match="sinusoidal_halves needs an even width, not 7"):
+        SinusoidalHalves(7)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_relative_positions_look_up_the_bucket_of_each_distance(causal):
+    """8 buckets per direction: distances 0 to 3, then 4 that grow with the logarithm, to 16 and beyond."""
+    made = Buckets(3, causal, 8 if causal else 16, 16)
+
+    def bucket(offset):
+        away = max(0, -offset) if causal else abs(offset)
+        later = 8 if offset > 0 and not causal else 0
+        if away < 4:
+            return later + away
+        return later + next((n for n, least in ((7, 4 * 2 * 2**0.5), (6, 8), (5, 4 * 2**0.5)) if away >= least), 4)
+
+    queries, keys = torch.tensor([5, 0, 30]), torch.arange(40)
+    expected = [
+        [[made.table.weight[bucket(j - i), head].item() for j in range(40)] for i in (5, 0, 30)] for head in range(3)
+    ]
+    torch.testing.assert_close(made(queries, keys), torch.tensor(expected))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"buckets": 7}, "model.relative_position.buckets: wants an even number of at least 4, given 7"),
+        ({"buckets": 2}, "at least 4, given 2"),
+        ({"distance": 8}, "model.relative_position.distance: 8 is within the buckets that hold one distance each"),
+    ],
+)
+def test_buckets_that_cannot_hold_their_distances_are_refused(given, message):
+    with pytest.raises(UserError, match=message):
+        Buckets(2, **given)
+
+
+def test_relative_positions_are_added_to_the_scores_of_multi_head_attention_alone():
+    with pytest.raises(UserError, match="model.decoder.relative_position: Additive adds nothing to its scores"):
+        build_model({"decoder": {"attention": "additive", "relative_position": "buckets"}}, 9)
+
+
+def test_an_rms_norm_by_hand():
+    x = [1.0, -2.0, 6.0]
+    norm = build_norm(3, "rms", 0.5)
+    torch.nn.init.constant_(norm.weight, 3.0)
+    size = math.sqrt(sum(v * v for v in x) / 3 + 0.5)
+    torch.testing.assert_close(norm(torch.tensor(x)), torch.tensor([3 * v / size for v in x]))
+    assert [name for name, _ in norm.named_parameters()] == ["weight"]
+    with torch.autocast("cpu", torch.bfloat16), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        half = torch.tensor(x, dtype=torch.bfloat16)
+        torch.testing.assert_close(norm(half), norm(half.float()))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_gated_feed_forward_by_hand(bias):
+    layer = FeedForward(1, 2, "silu", gated=True, bias=bias)
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter)
+    assert len(list(layer.parameters())) == (6 if bias else 3)
+    weights = {
+        name: (part.weight.flatten().tolist(), part.bias.tolist() if bias else [0.0] * len(part.weight))
+        for name, part in layer.named_children()
+        if isinstance(part, torch.nn.Linear)
+    }
+    (w1, b1), (g, bg), (w2, b2) = (weights[name] for name in ("inward", "gate", "outward"))
+    for x in (-1.5, 0.3, 2.0):
+        gates = [(v := a * x + b) / (1 + math.exp(-v)) for a, b in zip(g, bg)]
+        expected = sum(w * gate * (a * x + b) for w, gate, a, b in zip(w2, gates, w1, b1)) + b2[0]
+        assert layer(torch.tensor([[[x]]])).item() == pytest.approx(expected, abs=1e-5)
+
+
+def test_heads_may_be_wider_or_narrower_than_their_share():
+    attention = MultiHead(6, heads=2, head_width=5, bias=False).eval()
+    assert [tuple(p.shape) for p in attention.parameters()] == [(30, 6), (6, 10)]
+    x = torch.randn(1, 4, 6)
+    q, k, v = (x[0] @ w.T for w in attention.inward.weight.chunk(3))
+    heads = [(q[:, own] @ k[:, own].T / math.sqrt(5)).softmax(-1) @ v[:, own] for own in (slice(0, 5), slice(5, 10))]
+    expected = torch.cat(heads, -1) @ attention.outward.weight.T
+    torch.testing.assert_close(attention.self_attend(x)[0], expected, atol=1e-5, rtol=1e-4)
+
+
+def test_source_and_target_may_have_vocabularies_of_their_own():
+    model = build_model({"width": 16, "share": False}, 9, source_vocabulary=12)
+    assert model.stem.embedding.table.num_embeddings == 12 and model.decoder.embedding.table.num_embeddings == 9
+    with pytest.raises(UserError, match="model.share: source and target have vocabularies of their own"):
+        build_model({"width": 16}, 9, source_vocabulary=12)

@@ -8,9 +8,12 @@ import torch
 from regard.assemble import build_model
 from regard.encoder.transformer import EncoderLayer
 from regard.encoder.universal import UniversalEncoder
+from regard.layers.attention.multi_head import MultiHead
 from regard.layers.capture import capture
+from regard.layers.feed_forward import FeedForward
 from regard.layers.halting import Halting
 from regard.layers.position.sinusoidal import Sinusoidal
+from regard.layers.residual import Residual
 from regard.types import BEGIN, END, PAD, Batch
 
 WIDTH = 6
@@ -115,7 +118,7 @@ def test_thinking_longer_costs_and_the_cost_reaches_the_judge():
 def test_without_halting_it_is_one_layer_so_many_times(norm):
     torch.manual_seed(0)
     encoder = UniversalEncoder(8, layers=3, heads=2, feed_forward=16, norm=norm, halting=False).eval()
-    layer = EncoderLayer(8, 2, 16, 0.0, norm, "relu").eval()
+    layer = EncoderLayer(MultiHead(8, 2), FeedForward(8, 16), lambda: Residual(8, 0.0, norm)).eval()
     layer.load_state_dict(encoder.layer.state_dict())
     x, mask = torch.randn(2, 4, 8), torch.tensor([[True] * 4, [True, True, False, False]])
     found = encoder(x, mask)

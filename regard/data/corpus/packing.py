@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -70,15 +70,16 @@ class Order:
     def to_json(self) -> str:
         files = {name: base64.b64encode(content).decode() for name, content in self.tokenizer.files().items()}
         held = [sorted(self.held_out.sources), sorted(self.held_out.targets)]
-        told = asdict(self.told)
+        told = astuple(self.told)
         return json.dumps([str(self.folder), asdict(self.data), files, held, self.part, self.fingerprint, told])
 
     @classmethod
     def from_json(cls, text: str) -> Order:
         folder, data, files, held, part, mark, told = json.loads(text)
         tokenizer = tokenizers.from_files({name: base64.b64decode(content) for name, content in files.items()})
-        told = Marks(**{name: tuple(value) if isinstance(value, list) else value for name, value in told.items()})
-        return cls(Path(folder), Data(**data), tokenizer, HeldOut.of_hashes(*held), part, mark, told)
+        text, *tags = told
+        marks = Marks(text, *map(tuple, tags))
+        return cls(Path(folder), Data(**data), tokenizer, HeldOut.of_hashes(*held), part, mark, marks)
 
 
 def training_pairs(data: Data, mixed: bool = False) -> Iterator[Pair]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from regard.data.ragged import Sentences
 from regard.data.tokenizer._base import SPACE, SPECIALS, Tokenizer, is_byte
+from regard.data.tokenizer._charsmap import is_bounded
 from regard.data.tokenizer._imported_vocabulary import ImportedVocabulary, without_surrogates
 from regard.errors import UserError
 from regard.registry import MOST
@@ -39,8 +40,6 @@ _PATTERNS = {" {2,}", " +", r"\s+", "[\\n\\r\\t]", r"\n", "▁{2,}"}
 """The regular expressions that may be replaced: those that take time in proportion to the text."""
 _GROWTH = 16
 """How many times as long replacements may make a text."""
-_LONGEST = 1024
-"""Bytes that a table of characters (a precompiled charsmap) may put in place of one."""
 
 
 class HuggingFace(Tokenizer):
@@ -184,11 +183,8 @@ def _check_growth(normalizer: Any) -> None:
             growth *= max(1.0, len(part["content"]) / shortest)
         elif part["type"] == "Prepend":
             growth *= 1 + len(part["prepend"]) / 4
-        elif part["type"] == "Precompiled" and part["precompiled_charsmap"] is not None:
-            table = base64.b64decode(part["precompiled_charsmap"], validate=True)
-            strings = table[4 + int.from_bytes(table[:4], "little") :]
-            if max(map(len, strings.split(b"\0"))) > _LONGEST:
-                growth = float("inf")
+        elif part["type"] == "Precompiled" and (table := part["precompiled_charsmap"]) is not None:
+            growth *= 1 if is_bounded(base64.b64decode(table, validate=True)) else 1 + _GROWTH
     if growth > _GROWTH:
         raise UserError(f"{_FILE}: the normalizer makes texts more than {_GROWTH} times as long; {_AGAIN}")
 

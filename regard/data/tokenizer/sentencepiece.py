@@ -15,6 +15,7 @@ import sentencepiece
 
 from regard.data.ragged import Sentences
 from regard.data.tokenizer._base import SPACE, SPECIALS, Tokenizer, is_byte
+from regard.data.tokenizer._charsmap import is_bounded, tables
 from regard.data.tokenizer._imported_vocabulary import ImportedVocabulary, without_surrogates
 from regard.errors import UserError
 from regard.registry import MOST
@@ -140,11 +141,14 @@ def _load(model: bytes, file: str) -> sentencepiece.SentencePieceProcessor:
     try:
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         count = len(processor) if model else 0
-    except (RuntimeError, ValueError, TypeError, OSError) as error:
+        bounded = all(map(is_bounded, tables(model)))
+    except (RuntimeError, ValueError, TypeError, OSError, IndexError) as error:
         why = " ".join(str(error).split())[:200]
         raise UserError(f"{file} is not a sentencepiece model ({why}); take another copy of the model") from None
     if not 0 < count <= MOST:
         raise UserError(f"{file} is not a sentencepiece model of 1 to {MOST:,} pieces; take another copy of the model")
+    if not bounded:
+        raise UserError(f"{file}: its normaliser makes texts many times as long; take another copy of the model")
     return processor
 
 

@@ -15,12 +15,12 @@ import hashlib
 import os
 import re
 import shutil
-import sys
 import time
 from collections.abc import Callable
 from io import BufferedIOBase, BytesIO
 from pathlib import Path
 
+from regard.cache_folder import cache_folder
 from regard.errors import UserError
 from regard.locking import hold
 from regard.storage import read_folder, write_folder
@@ -36,17 +36,6 @@ _LEFTOVER = re.compile(r"\.[0-9a-f]{32}\..+\.tmp")
 Convert = Callable[[BufferedIOBase], dict[str, bytes]]
 """Writes model.bin and returns the other files by name."""
 Files = dict[str, bytes]
-
-
-def cache_folder() -> Path:
-    """REGARD_CACHE, else the platform's folder for caches."""
-    if own := os.environ.get("REGARD_CACHE"):
-        return Path(own)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "regard" / "cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "regard"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regard"
 
 
 def converted(parts: tuple[object, ...], convert: Convert) -> tuple[Path | None, Files]:

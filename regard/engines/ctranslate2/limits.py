@@ -7,15 +7,16 @@ from typing import Any
 
 from regard.config import Recipe
 
-ACTIVATIONS = {"relu": 0, "gelu_tanh": 1, "gelu": 3}
+ACTIVATIONS = {"relu": 0, "gelu_tanh": 1, "silu": 2, "gelu": 3, "tanh": 5}
 """CTranslate2's numbers of the activations that both have."""
-POSITIONS = ("sinusoidal", "learned", "none", "shifted")
+POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "none", "shifted")
 MAX_POSITIONS = 1 << 14
 KEYS = {
     "stem": {"kind", "width", "position", "dropout", "scale", "embedding_norm", "word_dropout"},
-    "encoder": {"kind", "width", "layers", "heads", "feed_forward", "dropout", "norm", "activation", "attention"},
+    "encoder": {"kind", "width", "layers", "heads", "feed_forward", "dropout", "norm", "activation", "attention"}
+    | {"norm_kind", "norm_epsilon", "gated", "bias", "head_width", "relative_position"},
 }
-KEYS["decoder"] = KEYS["encoder"] | {"position", "tie", "scale"}
+KEYS["decoder"] = KEYS["encoder"] | {"position", "tie", "scale", "embedding_norm", "output_bias"}
 """What a recipe says of each part. Any other key may change what the part computes."""
 
 
@@ -38,7 +39,7 @@ def why_not(recipe: Recipe) -> str:
         return f"model.{min(unknown)} is unknown to the conversion for CTranslate2"
     if len({spec.get("width") for spec in (stem, encoder, decoder)}) > 1:  # CTranslate2 does not check this
         return "the parts of this model differ in width"
-    if any(spec.get("width", 0) % spec.get("heads", 1) for spec in (encoder, decoder)):
+    if any(spec.get("width", 0) % spec.get("heads", 1) and not spec.get("head_width") for spec in (encoder, decoder)):
         return "the width of this model cannot be divided among its heads"
     for spec in (encoder, decoder):
         if spec.get("activation") not in ACTIVATIONS:
@@ -46,15 +47,27 @@ def why_not(recipe: Recipe) -> str:
         attention = table(spec.get("attention", "multi_head"))
         if attention.get("kind") != "multi_head" or attention.keys() - {"kind", "dropout"}:
             return f"CTranslate2 has only multi-head attention; this model's is {attention.get('kind')}"
-    for spec in (stem, decoder):
+    for spec, stack in ((stem, encoder), (decoder, decoder)):
         position = table(spec.get("position"))
         if position.get("kind") not in POSITIONS:
             return f"CTranslate2 has no positions of the kind {position.get('kind')}"
-    if recipe.languages.source_tag == "after":
-        return "CTranslate2 ends every source with </s>; this model's sources end with the tag of their language"
+        relative = table(stack.get("relative_position", "none")).get("kind")
+        if relative not in ("none", "buckets"):
+            return f"CTranslate2 has no relative positions of the kind {relative}"
+        if relative == "buckets" and position.get("kind") != "none":
+            return "CTranslate2 has no other positions beside relative ones"
+    if len(epsilons := norm_epsilons(recipe)) > 1:
+        return f"CTranslate2 has one norm_epsilon for all norms of a model; this one has {min(epsilons)} and more"
     if positions_needed(recipe) > MAX_POSITIONS:
         return f"CTranslate2's table of positions has {MAX_POSITIONS:,} rows at most"
     return ""
+
+
+def norm_epsilons(recipe: Recipe) -> set[float]:
+    """What the norms of a model add to a variance; those after an embedding have 1e-5."""
+    tree = recipe.model
+    found = {float(tree[part].get("norm_epsilon", 1e-5)) for part in ("encoder", "decoder")}
+    return found | ({1e-5} if any(tree[part].get("embedding_norm") for part in ("stem", "decoder")) else set())
 
 
 def positions_needed(recipe: Recipe) -> int:

@@ -73,11 +73,14 @@ def convert_folder(
     folder = read_folder(path)
     weights = StoredWeights(folder.file(WEIGHTS))
     stored = "int8" if weights.int8 and not exactly else precision
-    pieces = tokenizer.pieces(range(len(tokenizer)))
+    target = tokenizer.target
+    pieces = target.pieces(range(len(target)))
+    separate = "source_vocabulary" in tokenizer.sizes()
+    source_pieces = tokenizer.pieces(range(len(tokenizer))) if separate else None
     named = SHORTLIST in folder.names
     tokens = shortlist.read(folder.file(SHORTLIST), len(pieces)) if named else None
     try:
-        files = convert(recipe, weights, pieces, out, stored, layer)
+        files = convert(recipe, weights, pieces, out, stored, layer, source_pieces)
         return files if tokens is None else {**files, shortlist.VMAP: shortlist.vmap(tokens, pieces)}
     except UserError as error:
         raise UserError(f"{path}: {error}") from error.__cause__

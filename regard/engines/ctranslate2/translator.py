@@ -143,14 +143,14 @@ class CTranslate2Translator(BaseTranslator):
         def collect() -> None:
             indexes, results = running.popleft()
             for index, result in zip(indexes, results, strict=True):
-                limit = self._length_limit(len(sources[index]), max_length)
+                limit = self._length_limit(len(self.source_row(sources[index])), max_length)
                 found[index] = self._by_our_rules(sources[index], result.result(), query, limit)
             if progress:
                 progress(len(indexes))
 
         batches = batches_of_similar_length([len(ids) + 1 for ids in sources], batch_tokens, self._parallel)
         for indexes in without_cancelled(batches, cancelled):
-            limit = self._length_limit(max(len(sources[i]) for i in indexes), max_length)
+            limit = self._length_limit(max(len(self.source_row(sources[i])) for i in indexes), max_length)
             running.append((indexes, self._start([sources[i] for i in indexes], query, limit)))
             if len(running) > self._parallel:
                 collect()
@@ -160,7 +160,7 @@ class CTranslate2Translator(BaseTranslator):
 
     def _length_limit(self, source: int, max_length: int) -> int:
         settings = self.recipe.decoding
-        by_source = int((source + 1) * settings.length_factor + settings.length_extra)
+        by_source = int(source * settings.length_factor + settings.length_extra)
         return min(by_source, max_length, self._longest)
 
     def _start(self, sources: list[list[int]], query: _Query, limit: int, forbidden: Sequence[list[str]] = ()) -> Any:

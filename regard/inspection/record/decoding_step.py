@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard.data.batching import pad
 from regard.data.tokenizer._base import Tokenizer
-from regard.directions import NO_MARKS, Marks, with_end
+from regard.directions import NO_MARKS, Marks
 from regard.errors import UserError
 from regard.inspection.record import layers
 from regard.inspection.trace.base import CROSS
@@ -55,7 +55,7 @@ def decoding_step(
     row = len(fed) - 1 if step is None else step
     if not 0 <= row < len(fed):
         raise UserError(f"step {row}: the steps are 0 to {len(fed) - 1}")
-    ids, mask = (tensor.to(translator.device) for tensor in pad([with_end(translator.encode(text, told))]))
+    ids, mask = (tensor.to(translator.device) for tensor in pad([translator.source_row(translator.encode(text, told))]))
     with capture(model) as captured:
         logits = model(ids, mask, torch.tensor([fed], device=translator.device))
     cross = [one for one in layers.attention(dict(model.named_modules()), captured) if one.kind == CROSS]

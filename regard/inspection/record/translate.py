@@ -15,7 +15,7 @@ import torch
 from regard.data.batching import pad
 from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.step_callback import Step, on_step
-from regard.directions import NO_MARKS, Marks, with_end
+from regard.directions import NO_MARKS, Marks
 from regard.errors import UserError
 from regard.inspection.record.arithmetic.selection import calculator
 from regard.inspection.record.decoding_step import after_tags, alternatives_of, check_prefix
@@ -56,7 +56,7 @@ def record_translation(
     width = settings.beam if beam is None else beam
     penalty = settings.length_penalty if length_penalty is None else length_penalty
     source = translator.encode(text, told)
-    closed = with_end(source)
+    closed = translator.source_row(source)
     tags = len(told.prefix)
     prefix = after_tags(prefix, told)
     check_prefix(prefix, model, len(output))

@@ -38,6 +38,8 @@ class Attention(Observable, ABC):
     heads: int = 1
     cuda_graphable: ClassVar[bool] = False
     """True if a forward pass never waits for the GPU and draws no numbers on the host."""
+    takes_relative_position: ClassVar[bool] = False
+    """True if a mask may be a bias of any numbers, for each head (B H T S): see layers/relative_position."""
 
     @abstractmethod
     def project_memory(self, memory: Float[Tensor, "B S M"]) -> ProjectedMemory: ...
@@ -76,10 +78,17 @@ class Attention(Observable, ABC):
         return {name: value.new_zeros(sentences, capacity, beams, *value.shape[2:]) for name, value in entry.items()}
 
 
-def build_attention(spec: str | dict[str, Any], where: str, width: int, memory_width: int, heads: int = 0) -> Attention:
-    """The attention that a recipe names. `heads` holds where its table names none; 0: the attention's own default."""
-    offered = {"width": width, "memory_width": memory_width}
-    if heads and (isinstance(spec, str) or "heads" not in spec):
-        offered["heads"] = heads
-    attention: Attention = registry.build("layers/attention", spec, where, **offered)
-    return attention
+def build_attention(
+    spec: str | dict[str, Any],
+    where: str,
+    width: int,
+    memory_width: int,
+    heads: int = 0,
+    head_width: int = 0,
+    bias: bool = True,
+) -> Attention:
+    """The attention that a recipe names; its table has precedence. `heads` of 0: the attention's own default."""
+    more = {"head_width": head_width, "bias": bias} | ({"heads": heads} if heads else {})
+    offered = {name: value for name, value in more.items() if isinstance(spec, str) or name not in spec}
+    made: Attention = registry.build("layers/attention", spec, where, width=width, memory_width=memory_width, **offered)
+    return made

@@ -22,23 +22,27 @@ class MultiHead(Attention):
     """Concat(head_1 .. head_h) W_O, where head_i attends with its own projections of query, key and value."""
 
     cuda_graphable: ClassVar[bool] = True
+    takes_relative_position: ClassVar[bool] = True
 
-    def __init__(self, width: int, heads: int = 8, dropout: float = 0.0):
+    def __init__(self, width: int, heads: int = 8, dropout: float = 0.0, head_width: int = 0, bias: bool = True):
+        """`head_width`: 0 means width / heads."""
         super().__init__()
-        if width % heads:
+        if width % heads and not head_width:
             raise UserError(f"model: width {width} cannot be divided among {heads} heads; choose heads that divide it")
         self.width = self.context = width
         self.heads, self.dropout = heads, dropout
-        self.inward = Linear(width, 3 * width)  # W_Q, W_K, W_V stacked: one product for all three
-        self.outward = nn.Linear(width, width)
+        self.head_width = head_width or width // heads
+        self.size = heads * self.head_width
+        self.inward = Linear(width, 3 * self.size, bias)  # W_Q, W_K, W_V stacked: one product for all three
+        self.outward = nn.Linear(self.size, width, bias)
         for matrix in (*self.inward.weight.chunk(3), self.outward.weight):
             nn.init.xavier_uniform_(matrix)
-        nn.init.zeros_(self.inward.bias)
-        nn.init.zeros_(self.outward.bias)
+        for linear in (self.inward, self.outward) if bias else ():
+            nn.init.zeros_(linear.bias)
 
     def self_attend(self, x: Float[Tensor, "B T D"], mask: Mask = None, causal: bool = False) -> Float[Tensor, "B T D"]:
         """Self-attention; with `causal`, no position attends to later ones."""
-        all_three = self.inward(x).unflatten(-1, (3, self.heads, self.width // self.heads))
+        all_three = self.inward(x).unflatten(-1, (3, self.heads, self.head_width))
         mixed = attend_by_kernel([all_three], mask, causal, self._dropped(), self.observer)
         if mixed is not None:
             return self.outward(mixed.flatten(2))
@@ -47,25 +51,25 @@ class MultiHead(Attention):
 
     def cached_self_attend(self, x: Float[Tensor, "R T D"], cache: KVCache, at: CachePositions) -> Context:
         """All beams of a sentence attend to the entries of all its beams; the bias leaves each its own past."""
-        query, key_value = self.inward(x).split((self.width, 2 * self.width), dim=-1)
-        at.write(cache, key_value.unflatten(-1, (2, self.heads, self.width // self.heads)))
+        query, key_value = self.inward(x).split((self.size, 2 * self.size), dim=-1)
+        at.write(cache, key_value.unflatten(-1, (2, self.heads, self.head_width)))
         queries = self._split(query).unflatten(0, (len(cache), -1)).flatten(1, 2)
         key, value = cache[:, : at.length].flatten(1, 2).unbind(2)
         return self.attend_heads(queries, key, value, at.bias).view(x.shape)
 
     def allocate_cache(self, like: Float[Tensor, "*N D"], sentences: int, capacity: int, beams: int) -> KVCache:
-        shape = sentences, capacity, beams, 2, self.heads, self.width // self.heads
+        shape = sentences, capacity, beams, 2, self.heads, self.head_width
         return torch.zeros(shape, dtype=computed_in(like), device=like.device)
 
     def project_memory(self, memory: Float[Tensor, "B S D"]) -> ProjectedMemory:
-        both = self.inward.part(memory, self.width, 3 * self.width)
+        both = self.inward.part(memory, self.size, 3 * self.size)
         key, value = both.chunk(2, dim=-1)
         return {"key": self._split(key), "value": self._split(value)}
 
     def attend(
         self, query: Query, projected: ProjectedMemory, mask: Mask = None, positions: Positions = None
     ) -> Context:
-        heads = self._split(self.inward.part(query, 0, self.width))
+        heads = self._split(self.inward.part(query, 0, self.size))
         return self.attend_heads(heads, projected["key"], projected["value"], mask)
 
     def attend_heads(
@@ -84,7 +88,7 @@ class MultiHead(Attention):
             query.transpose(1, 2),
             key.transpose(1, 2),
             value.transpose(1, 2),
-            mask if mask is None or mask.ndim < 3 else mask[:, None],  # the same for every head
+            mask[:, None] if mask is not None and mask.ndim == 3 else mask,  # the same for every head
             causal,
             self._dropped(),
             self.observer,
@@ -94,5 +98,5 @@ class MultiHead(Attention):
     def _dropped(self) -> float:
         return self.dropout if self.training else 0.0
 
-    def _split(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T H K"]:
-        return x.unflatten(-1, (self.heads, self.width // self.heads))
+    def _split(self, x: Float[Tensor, "B T N"]) -> Float[Tensor, "B T H K"]:
+        return x.unflatten(-1, (self.heads, self.head_width))

@@ -23,4 +23,4 @@ class NoPosition(Position):
         self.width = width
 
     def forward(self, positions: Int[Tensor, "T"]) -> Float[Tensor, "T D"]:
-        return torch.zeros(len(positions), self.width, device=positions.device)
+        return torch.zeros(positions.shape[0], self.width, device=positions.device)

@@ -29,7 +29,6 @@ class Request(DirectedRequest):
 
 def answer(model: Translator, request: dict[str, Any]) -> dict[str, Any]:
     """`weights` are those of one step: of each layer and head, and their mean; null without attention."""
-    from regard.directions import with_end
     from regard.inspection.record.decoding_step import after_tags, decoding_step
     from regard.inspection.record.translate import one_sentence, words_of
     from regard.inspection.trace.base import NO_WORD, Side, plain
@@ -43,7 +42,7 @@ def answer(model: Translator, request: dict[str, Any]) -> dict[str, Any]:
     source, output = model.encode(text, told), model.tokenizer.target
     span = model.text_span(source, told)
     words, word_of = words_of(model.tokenizer, text, source[span])
-    side = Side(text, model.tokenizer.pieces(with_end(source)), words, [NO_WORD] * span.start + word_of)
+    side = Side(text, model.tokenizer.pieces(model.source_row(source)), words, [NO_WORD] * span.start + word_of)
     written = after_tags(question.written, told)
     ids = [one for one in written[len(told.prefix) :] if one != END]
     target = Side(output.decode(ids).strip(), [], [], [])

@@ -19,7 +19,7 @@ from regard.inspection.record.arithmetic.attention import arithmetic_of
 from regard.inspection.record.arithmetic.context_use import context_use, decoder_output
 from regard.inspection.record.arithmetic.interception import Call, Intercepted, intercept, plain
 from regard.inspection.record.arithmetic.query_origin import QueryOrigin, query_origin
-from regard.inspection.record.arithmetic.stages import layer_norm, row
+from regard.inspection.record.arithmetic.stages import normalized, row
 from regard.inspection.trace.arithmetic import Calculation, Stage
 from regard.inspection.trace.base import CROSS, SOURCE, TARGET
 from regard.layers.attention._base import Attention
@@ -102,9 +102,10 @@ def _residual(residual: Any, given: QueryOrigin, made: Tensor) -> tuple[list[Sta
     added = Stage("residual", "x + o", said, [row("x", given.before), row("o", made), row("x + o", total)])
     if residual.first:
         return [added], total
-    normed = layer_norm(total, residual.norm)
     said = "The sum is normalized: this is the input of the next sublayer."
-    return [added, Stage("layer norm", "(x + o - mean) / √(variance + ε) · γ + β", said, [row("out", normed)])], normed
+    of = "x + o" if isinstance(residual.norm, nn.LayerNorm) else "(x + o)"
+    after, normed = normalized(total, residual.norm, "out", of, said)
+    return [added, after], normed
 
 
 def _difference(ours: Tensor, theirs: Tensor) -> float:

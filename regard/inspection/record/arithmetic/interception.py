@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from regard.decoder.attentional import AttentionalDecoder
 from regard.errors import UserError
+from regard.layers.attend import as_boolean
 from regard.layers.attention._base import Attention
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.fast_linear import FastLinear
@@ -31,6 +32,8 @@ class Call:
     """(S, M)"""
     visible: Tensor
     """(T, S), True where attention is allowed."""
+    relative: Tensor | None
+    """(H, T, S), what relative positions add to the scores."""
     places: Tensor
     """(T,) the positions of the queries."""
     output: Tensor
@@ -85,9 +88,17 @@ def visible(mask: Tensor | None, causal: bool, queries: int, keys: int) -> Tenso
     """Where each query of the first example may attend; `mask` is boolean or an additive bias (0 or -inf)."""
     seen = torch.ones(queries, keys, dtype=torch.bool)
     if mask is not None:
-        allowed = (mask if mask.dtype == torch.bool else mask == 0).cpu()
-        seen &= (allowed if allowed.ndim < 3 else allowed[0]).expand(queries, keys)
+        allowed = as_boolean(mask).cpu()
+        while allowed.ndim > 2:
+            allowed = allowed[0]
+        seen &= allowed.expand(queries, keys)
     return seen.tril() if causal else seen
+
+
+def relative(mask: Tensor | None) -> Tensor | None:
+    """What relative positions add to the scores of the first example, with -inf where masked; only such a mask has
+    heads."""
+    return plain(mask)[0] if mask is not None and mask.ndim == 4 else None
 
 
 @contextmanager
@@ -103,7 +114,7 @@ def _intercepting(attention: Attention, intercepted: Intercepted) -> Iterator[No
         count, memory = query.shape[1], intercepted.memories[-1]
         at = torch.arange(count) if positions is None else positions.cpu()[:count]
         seen = visible(mask, False, count, len(memory))
-        intercepted.calls.append(Call(plain(query)[0], memory, seen, at, plain(output)[0]))
+        intercepted.calls.append(Call(plain(query)[0], memory, seen, relative(mask), at, plain(output)[0]))
         return output
 
     def self_attend(x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
@@ -112,7 +123,7 @@ def _intercepting(attention: Attention, intercepted: Intercepted) -> Iterator[No
         del intercepted.calls[before:]  # those of `attend`, where self-attention calls it
         count, own = x.shape[1], plain(x)[0]
         seen = visible(mask, causal, count, count)
-        intercepted.calls.append(Call(own, own, seen, torch.arange(count), plain(output)[0]))
+        intercepted.calls.append(Call(own, own, seen, relative(mask), torch.arange(count), plain(output)[0]))
         return output
 
     old_project_memory, old_attend = attention.project_memory, attention.attend

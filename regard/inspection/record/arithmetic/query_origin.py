@@ -12,7 +12,7 @@ from regard.decoder.attentional import AttentionalDecoder
 from regard.decoder.universal import UniversalDecoder
 from regard.encoder.universal import UniversalEncoder
 from regard.inspection.record.arithmetic.interception import Call, Intercepted, plain
-from regard.inspection.record.arithmetic.stages import layer_norm, row
+from regard.inspection.record.arithmetic.stages import normalized, row
 from regard.inspection.trace.arithmetic import Stage
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.position.none import NoPosition
@@ -55,9 +55,8 @@ def query_origin(
     stages = [_decoder_input(before, past)] if cross else _stages(modules, intercepted, home, before, place, time)
     symbol = "x"
     if residual.first:
-        normed = layer_norm(before, residual.norm)
         said = "The vector is normalized before the attention (pre-norm)."
-        stages.append(Stage("layer norm", "x̂ = (x - mean) / √(variance + ε) · γ + β", said, [row("x̂", normed)]))
+        stages.append(normalized(before, residual.norm, "x̂", "x", said)[0])
         symbol = "x̂"
     if cross:
         return QueryOrigin(stages, before, symbol, "hⱼ", "computed from the encoder's output for the source tokens")
@@ -109,9 +108,7 @@ def _embedded(embedding: Any, token: int, place: int) -> list[Stage]:
         stages.append(Stage("position", f"x = e + p({place})", said, [row("p", where), row("x", vector + where)]))
         vector = vector + where
     if isinstance(embedding.norm, nn.LayerNorm):
-        normed = layer_norm(vector, embedding.norm)
-        said = "The sum is normalized."
-        stages.append(Stage("layer norm", "x = (x - mean) / √(variance + ε) · γ + β", said, [row("x", normed)]))
+        stages.append(normalized(vector, embedding.norm, "x", "x", "The sum is normalized.")[0])
     return stages
 
 

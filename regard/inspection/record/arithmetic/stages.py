@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -101,7 +102,13 @@ def softmax(scores: Tensor, seen: Tensor) -> Tensor:
     return powers / powers.sum()
 
 
-def layer_norm(x: Tensor, norm: nn.LayerNorm) -> Tensor:
-    """(x - mean) / sqrt(variance + epsilon), times the learnt scale, plus the learnt bias."""
-    evened = (x - x.mean()) / torch.sqrt(x.var(correction=0) + norm.eps)
-    return evened * plain(norm.weight) + (plain(norm.bias) if norm.bias is not None else 0.0)
+def normalized(x: Tensor, norm: Any, made: str, of: str, sentence: str) -> tuple[Stage, Tensor]:
+    """The stage of a layer norm or an rms norm, and its output; `made` and `of` are the symbols of output and input."""
+    if isinstance(norm, nn.RMSNorm):
+        name, formula = "rms norm", f"{of} / √(mean of squares + ε) · γ"
+        found = x / torch.sqrt(x.square().mean() + (norm.eps or 0.0)) * plain(norm.weight)
+    else:
+        name, formula = "layer norm", f"({of} - mean) / √(variance + ε) · γ + β"
+        found = (x - x.mean()) / torch.sqrt(x.var(correction=0) + norm.eps) * plain(norm.weight)
+        found = found + (plain(norm.bias) if norm.bias is not None else 0.0)
+    return Stage(name, formula if made == "out" else f"{made} = {formula}", sentence, [row(made, found)]), found

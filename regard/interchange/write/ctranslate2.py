@@ -5,16 +5,13 @@ Search and its rules are not exported: CTranslate2 has its own.
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from regard.engines.ctranslate2.limits import why_not
 from regard.engines.ctranslate2.loading import convert_folder, read_tokenizer
 from regard.errors import UserError
 from regard.find_model import find_model, read_recipe_of
+from regard.interchange.write._whole_folder import whole_folder
 from regard.storage import read_folder
 
 __all__ = ["export"]
@@ -22,33 +19,14 @@ __all__ = ["export"]
 
 def export(name: str | Path, folder: str | Path, precision: str = "int8") -> Path:
     """Writes a model and its tokenizer into a new folder that `ctranslate2.Translator` loads."""
-    if Path(folder).exists():
-        raise UserError(f"{folder} already exists; choose another folder")
     origin = read_folder(find_model(name))
     recipe = read_recipe_of(origin)
     if why := why_not(recipe):
         raise UserError(f"{name}: {why}")
     tokenizer = read_tokenizer(origin)
-    with _arriving_whole(Path(folder)) as place:
+    with whole_folder(Path(folder)) as place:
         with (place / "model.bin").open("wb") as out:
             files = convert_folder(origin.path, recipe, tokenizer, out, precision, exactly=True)
         for file, content in {**files, **tokenizer.files()}.items():
             (place / file).write_bytes(content)
     return Path(folder)
-
-
-@contextmanager
-def _arriving_whole(folder: Path) -> Iterator[Path]:
-    """A temporary folder that gets its final name when all files are on the disk."""
-    place = folder.parent / f".{folder.name}.{os.getpid()}.tmp"
-    try:
-        place.mkdir(parents=True)
-        yield place
-        for path in place.iterdir():
-            with path.open("r+b") as file:
-                os.fsync(file.fileno())
-        os.rename(place, folder)
-    except OSError as error:
-        raise UserError(f"cannot write {folder}: {error.strerror or error}; choose another folder") from error
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
