@@ -215,7 +215,7 @@ class Tokenizer(TypedDict, total=False):
     tags: Annotated[
         list[str],
         Setting(
-            "Tokens that are no text, such as <2de>, which says what language to translate to; data.pairs adds its own."
+            "Tokens that are no text, such as >>de<<, which says what language to translate to; data.pairs adds its own."
         ),
     ]
     lowercase: Annotated[bool, Setting("Lowercase words.")]

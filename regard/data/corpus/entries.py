@@ -165,7 +165,7 @@ def with_stated_languages(recipe: Recipe) -> Recipe:
         tagged = [*(stated.target if stated.target_tag != "none" else [])]
         tagged += stated.source if stated.source_tag != "none" else []
         have = set(map(internal, stated.tags))
-        tags = {code: f"<2{code}>" for code in map(internal, tagged) if code not in have}
+        tags = {code: f">>{code}<<" for code in map(internal, tagged) if code not in have}
         stated = replace(stated, tags={**stated.tags, **tags})
         tokenizer = _with_tags(recipe, [*map(str, stated.tags.values()), *extra])
         recipe = replace(recipe, languages=stated, tokenizer=tokenizer)

@@ -178,7 +178,7 @@ class Subword(Tokenizer):
 def _check_tags(tags: Sequence[str]) -> None:
     for tag in tags:
         if not isinstance(tag, str) or not re.fullmatch(r"[!-~]{2,40}", tag) or tag in SPECIALS or "," in tag:
-            raise UserError(f"tokenizer.tags: {tag!r} cannot be a tag; write 2 to 40 ASCII signs, such as <2de>")
+            raise UserError(f"tokenizer.tags: {tag!r} cannot be a tag; write 2 to 40 ASCII signs, such as >>de<<")
         if is_byte(tag):
             raise UserError(f"tokenizer.tags: {tag} stands for a byte; choose another tag")
 
