@@ -160,6 +160,12 @@ def test_no_text_is_a_tag_and_no_tag_is_text() -> None:
     assert made.decode(drawn) == "I go to the house"
 
 
+def test_a_rare_digit_has_its_siblings_in_the_vocabulary() -> None:
+    made = Subword.train([*ENGLISH * 9, "در سال ۱۴ بود"], seed=1, size=400, coverage=0.99)
+    assert [made.id_of(digit) is not None for digit in "۰۱۲۳۴۵۶۷۸۹٠"] == [True] * 10 + [False]
+    assert made.decode(made.encode("سال ۱۳۹۸")) == "سال ۱۳۹۸"
+
+
 @pytest.mark.parametrize("tag", ["a b", "", "<s>", "x" * 41, "é>", "<0x41>", "a,b"])
 def test_what_cannot_be_a_tag(tag: str) -> None:
     with pytest.raises(UserError, match=r"tokenizer.tags: "):
