@@ -84,6 +84,7 @@ def directed(data: Data, number: int, pairs: list[Pair]) -> list[DirectedPair]:
 def read_entry(data: Data, number: int, part: str = "train") -> Iterator[Pair]:
     """The pairs of an entry, at most `most`, spread evenly; of a format that makes its own, those of a part."""
     entry = data.pairs[number - 1]
+    pairs: Iterator[Pair]
     if entry.source and entry.without:
         pairs = compress(read_pairs(entry.source, entry.target), _wanted(entry))
         count = sum(_wanted(entry)) if entry.most else 0
