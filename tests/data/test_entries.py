@@ -15,7 +15,7 @@ from regard.config import Recipe, apply_overrides, recipe_from_dict
 from regard.data import tokenizer as tokenizers
 from regard.data.batching import Batches
 from regard.data.corpus.copies import OFTEN, Copies
-from regard.data.corpus.entries import check_entries, read_entry, with_stated_languages
+from regard.data.corpus.entries import DirectedPair, check_entries, read_entry, with_stated_languages
 from regard.data.corpus.hold_out import text_hash
 from regard.data.corpus.mixture import Mixture, Section
 from regard.data.corpus.preparing_entries import balanced, limited, prepare_entries
@@ -216,12 +216,11 @@ def test_valid_files_of_an_entry_are_kept_out_of_the_others(three: list[dict[str
     assert len(pack) == 275 * 5
 
 
-def test_the_limit_is_spread_evenly() -> None:
-    from regard.data.corpus.entries import DirectedPair
-
-    pairs = [DirectedPair(str(i), "", "en", "fr") for i in range(100)] + [DirectedPair("x", "", "fr", "en")]
-    assert [pair.source for pair in limited(pairs, 4)] == ["0", "25", "50", "75", "x"]
-    assert limited(pairs, 1000) == pairs
+def test_the_limit_is_spread_over_kinds_and_evenly() -> None:
+    pairs = [DirectedPair(str(i), "", "en", "fr", "news") for i in range(100)]
+    pairs += [DirectedPair("x", "", "fr", "en"), DirectedPair("y", "", "en", "fr", "talk")]
+    assert [pair.source for pair in limited(pairs, 5)] == ["y", "0", "25", "50", "75", "x"]
+    assert sorted(limited(pairs, 1000)) == sorted(pairs)
 
 
 # Packing

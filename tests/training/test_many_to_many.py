@@ -82,7 +82,7 @@ def test_scores_are_of_each_direction_and_kind_and_their_mean(run: Path) -> None
             for side in ("source", "target")
         ]
         pairs = [tuple(pair) for pair in zip(*texts)][:10]
-        pairs = [pair for i, pair in enumerate(pairs) if i in (0, 3, 5, 8)]  # valid_limit
+        pairs = [pair for i, pair in enumerate(pairs) if i in (0, 2, 5, 7)]  # valid_limit
         for source, target, rows in ((start, to, pairs), (to, start, [pair[::-1] for pair in pairs])):
             asked = {"source": source, "target": target, "beam": 1}
             mine, _ = regard.evaluate(found, [a for a, _ in rows], [b for _, b in rows], **asked)

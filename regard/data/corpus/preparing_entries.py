@@ -59,16 +59,18 @@ def prepare_entries(
 
 
 def limited(valid: list[DirectedPair], most: int) -> list[DirectedPair]:
-    """At most so many pairs of each direction, spread evenly."""
-    of: dict[tuple[str, str], list[DirectedPair]] = {}
+    """At most so many pairs of each direction: as many of each kind of text, if there are, spread evenly over it."""
+    of: dict[tuple[str, str], dict[str, list[DirectedPair]]] = {}
     for pair in valid:
-        of.setdefault((pair.start, pair.to), []).append(pair)
-    return [
-        pair
-        for pairs in of.values()
-        for i, pair in enumerate(pairs)
-        if i * most // len(pairs) > (i - 1) * most // len(pairs)
-    ]
+        of.setdefault((pair.start, pair.to), {}).setdefault(pair.kind, []).append(pair)
+    found: list[DirectedPair] = []
+    for kinds in of.values():
+        left = most
+        for number, pairs in enumerate(sorted(kinds.values(), key=len)):
+            share = min(len(pairs), left // (len(kinds) - number))
+            left -= share
+            found += [pairs[i * len(pairs) // share] for i in range(share)]
+    return found
 
 
 def _note_untrained(recipe: Recipe, note: Note) -> None:
