@@ -36,7 +36,7 @@ def language_probabilities(text: str) -> dict[str, float]:
 
 _LABELS = {"nb": "no", "pb": "pt", "zt": "zh", "iw": "he", "fil": "tl"}
 """Our codes that the model names differently."""
-_MOST_CHARACTERS = 2000
+MOST_CHARACTERS = 2000
 
 
 def label_of(code: str) -> str:
@@ -46,11 +46,39 @@ def label_of(code: str) -> str:
 
 def likeliest(text: str, candidates: Collection[str]) -> str:
     """Which of these languages a text is most likely in."""
-    probabilities = language_probabilities(" ".join(text[:_MOST_CHARACTERS].split()).encode("utf-8", "ignore").decode())
+    probabilities = language_probabilities(" ".join(text[:MOST_CHARACTERS].split()).encode("utf-8", "ignore").decode())
     known = [code for code in candidates if label_of(code) in probabilities]
     if not known:
         raise UserError("the language of the text could not be detected; say it with source (--from)")
     return max(known, key=lambda code: probabilities[label_of(code)])
+
+
+FEW_LETTERS, SOME_LETTERS = 12, 40
+"""A text with fewer letters than the first has no language for sure; with fewer than the second, only a very likely one."""
+
+
+def is_identifiable(code: str) -> bool:
+    """Whether the model knows a language. False for all if it is not installed."""
+    return is_installed() and label_of(code) in _labels()
+
+
+def is_another_language(text: str, code: str) -> bool:
+    """Whether a text is clearly in another language than this one. Lenient with short texts, names and numbers."""
+    letters = sum(map(str.isalpha, text))
+    if letters < FEW_LETTERS:
+        return False
+    text = " ".join(text[:MOST_CHARACTERS].split()).encode("utf-8", "ignore").decode()
+    label = label_of(code)
+    if _model().predict(text)[0][0] == _LABEL + label:  # most texts, in a third of the time
+        return False
+    found = language_probabilities(text)
+    best = max(found.values(), default=0.0)
+    return found.get(label, 0.0) < 0.1 and best > (0.6 if letters >= SOME_LETTERS else 0.9)
+
+
+@cache
+def _labels() -> frozenset[str]:
+    return frozenset(language_probabilities("?"))
 
 
 def is_installed() -> bool:
