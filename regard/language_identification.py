@@ -54,7 +54,7 @@ def likeliest(text: str, candidates: Collection[str]) -> str:
 
 
 FEW_LETTERS, SOME_LETTERS = 12, 40
-"""A text with fewer letters than the first has no language for sure; with fewer than the second, only a very likely one."""
+"""A text with fewer letters than the first may be in any language; one with fewer than the second must be very likely."""
 
 
 def is_identifiable(code: str) -> bool:

@@ -16,7 +16,7 @@ from regard.errors import UserError, suggestion
 if TYPE_CHECKING:
     from regard.data.corpus.cleaning import Cleaner
 
-LOUD = 0.05
+LOUD = 0.03
 """A reason that drops more than this share is worth a look: text or settings may be wrong."""
 SHOWN = 40
 """Characters of an example per side."""
@@ -30,7 +30,7 @@ def _output_files(paths: list[Path]) -> list[Path]:
     return paths
 
 
-def _reasons() -> list[str]:
+def reasons() -> list[str]:
     from regard.data.corpus.cleaning import REASONS
 
     return list(REASONS)
@@ -66,7 +66,7 @@ def clean(
     ] = None,
     skip: Annotated[
         list[str] | None,
-        typer.Option(metavar="REASON", autocompletion=_reasons, help="Do not drop for this reason. Repeatable."),
+        typer.Option(metavar="REASON", autocompletion=reasons, help="Do not drop for this reason. Repeatable."),
     ] = None,
     dropped: Annotated[
         Path | None,
@@ -83,17 +83,13 @@ def clean(
     those of --from and --to, else those of the files' names (train.fr, pairs.fr-en.tsv), else those of the text.
     """
     from regard.data.corpus.cleaned_files import clean_files
-    from regard.data.corpus.cleaning import REASONS, Cleaner
+    from regard.data.corpus.cleaning import Cleaner
     from regard.data.corpus.pair_languages import pair_languages
     from regard.languages import internal
 
     if not output:
         raise UserError("name the output: -o clean.tsv.gz, or a file for each side (-o clean.fr -o clean.en)")
-    for reason in skip or []:
-        if reason == "empty" or reason not in REASONS:
-            raise UserError(
-                f"--skip: no reason '{reason}'{suggestion(reason, [one for one in REASONS if one != 'empty'])}"
-            )
+    check_reasons(skip or [])
     languages = from_ or "", to or ""
     if not all(languages):
         named = pair_languages([source], [target] if target else [])
@@ -124,10 +120,18 @@ def clean(
         say("stopped before the end; nothing was written")
         raise typer.Exit(130) from None
     if not quiet:
-        _tell(cleaner, output)
+        tell(cleaner, output)
 
 
-def _tell(cleaner: Cleaner, output: list[Path]) -> None:
+def check_reasons(skip: list[str]) -> None:
+    """Refuses what is no reason to drop a pair, and to keep pairs without text."""
+    known = [reason for reason in reasons() if reason != "empty"]
+    for reason in skip:
+        if reason not in known:
+            raise UserError(f"--skip: no reason '{reason}'{suggestion(reason, known)}")
+
+
+def tell(cleaner: Cleaner, output: list[Path]) -> None:
     found = cleaner.report()
     rows = [("REASON", "PAIRS", "SHARE", "WHY, AND AN EXAMPLE")]
     for reason, told in found["dropped"].items():

@@ -28,6 +28,7 @@ BAD = {
     "too_long": ("word " * 300, "mot " * 300),
     "ratio": ("Yes, of course.", "Oui, bien sûr, et je vous raconterai demain matin tout ce qui s'est passé hier soir."),
     "copy": ("The quick brown fox jumps.", "the quick brown Fox jumps."),
+    "repetition": ("We shall see what comes of it.", "Nous verrons ce que ce que ce que ce que sera."),
     "numbers": ("He was born in 1994 in a small town.", "Il est né en 1996 dans une petite ville."),
     "script": ("The lake is frozen in the winter months.", "Озеро замерзает в зимние месяцы."),
     "language": ("I would like to have a cup of coffee now.", "Ich hätte jetzt gerne eine Tasse Kaffee, bitte."),
@@ -164,12 +165,12 @@ def test_the_command(tmp_path, run_regard, monkeypatch):
     Path("test.fr").write_text("la phrase de test doit rester inconnue\n")
     words = ["data", "clean", "pairs.en-fr.tsv", "-o", "clean.tsv", "--keep-out", "test.fr", "--report", "r.json"]
     out, err = run_regard(*words)
+    assert "warning: language dropped 5.0% of all pairs" in err, "en and fr of the file's name"
     assert out == "" and Path("clean.tsv").read_text().count("\n") == len(GOOD)
     lines = err.splitlines()
     assert lines[0].split()[:3] == ["REASON", "PAIRS", "SHARE"]
     assert [line.split()[0] for line in lines[1 : 1 + len(BAD)]] == [reason for reason in REASONS if reason in BAD]
-    assert "warning: language dropped 5.3% of all pairs" in err, "en and fr of the file's name"
-    assert lines[-1] == f"regard: kept 7 of 19 pairs ({7 / 19:.1%}) in clean.tsv"
+    assert lines[-1] == f"regard: kept 7 of 20 pairs ({7 / 20:.1%}) in clean.tsv"
     assert json.loads(Path("r.json").read_text())["languages"] == ["en", "fr"]
     run_regard(*words, "--skip", "language", "--quiet")
     assert Path("clean.tsv").read_text().count("\n") == len(GOOD) + 1

@@ -32,6 +32,7 @@ REASONS = {
     "too_long": "a side has more characters than --max-length",
     "ratio": "lengths differ by more than --max-ratio",
     "copy": "the source was not translated",
+    "repetition": "one side repeats a phrase over and over",
     "numbers": "a number of one side is missing in the other",
     "script": "a side mostly in another script than usual",
     "language": "a side is clearly in another language",
@@ -67,7 +68,7 @@ class Cleaner:
         skip: Collection[str] = (),
         keep_out: Iterable[str | Path] = (),
     ) -> None:
-        """`source` and `target` are the languages; lengths are in characters; `skip` names reasons that do not count."""
+        """`source` and `target` are languages; lengths are in characters; `skip` names reasons that do not count."""
         self.languages = source, target
         self.read = self.kept = 0
         self.dropped: Counter[str] = Counter()
@@ -86,6 +87,12 @@ class Cleaner:
         while chunk := list(islice(stream, CHUNK)):
             yield from self._chunk(chunk)
 
+    def drop(self, reason: str, pair: Pair) -> None:
+        """Counts a pair that was dropped for a reason of the caller's."""
+        self.read += 1
+        self.dropped[reason] += 1
+        self.examples.setdefault(reason, pair)
+
     def _chunk(self, raw: Sequence[Pair]) -> Iterator[tuple[str, Pair]]:
         pairs = [(normalise(source), normalise(target)) for source, target in raw]
         if self._scripts is None:
@@ -93,11 +100,10 @@ class Cleaner:
         reasons = [self._reason(*pair) for pair in pairs]
         self._repeated(pairs, reasons)
         for reason, pair in zip(reasons, pairs):
-            self.read += 1
             if reason:
-                self.dropped[reason] += 1
-                self.examples.setdefault(reason, pair)
+                self.drop(reason, pair)
             else:
+                self.read += 1
                 self.kept += 1
             yield reason, pair
 
@@ -126,6 +132,8 @@ class Cleaner:
             yield "ratio"
         if identical(source, target):
             yield "copy"
+        if loops(source, target):
+            yield "repetition"
         if contradicting_numbers(source, target):
             yield "numbers"
         scripts = self._scripts
@@ -159,14 +167,15 @@ class Cleaner:
 
     def report(self) -> dict[str, Any]:
         """Counts, shares and an example of everything that was dropped, as plain data."""
-        found = [reason for reason in REASONS if self.dropped[reason]]
+        order = [*REASONS, *sorted(self.dropped.keys() - REASONS.keys())]
+        found = [reason for reason in order if self.dropped[reason]]
         return {
             "languages": list(self.languages),
             "read": self.read,
             "kept": self.kept,
             "dropped": {
                 reason: {
-                    "why": REASONS[reason],
+                    "why": REASONS.get(reason, ""),
                     "count": self.dropped[reason],
                     "share": round(self.dropped[reason] / self.read, 6),
                     "example": list(self.examples[reason]),
@@ -179,6 +188,23 @@ class Cleaner:
         """Which language cannot be checked; empty if none."""
         missing = [code for code, known in zip(self.languages, self._identifiable) if code and not known]
         return " and ".join(f"{code} ({name(code)})" for code in missing)
+
+
+def loops(source: str, target: str) -> bool:
+    """Whether one side has a phrase four times in a row or more, and the other no such thing."""
+    one, other = (_repeated_in_a_row(text.casefold().split()) for text in (source, target))
+    return max(one, other) >= 4 and max(one, other) >= 2 * min(one, other)
+
+
+def _repeated_in_a_row(words: Sequence[str]) -> int:
+    """How often a phrase of at most six words occurs in a row."""
+    most = 1
+    for length in range(1, 7):
+        same = 0
+        for word, earlier in zip(words[length:], words):
+            same = same + 1 if word == earlier else 0
+            most = max(most, 1 + same // length)
+    return most
 
 
 def contradicting_numbers(source: str, target: str) -> bool:
