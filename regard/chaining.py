@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any, Unpack, overload
 
@@ -63,11 +64,12 @@ class Chain:
         """Translates a text, or many into a list in the same order.
 
         Each translator but the last hands on its best translation. Scores, tokens and alternatives are those of the
-        last, given that text.
+        last, given that text. An alignment is the product of those of all steps: a word is linked to the words that the
+        words in between are linked to.
 
         Args:
             texts: A text, or an iterable of texts.
-            options: See `TranslationOptions`; no alignment, whose words would be those of the text in between.
+            options: See `TranslationOptions`.
 
         Returns:
             A `Translation`, or a list of them.
@@ -75,26 +77,39 @@ class Chain:
         return one_or_many(texts, PlainText(), lambda accepted: self._translate(accepted, options))
 
     def _translate(self, texts: list[str], options: TranslationOptions) -> list[Translation]:
-        if options.get("alignment") and len(self.legs) > 1:
-            raise UserError("a chain has no alignment: its last translator sees the text in between, not the source")
         first, last = self.legs[0], self.legs[-1]
         asked = (("from", options.get("source"), first.source), ("to", options.get("target"), last.target))
         for side, given, has in asked:
             if given and has and internal(given) != has:
                 raise UserError(f"this chain translates {side} {has} ({name(has)}), not {side} {given}")
+        steps: list[list[Translation]] = []
         passed = list(texts)
-        for leg, translator in zip(self.legs[:-1], self.translators):
-            handed_on: TranslationOptions = {**options, "n_best": 1, "progress": None}  # type: ignore[typeddict-item]
-            handed_on |= {"source": leg.source or options.get("source"), "target": leg.target or None}
-            passed = [found.text for found in translator.translate(passed, **handed_on)]
-        final: TranslationOptions = {**options, "target": last.target or None}  # type: ignore[typeddict-item]
-        final["source"] = last.source or options.get("source")
-        found = self.translators[-1].translate(passed, **final)
-        return [_of(text, translation) for text, translation in zip(texts, found, strict=True)]
+        for leg, translator in zip(self.legs, self.translators, strict=True):
+            asked_of: TranslationOptions = {**options, "target": leg.target or None}  # type: ignore[typeddict-item]
+            asked_of["source"] = leg.source or options.get("source")
+            if leg is not last:
+                asked_of |= {"n_best": 1, "progress": None}
+            steps.append(translator.translate(passed, **asked_of))
+            passed = [found.text for found in steps[-1]]
+        return [reduce(_composed, ways) for ways in zip(*steps, strict=True)]
 
 
-def _of(source: str, found: Translation) -> Translation:
-    return replace(found, source=source, alternatives=[replace(one, source=source) for one in found.alternatives])
+def _composed(first: Translation, second: Translation) -> Translation:
+    """The second translation, as one of what the first translates."""
+    attention = alignment = None
+    if first.attention is not None and second.attention is not None:
+        between = min(len(first.attention), second.attention.shape[1])  # a last word may have no token of its own
+        attention = second.attention[:, :between] @ first.attention[:between]
+    if first.alignment is not None and second.alignment is not None:
+        alignment = sorted({(s, t) for s, one in first.alignment for other, t in second.alignment if one == other})
+    return replace(
+        second,
+        source=first.source,
+        attention=attention,
+        alignment=alignment,
+        finished=first.finished and second.finished,
+        alternatives=[_composed(first, other) for other in second.alternatives],
+    )
 
 
 def chain(

@@ -11,13 +11,11 @@ import glob
 import json
 import re
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from regard.atomic_files import is_abandoned
 from regard.cache_folder import cache_folder
 from regard.child_process import child_environment, python_command
 from regard.errors import UserError
@@ -74,6 +72,11 @@ def hub_name(source: str) -> HubName:
     return HubName(found["name"], found["revision"] or "")
 
 
+def plain_name(model: str) -> str:
+    """The name of an imported model, which may be given as `hf:NAME`."""
+    return hub_name(model).plain if is_hub_source(model) else model
+
+
 def imported_folder() -> Path:
     """The folder of all imported models."""
     try:
@@ -119,6 +122,8 @@ def _count(codes: Sequence[str]) -> str:
 @contextlib.contextmanager
 def in_turn(plain: str, note: Callable[[str], None] = lambda text: None) -> Iterator[None]:
     """Holds the lock of an imported model's name; waits for another process that imports or removes it."""
+    from regard.atomic_files import is_abandoned  # only here: start-up imports as little as it can
+
     folder = imported_folder()
     lock, told, pause = folder / ".locks" / plain, False, 0.02
     try:
@@ -148,6 +153,8 @@ def import_on_first_use(source: str) -> Path:
     folder = imported_folder() / hub_name(source).plain
     if (folder / "manifest.json").is_file():
         return folder
+    import subprocess  # only here, likewise
+
     command = python_command("-c", _CHILD, source)
     ended = subprocess.run(command, env=child_environment(), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
     try:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import regard
@@ -109,8 +110,21 @@ def test_a_chain_is_one_after_the_other(engine: str, folders: dict[str, str]) ->
     assert [each.source for each in got] == TEXTS
     assert all(other.source == each.source for each in got for other in each.alternatives)
     assert found.translate(TEXTS[0], beam=2).text == got[0].text
-    with pytest.raises(UserError, match="a chain has no alignment"):
-        found.translate(TEXTS, alignment=True)
+    first = one.translate(TEXTS[0], alignment=True, beam=1)
+    second = other.translate(first.text, alignment=True, beam=1)
+    both = found.translate(TEXTS[0], alignment=True, beam=1)
+    assert both.attention is not None and first.attention is not None and second.attention is not None
+    np.testing.assert_allclose(both.attention, second.attention @ first.attention, rtol=1e-5)
+    assert first.alignment and second.alignment and both.alignment
+    linked = {
+        (s, t)
+        for s in range(9)
+        for t in range(99)
+        for m in range(99)
+        if (s, m) in first.alignment and (m, t) in second.alignment
+    }
+    assert set(both.alignment) == linked
+    assert found.translate("", alignment=True).text == ""
     with pytest.raises(UserError, match=r"this chain translates to fa \(Persian\), not to fr"):
         found.translate(TEXTS, target="fr")
 
@@ -152,8 +166,8 @@ def test_chains_on_the_command_line(folders: dict[str, str], capfd: pytest.Captu
     assert printed(capfd, TEXTS, model=[folders["many"]], from_="de", to="fa", via=["fr"]) == through
     rows = [json.loads(row) for row in printed(capfd, TEXTS[:1], model=models, format=Format.json, n_best=2)]
     assert rows[0]["source"] == TEXTS[0] and len(rows[0]["alternatives"]) == 1
-    with pytest.raises(UserError, match="a chain has no alignment"):
-        translate(TEXTS, model=models, alignment=True)
+    rows = [row.split("\t") for row in printed(capfd, TEXTS, model=models, alignment=True)]
+    assert [row[0] for row in rows] == wanted and rows[0][1].startswith("0-")
 
 
 def test_a_corpus_belongs_to_its_languages(

@@ -285,15 +285,15 @@ def test_a_forced_beginning_follows_the_tag(torch_model: Any) -> None:
     assert step.alternatives[0].id == trace.ids[3] and len(step.probabilities) == 3
 
 
-def test_a_tag_after_the_source(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+def test_a_tag_after_the_source(engine: str, tmp_path: Path) -> None:
     """As mBART: text, END, tag; no further END."""
     section = multilingual.many_to_many(source_tag="after")
-    model = regard.load(multilingual.make(tmp_path / "model", languages=section), device="cpu")
-    assert model.engine == "torch"  # CTranslate2 would add another END
+    model = regard.load(multilingual.make(tmp_path / "model", languages=section), engine=engine, device="cpu")
     tokenizer, text = model.tokenizer, "das Haus"
     found = model.translate(text, source="de", target="fr", beam=1, max_length=LENGTH, alignment=True)
     ids = [*tokenizer.encode(text), END, tokenizer.id_of("<2de>")]
-    wanted = greedy(model, ids, [tokenizer.id_of("<2fr>")], LENGTH + 1)
+    wanted = greedy(model if engine == "torch" else model.with_torch(), ids, [tokenizer.id_of("<2fr>")], LENGTH + 1)
     assert found.tokens == tokenizer.target.pieces(wanted[1:])
     assert found.attention is not None and found.attention.shape[1] == 2
     trace = model.inspect(text, source="de", target="fr", beam=1, max_length=LENGTH)
@@ -376,3 +376,58 @@ def test_questions_of_the_studio(torch_model: Any) -> None:
     assert step["source"] == {name: value for name, value in forced["source"].items() if name in step["source"]}
     with pytest.raises(UserError, match="several languages"):
         translate.answer(torch_model, {"model": "many", "text": "das Haus"})
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        {"source_tag": "before", "target_tag": "output"},
+        {"source_tag": "after", "target_tag": "output"},
+        {"source_tag": "none", "target_tag": "source"},
+        {"source_tag": "none", "target_tag": "none", "prefixes": {"de-fr": "Haus: "}},
+    ],
+)
+def test_training_text_has_the_tags(section: dict[str, Any], folder: Path, torch_model: Any, tmp_path: Path) -> None:
+    """The batches that training sees are what a translator is given and what it should say."""
+    from regard.task.translate import Translator
+
+    pairs = [("das Haus ist schön", "la maison"), ("die Straße und das Haus", "été où le garçon")]
+    files = [tmp_path / "a.de", tmp_path / "a.fr"]
+    for side, file in enumerate(files):
+        file.write_text("".join(f"{pair[side]}\n" for pair in pairs), encoding="utf-8")
+    made = recipe(
+        languages=multilingual.many_to_many(**section),
+        source_language="de",
+        target_language="fr",
+        data={
+            "source": [str(files[0])],
+            "target": [str(files[1])],
+            "hold_out_valid": 0,
+            "plain_source": False,
+            "workers": 0,
+        },
+    )
+    tokenizer = torch_model.tokenizer
+    prepared = Translator.prepare(made, tmp_path, tokenizer.files(), True, lambda text: None)
+    batch = next(iter(prepared.stream))
+    told = marks(made, tokenizer, "de", "fr")
+    encoder = Translator(made, tokenizer, torch_model.model, torch.device("cpu"))
+    wanted = {tuple(with_end(encoder.encode(source, told))) for source, _ in pairs}
+    assert {tuple(row[row != 0].tolist()) for row in batch.source} == wanted
+    targets = {(BEGIN, *told.prefix, *tokenizer.target.encode(target), END) for _, target in pairs}
+    assert {tuple(row[row != 0].tolist()) for row in batch.target} == targets
+
+
+def test_training_text_is_in_one_direction(torch_model: Any, tmp_path: Path) -> None:
+    from regard.task.translate import Translator
+
+    file = tmp_path / "a.de"
+    file.write_text("das Haus\n", encoding="utf-8")
+    data = {"source": [str(file)], "target": [str(file)], "hold_out_valid": 0}
+    for languages, message in (
+        ({}, "several languages"),
+        ({"target_language": "fr"}, "say which the text is in, with --from"),
+    ):
+        made = recipe(languages=multilingual.many_to_many(), data=data, **languages)
+        with pytest.raises(UserError, match=message):
+            Translator.prepare(made, tmp_path, torch_model.tokenizer.files(), True, lambda text: None)

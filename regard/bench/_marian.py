@@ -14,7 +14,10 @@ from regard.types import BEGIN, END, PAD
 POSITIONS = 1024
 
 
-def marian_like(model: Any, activation: str = "relu") -> Any:
+ACTIVATIONS = {"ReLU": "relu", "SiLU": "swish", "GELU": "gelu"}
+
+
+def marian_like(model: Any) -> Any:
     """A MarianMTModel or its pre-norm twin that computes what `model` (a sinusoidal, tied Transformer) computes."""
     import transformers as hf
 
@@ -32,7 +35,7 @@ def marian_like(model: Any, activation: str = "relu") -> Any:
         decoder_attention_heads=decoder[0].attention.heads,
         encoder_ffn_dim=encoder[0].feed_forward.inward.out_features,
         decoder_ffn_dim=decoder[0].feed_forward.inward.out_features,
-        activation_function=activation,
+        activation_function=ACTIVATIONS[type(encoder[0].feed_forward.activation).__name__],
         dropout=0.1,
         attention_dropout=0.0,
         activation_dropout=0.0,
@@ -50,7 +53,8 @@ def marian_like(model: Any, activation: str = "relu") -> Any:
     with torch.no_grad():
         marian.model.shared.weight.copy_(model.stem.embedding.table.weight)
         marian.tie_weights()
-        marian.final_logits_bias.zero_()
+        bias = model.decoder.output_bias
+        marian.final_logits_bias.copy_(torch.zeros(1, vocabulary) if bias is None else bias[None])
         # Marian lays out all sines, then all cosines; ours alternate as the paper does. Give Marian our table.
         table = model.stem.embedding.position(torch.arange(POSITIONS))
         marian.model.encoder.embed_positions.weight.copy_(table)

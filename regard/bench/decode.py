@@ -2,6 +2,8 @@
 
 32 tokens in and exactly 32 out, encoding included, greedy and with a beam of 4; bf16 weights on a GPU, float32 on the
 CPU; nothing is compiled. Outputs of equal length rank alike under any length penalty.
+
+Besides our own base model: one of the same size with the parts of an imported OPUS-MT, and on a GPU NLLB-600M's shape.
 """
 
 from __future__ import annotations
@@ -27,6 +29,10 @@ __all__ = ["Decode"]
 
 LENGTH = 32
 LENGTH_PENALTY = 0.6
+IMPORTED = {"position": "sinusoidal_halves", "activation": "silu", "decoder": {"output_bias": True}}
+"""What an OPUS-MT has instead of our defaults."""
+NLLB = {"width": 1024, "layers": 12, "heads": 16, "feed_forward": 4096, "norm": "pre", "position": "sinusoidal_halves"}
+NLLB_VOCABULARY = 256_206
 
 
 class Decode(Benchmark):
@@ -39,26 +45,40 @@ class Decode(Benchmark):
     def rows(self, setting: Setting) -> Iterator[Row]:
         gpu = setting.device.type == "cuda"
         preset, vocabulary = ("tiny", 500) if setting.quick else ("base", 37_000 if gpu else 16_000)
-        ours = build_model({"preset": preset, **({"layers": 1} if setting.quick else {})}, vocabulary).eval()
-        marian = marian_like(ours)
-        precision = torch.bfloat16 if gpu else torch.float32
-        for sentences in (2,) if setting.quick else (1, 64, 512) if gpu else (1, 32):
+        base: dict[str, Any] = {"preset": preset, **({"layers": 1} if setting.quick else {})}
+        yield from _rows(setting, preset, base, vocabulary)
+        yield from _rows(setting, f"{preset} as imported from Marian", {**base, **IMPORTED}, vocabulary)
+        if gpu and not setting.quick:
+            yield from _rows(setting, "NLLB-600M's shape", NLLB, NLLB_VOCABULARY)
+
+
+def _rows(setting: Setting, shape: str, tree: dict[str, Any], vocabulary: int) -> Iterator[Row]:
+    gpu = setting.device.type == "cuda"
+    sizes = (2,) if setting.quick else (1, 64, 512) if gpu else (1, 32)
+    names = {
+        (sentences, width): f"decode {shape}, vocabulary {vocabulary:,}, batch {sentences}, "
+        + ("greedy" if width == 1 else f"beam {width}")
+        for sentences in sizes
+        for width in (1, 4)
+    }
+    if not any(map(setting.wants, names.values())):
+        return  # a large model takes a while to build
+    ours = build_model(tree, vocabulary).eval()
+    marian = marian_like(ours)
+    precision = torch.bfloat16 if gpu else torch.float32
+    for (sentences, width), name in names.items():
+        if setting.wants(name):
             source = torch.randint(4, vocabulary, (sentences, LENGTH), device=setting.device)
             source[:, -1] = END
-            for width in (1, 4):
-                search = "greedy" if width == 1 else f"beam {width}"
-                name = f"decode {preset}, vocabulary {vocabulary:,}, batch {sentences}, {search}"
-                if not setting.wants(name):
-                    continue
-                yield compare(
-                    setting,
-                    name,
-                    sentences * LENGTH,
-                    partial(work, our_output, ours, precision, source, width),
-                    partial(work, marian_output, marian, precision, source, width),
-                    rounds=2 if setting.quick else 7 if gpu else 5,
-                    seconds=0.0 if setting.quick else 0.3,
-                )
+            yield compare(
+                setting,
+                name,
+                sentences * LENGTH,
+                partial(work, our_output, ours, precision, source, width),
+                partial(work, marian_output, marian, precision, source, width),
+                rounds=2 if setting.quick else 7 if gpu else 5,
+                seconds=0.0 if setting.quick else 0.3,
+            )
 
 
 def work(output: Callable, model: Any, precision: torch.dtype, source: Tensor, width: int) -> Work:

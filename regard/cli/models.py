@@ -61,11 +61,11 @@ def models(
     format: Annotated[Format, typer.Option(help="Plain text, or one JSON value.")] = Format.text,
 ) -> None:
     """List the shipped and the imported models; with a name, show its card: data, licence, scores, limits."""
-    from regard.imported_models import imported_models
+    from regard.imported_models import imported_models, plain_name
     from regard.pretrained import shipped_models
 
     shipped, others = shipped_models(), imported_models()
-    match words or []:
+    match [plain_name(word) for word in words or []]:
         case []:
             _list([installed(*one) for one in shipped.items()], [imported(*one) for one in others.items()], format)
         case ["remove"]:
@@ -136,11 +136,10 @@ def _show(one: Installed, format: Format) -> None:
     typer.echo("\n".join(map(escape_control_characters, [*told, "", *aligned(rows)])))
 
 
-def _remove(name: str, format: Format) -> None:
-    from regard.imported_models import hub_name, imported_models, in_turn, is_hub_source
+def _remove(plain: str, format: Format) -> None:
+    from regard.imported_models import imported_models, in_turn
     from regard.pretrained import shipped_models
 
-    plain = hub_name(name).plain if is_hub_source(name) else name
     if plain in shipped_models():
         raise UserError(f"{plain} ships with the package and cannot be removed; only imported models can")
     if plain not in imported_models():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import math
 import os
 import re
 import shutil
@@ -34,6 +35,7 @@ from regard.interchange import hub
 from regard.languages import internal, name, split_pair
 from regard.pretrained import CARD, shipped_models
 from regard.regular_files import open_regular, read_regular
+from regard.safetensors_header import read_header
 from regard.storage import MANIFEST, WEIGHTS, write_folder
 from regard.terminal_text import escape_control_characters, one_line
 
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
 CONFIG_LIMIT = 16_000_000
 MANY_LANGUAGES = 12
 """A card lists no more languages than this."""
+MUCH_MEMORY = 2_000_000_000
+"""Bytes of memory from which an import says how much it takes."""
 _ZIP = b"PK\x03\x04"
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -227,7 +231,21 @@ def _temporary() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _memory(folder: Path) -> int:
+    """Bytes of memory that reading a folder's weights may take: 8 for each of them, as measured."""
+    total = 0
+    names = hub.needed(os.listdir(folder)) if folder.is_dir() else []
+    for path in (folder / name for name in names):
+        if path.suffix == ".safetensors":
+            total += 8 * sum(math.prod(tensor.shape) for tensor in read_header(path).tensors.values())
+        elif path.suffix == ".bin" and path.is_file():
+            total += (8 if path.name == "model.bin" else 2) * path.stat().st_size  # of CTranslate2: perhaps int8
+    return total
+
+
 def _read(found: Found, note: hub.Note) -> Imported:
+    if (memory := _memory(found.path)) > MUCH_MEMORY:
+        note(f"reading the weights takes up to {memory / 1e9:.0f} GB of memory")
     reader = importlib.import_module(f"regard.interchange.read.{detect(found.path)}")
     read: Callable[[Path, hub.Note], Imported] = reader.read
     return read(found.path, note)

@@ -148,10 +148,6 @@ class Catalogue:
         middle = min(middles, key=lambda code: (code != MIDDLE, code))
         return Step(known[middle], source, middle), Step(self._direct[middle][target], middle, target)
 
-    def pair(self, source: str, target: str) -> ServedModel | None:
-        """The model that translates directly between two languages, if there is one."""
-        return self._direct.get(source, {}).get(target)
-
     def languages(self) -> list[str]:
         """All source and target languages, sorted."""
         return self._languages

@@ -21,6 +21,7 @@ from regard.serving.http.request_fields import fields_of
 from regard.serving.http.response_headers import CSP_NOTHING
 from regard.serving.http.routes.tasks import validated
 from regard.serving.settings import Settings
+from regard.studio.direction import with_direction
 from regard.studio.models import StudioModels, describe
 from regard.studio.questions import module_of, question_names
 from regard.studio.run_routes import router as runs_router
@@ -82,9 +83,11 @@ def router(studio_models: StudioModels, pool: WorkerPool, runs: Path) -> APIRout
         name = str(fields.model)
         if name not in studio_models.catalogue.models or name in pool.failed:
             raise HttpError(404, "The studio has no model of this name")
-        answer = await pool.run_task(name, question, fields.model_dump(exclude_none=True), family="questions")
+        model = studio_models.catalogue.models[name]
+        wanted, languages = with_direction(model, fields.model_dump(exclude_none=True))
+        answer = await pool.run_task(name, question, wanted, family="questions")
         try:
-            return JSONResponse(answer)
+            return JSONResponse({**answer, "languages": languages} if languages else answer)
         except ValueError:  # JSON has no infinity
             raise HttpError(
                 400, "the model's output is not finite: the input is too far from its training data"

@@ -11,6 +11,7 @@ from typing import Any
 
 from regard.config import read_recipe
 from regard.errors import UserError
+from regard.languages import name
 from regard.pretrained import shipped_models
 from regard.serving.catalogue import Catalogue, ServedModel, read_models
 
@@ -46,13 +47,13 @@ def collect(named: Iterable[str] = (), shipped: bool = True) -> StudioModels:
     """The models that the user named, then the shipped models with other names."""
     found = {one.name: one for name in named for one in read_models(name, languages=False)}
     left_out: dict[str, str] = {}
-    for name in shipped_models() if shipped else ():
-        if name in found:
+    for own in shipped_models() if shipped else ():
+        if own in found:
             continue
         try:
-            found[name] = replace(read_models(name, languages=False)[0], optional=True)
+            found[own] = replace(read_models(own, languages=False)[0], optional=True)
         except UserError as error:
-            left_out[name] = str(error).replace(str(shipped_models()[name]), name)
+            left_out[own] = str(error).replace(str(shipped_models()[own]), own)
     if not found:
         raise UserError("there is no model to show; name one, such as: regard studio runs/my-run")
     return StudioModels(Catalogue(found.values()), left_out)
@@ -74,6 +75,7 @@ def describe(model: ServedModel) -> dict[str, Any]:
         "task": model.task,
         "source": model.source,
         "target": model.target,
+        "directions": _directions(model),
         "title": _title(model.task, kind, parts["stem"].get("kind", "")),
         "kind": kind,
         "stem": parts["stem"].get("kind", ""),
@@ -83,6 +85,22 @@ def describe(model: ServedModel) -> dict[str, Any]:
         "recurrent": bool(kinds & {"recurrent", "attentional"}),
         "positions": any(_part(part.get("position")).get("kind", "none") != "none" for part in parts.values()),
         "ponders": any(part.get("kind") == "universal" and part.get("halting", False) for part in parts.values()),
+    }
+
+
+def _directions(model: ServedModel) -> dict[str, Any] | None:
+    """The languages of a model with several directions, and their names. `pairs` is there only if not every source goes
+    with every target: there may be 40,000."""
+    if not model.multilingual:
+        return None
+    sources = sorted(model.directions, key=name)
+    targets = sorted({target for each in model.directions.values() for target in each}, key=name)
+    complete = all({*each, source} >= set(targets) for source, each in model.directions.items())
+    return {
+        "sources": sources,
+        "targets": targets,
+        "pairs": None if complete else model.directions,
+        "names": {code: name(code) for code in {*sources, *targets}},
     }
 
 

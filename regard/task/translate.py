@@ -90,7 +90,7 @@ class Translator(BaseTranslator, Task):
             seed=recipe.seed,
             window=recipe.data.window,
             workers=recipe.data.workers,
-            source_end=recipe.data.source_end,
+            source_end=recipe.data.source_end and recipe.languages.source_tag != "after",  # then it has END already
             sample=(resample, resample) if alpha else None,
         )
         step = max(1, len(valid) // recipe.data.valid_limit)

@@ -16,7 +16,7 @@ def pair():
     torch.manual_seed(1)
     tree = {"width": 32, "heads": 4, "layers": 2, "feed_forward": 64, "dropout": 0.0, "activation": "gelu"}
     ours = build_model(tree, VOCABULARY).eval()
-    return ours, marian_like(ours, "gelu")
+    return ours, marian_like(ours)
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from regard.types import END
 CPU = torch.device("cpu")
 ROWS = {
     "train": 1,
-    "decode": 2,
+    "decode": 4,
     "recurrent": 4,
     "growth": 4,
     "cpu_decode": 1,

@@ -75,6 +75,16 @@ def test_an_epoch_holds_every_pair_once(pack: Pack) -> None:
     assert Counter(row for batch in taken for row in rows(batch)) == expected
 
 
+def test_sources_without_an_end(pack: Pack) -> None:
+    """As models of OpenNMT-py read them; all else is the same."""
+    pairs = zip(take_epoch(batches(pack)), take_epoch(batches(pack, source_end=False)), strict=True)
+    for usual, without in pairs:
+        assert torch.equal(usual.target, without.target) and usual.units == without.units
+        assert torch.equal(usual.source_mask.sum(1) - 1, without.source_mask.sum(1))
+        text = usual.source.masked_fill(usual.source == END, PAD)[:, :-1]
+        assert torch.equal(text, without.source)
+
+
 def test_shapes_padding_and_budget(pack: Pack) -> None:
     for batch in take_epoch(batches(pack)):
         assert batch.source.dtype == batch.target.dtype == torch.int64

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ import torch
 import transformers
 from ctranslate2 import specs
 from ctranslate2.converters import TransformersConverter
+
+from regard.interchange.read._ctranslate2_file import Variables
 
 LINES = [
     "der alte Hund läuft über die Straße", "das Haus ist schön und groß", "wo ist der Bahnhof ?", "sie liest ein Buch.",
@@ -185,6 +189,44 @@ def _shape(name: str, source: int, target: int) -> tuple[int, int]:
     if "self_attention" in name:
         return (3 * WIDTH if "linear_0" in name else WIDTH), WIDTH
     return (2 * WIDTH if "linear_1" in name else WIDTH), WIDTH
+
+
+SHARED = ("num_heads", "pre_norm", "activation", "embeddings_merge", "alignment_layer", "alignment_heads")
+
+
+def older(folder: Path, version: int, revision: int) -> Path:
+    """The same model as an older version of CTranslate2 wrote it: no config.json, types told by their width, one
+    number of heads for both sides."""
+    stored = Variables(folder / "model.bin")
+    content = (folder / "model.bin").read_bytes()
+    out = [struct.pack("<I", version), _text("TransformerSpec"), struct.pack("<I", revision), b""]
+    arrays = {}
+    aliases = {alias: stored._stored[name] for alias, name in stored._aliases.items()}
+    for name, one in [*stored._stored.items(), *aliases.items()]:
+        side, _, leaf = name.partition("/")
+        if revision < 5 and leaf in SHARED:
+            name = leaf
+        arrays[name.replace("embeddings_0", "embeddings") if revision < 6 else name] = one
+    for name, one in arrays.items():
+        width = (4, 1, 2, 4, 2, 2)[one.kind]
+        kind = (width, one.size // width) if version < 4 else (one.kind, one.size)
+        data = content[one.offset : one.offset + one.size]
+        shape = struct.pack(f"<B{len(one.shape)}I", len(one.shape), *one.shape)
+        out += [_text(name), shape, struct.pack("<BI", *kind), data]
+    out[3] = struct.pack("<I", len(arrays))
+    if version >= 3:
+        out.append(struct.pack("<I", 0))
+    (folder / "model.bin").write_bytes(b"".join(out))
+    if version < 6:
+        (folder / "config.json").unlink()
+    for path in folder.glob("*_vocabulary.json"):
+        path.with_suffix(".txt").write_text("\n".join(json.loads(path.read_text())) + "\n")
+        path.unlink()
+    return folder
+
+
+def _text(name: str) -> bytes:
+    return struct.pack("<H", len(name) + 1) + name.encode() + b"\0"
 
 
 def translator(folder: Path) -> ctranslate2.Translator:

@@ -1,4 +1,4 @@
-"""Damaged and hostile folders and packages: each is refused in one line, leaves nothing behind and takes little memory."""
+"""S22: damaged and hostile folders and packages: each is refused in one line, leaves nothing behind and takes little memory."""
 
 from __future__ import annotations
 

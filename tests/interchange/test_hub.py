@@ -1,4 +1,4 @@
-"""Models of the hub, from a server on this machine that speaks its API."""
+"""S23: models of the hub, from a server on this machine that speaks its API."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from regard.interchange import hub as client
 from regard.interchange.sources import import_model
 from regard.loading import load
 from regard.serving.catalogue import read_catalogue
+from regard.studio.models import collect
 
 pytest.importorskip("huggingface_hub")
 from huggingface_hub import constants, file_download
@@ -228,7 +229,8 @@ def test_commands_import_on_first_use(hub: Hub, run_regard: Callable[..., tuple[
     assert out.count("\n") == 1 and f"downloading {SOURCE}" in err
     again, err = run_regard("translate", "--model", PLAIN, "--max-length", 8, "das Haus")
     assert again == out and err == ""
-    shutil.rmtree(imported_models()[PLAIN])
+    assert run_regard("models", SOURCE) == run_regard("models", PLAIN)
+    assert run_regard("models", "remove", SOURCE)[0].startswith(f"removed {PLAIN} ")
     assert f"downloading {SOURCE}" not in run_regard("inspect", PLAIN, "das Haus", code=2)[1]
     _, err = run_regard("translate", "--model", "hf:maker/other", "x", code=2)
     assert err.count("\n") == 1 and "no such model" in err
@@ -239,6 +241,7 @@ def test_a_server_imports_before_its_workers_start(hub: Hub) -> None:
     assert list(catalogue.models) == [PLAIN] and catalogue.pair("de", "en")
     assert list(read_catalogue([PLAIN]).models) == [PLAIN]
     assert read_catalogue([f"nl-en={SOURCE}"]).pair("nl", "en")
+    assert list(collect([SOURCE], shipped=False).catalogue.models) == [PLAIN], "the studio likewise"
 
 
 def test_loading_by_name(hub: Hub) -> None:

@@ -48,7 +48,7 @@ def written(tree: dict, place: Path):
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.ndim > 1:
-                parameter.normal_(std=1.0 if "table" in name else 4.0 if "cross" in name else 0.6)
+                parameter.normal_(std=1.0 if "table" in name else 2.0 if "cross" in name else 0.6)
             else:
                 parameter.normal_(mean=float("norm.weight" in name), std=0.1)
     recipe = Recipe(model=shape, tokenizer={"kind": "word"})

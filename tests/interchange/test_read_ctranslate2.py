@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,8 @@ def check(folder: Path, count: int) -> None:
     sources = [tokenizer.encode(text) for text in made.sentences(count)]
     assert len({i for ids in sources for i in ids}) > 40
     spelled = [tokenizer.pieces(ids) + (["</s>"] if imported.recipe.data.source_end else []) for ids in sources]
-    if 'add_source_eos": true' in (folder / "config.json").read_text():
+    config = folder / "config.json"
+    if config.exists() and json.loads(config.read_text())["add_source_eos"]:
         spelled = [tokenizer.pieces(ids) for ids in sources]
     ids, mask = pad([[*one, END] if imported.recipe.data.source_end else one for one in sources])
     lengths = torch.full((count,), LENGTH)
@@ -78,6 +80,17 @@ def test_positions_that_are_not_stored_are_computed(tmp_path):
     folder = made.opennmt(tmp_path / "model", positions=False)
     assert read(folder, print).recipe.model["stem"]["position"]["kind"] == "sinusoidal_halves"
     check(folder, 60)
+
+
+@pytest.mark.parametrize("version, revision", [(5, 6), (4, 5), (3, 4), (2, 3)])
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_folders_of_older_versions(version, revision, precision, tmp_path):
+    new = read(made.opennmt(tmp_path / "model", precision), print)
+    folder = made.older(tmp_path / "model", version, revision)
+    old = read(folder, print)
+    assert old.recipe == new.recipe and old.weights.keys() == new.weights.keys()
+    assert all(torch.equal(old.weights[name], new.weights[name]) for name in new.weights)
+    check(folder, 20)
 
 
 def test_a_source_ends_as_config_and_vocabulary_say(tmp_path):

@@ -16,6 +16,7 @@ import torch
 import transformers
 
 from regard.errors import UserError
+from regard.interchange.families._tokens import by_language
 from regard.interchange.imported import Imported
 from regard.interchange.read import hugging_face, pytorch_bin
 from regard.types import BEGIN, END
@@ -85,8 +86,7 @@ def refused(folder: Path, match: str) -> None:
         ({"is_encoder_decoder": False}, "not an encoder with a decoder"),
         ({"quantization_config": {"bits": 4}}, "quantization_config"),
         ({"per_layer_config": {"0": {"d_model": 8}}}, "per_layer_config"),
-        ({"vocab_size": 100}, "decoder_start_token_id = 205: one id below 100"),
-        ({"vocab_size": 10**6}, "shape .* instead of"),
+        ({"vocab_size": 10**6}, "vocab_size = 1000000: the embedding has the shape"),
     ],
 )
 def test_configs(values: dict[str, Any], match: str, copy: Callable[[str], Path]) -> None:
@@ -301,3 +301,22 @@ def test_languages_of_nllb(originals: dict[str, Path]) -> None:
     stated = hugging_face.read(originals["nllb"]).recipe.languages
     assert stated.tags == {"en": "eng_Latn", "fr": "fra_Latn", "de": "deu_Latn"}
     assert (stated.source_tag, stated.target_tag) == ("before", "output")
+
+
+def test_tags_that_no_file_lists(tmp_path: Path) -> None:
+    """mBART's tags follow its sentencepiece model, in an order that only its code knows."""
+    (tmp_path / "sentencepiece.bpe.model").write_bytes(model := imported_text.model(size=220))
+    first = len(imported_text.pieces_of(model)) + 4
+    shape = made_folders.BART_SHAPE | {"vocab_size": first + 25 + 1, "decoder_start_token_id": first + 19}
+    config = transformers.MBartConfig(**shape)
+    made_folders.save(transformers.MBartForConditionalGeneration(config), tmp_path)
+    stated = hugging_face.read(tmp_path).recipe.languages
+    assert stated.source_tag == "after" and stated.target_tag == "none" and stated.target == ["ro"]
+    assert len(stated.tags) == 24 and list(stated.tags.values())[0] == "ar_AR" and stated.tags["en"] == "en_XX"
+
+
+def test_the_shortest_of_several_tags_is_the_language() -> None:
+    tags = [(code, f">>{code}<<") for code in ("es_AR", "pt_BR", "es", "pt", "zho_Hans", "srp_Latn", "srp_Cyrl", "x")]
+    found = by_language(tags)
+    assert found["es"] == ">>es<<" and found["es-ar"] == ">>es_AR<<" and found["pb"] == ">>pt_BR<<"
+    assert found["zh"] == ">>zho_Hans<<" and found["sr"] == ">>srp_Cyrl<<" and len(found) == 7

@@ -129,6 +129,18 @@ def test_languages(ours: Path, tmp_path: Path) -> None:
     assert (recipe.source_language, recipe.target_language) == ("nl", "en"), "its name says so"
 
 
+def test_an_import_says_how_much_memory_it_takes(
+    marian: Path, foreign: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    regard.import_model(marian, tmp_path / "little", note=said.append)
+    assert said == []
+    monkeypatch.setattr("regard.interchange.sources.MUCH_MEMORY", 100_000)
+    regard.import_model(marian, tmp_path / "much", note=said.append)
+    regard.import_model(foreign, tmp_path / "more", note=said.append)
+    assert [line.startswith("reading the weights takes up to") for line in said] == [True, True]
+
+
 def test_an_argos_package(foreign: Path, tmp_path: Path, ours: Path) -> None:
     import zipfile
 

@@ -17,8 +17,9 @@ LINES = [
 LANGUAGES = ("de", "en", "fa", "fr")
 
 
-def write_multilingual(folder: Path, seed: int = 3, languages: tuple[str, ...] = LANGUAGES) -> Path:
-    """A model folder. Before every source stands the tag of the target language, as in OPUS-MT."""
+def write_multilingual(folder: Path, seed: int = 3, target_tag: str = "source") -> Path:
+    """A model folder. The tag of the target language stands before every source, as in OPUS-MT, or is the first token of
+    every output (`target_tag="output"`), as in NLLB."""
     import torch
 
     from regard.assemble import build_model, resolve_model
@@ -31,7 +32,7 @@ def write_multilingual(folder: Path, seed: int = 3, languages: tuple[str, ...] =
     tree = resolve_model({"width": 16, "heads": 4, "feed_forward": 32, "layers": 2})
     tokenizer = Subword.train([*LINES, "0123456789"], seed=1, size=340, coverage=1.0)
     digits = [piece for piece in tokenizer.pieces(range(len(tokenizer))) if piece in "0123456789"]
-    assert len(digits) >= len(languages)
+    assert len(digits) >= len(LANGUAGES)
     model = build_model(tree, len(tokenizer))
     with torch.no_grad():  # fresh weights would answer every sentence alike
         for weight in model.parameters():
@@ -40,10 +41,10 @@ def write_multilingual(folder: Path, seed: int = 3, languages: tuple[str, ...] =
         model=tree,
         tokenizer={"kind": "subword"},
         languages=Languages(
-            source=list(languages),
-            target=list(languages),
-            target_tag="source",
-            tags=dict(zip(languages, digits)),
+            source=list(LANGUAGES),
+            target=list(LANGUAGES),
+            target_tag=target_tag,
+            tags=dict(zip(LANGUAGES, digits)),
         ),
         decoding=Decoding(beam=4, max_length=12),
     )

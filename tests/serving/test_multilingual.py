@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 from serving.calling import calling
 from serving.multilingual import LANGUAGES, write_multilingual
+from serving.running import running_server
 
 import regard
+from regard.client import Client
+from regard.errors import UserError
 from regard.serving.catalogue import Catalogue, read_catalogue
 from regard.serving.http.app import make_app
 from regard.serving.settings import Settings
@@ -81,3 +84,27 @@ def test_every_direction_is_the_models_own(folder: Path, monkeypatch: pytest.Mon
     assert long.status == 200 and long.json()["translatedText"]
     assert auto.json()["detectedLanguage"]["language"] == "de"
     assert lacking.json() == {"error": "it is not supported"}
+
+
+def test_the_client_gets_what_a_chain_says_here(folder: Path, tmp_path: Path) -> None:
+    """Of two models on a real server, one after the other, and of one with its direction; text by text."""
+    other = write_multilingual(tmp_path / "other", seed=5)
+    options = ["--workers", "1", "--device", "cpu", "--engine", "torch", "--precision", "float32", "--threads", "1"]
+    first, second = (regard.load(each, device="cpu", precision="float32", engine="torch") for each in (folder, other))
+    texts = [GERMAN, ENGLISH]
+    # As served: the first model only from German to English, the second only from English to French.
+    middles = first.translate(texts, source="de", target="en")
+    ends = second.translate([one.text for one in middles], source="en", target="fr")
+    with running_server("--model", f"de-en={folder}", "--model", f"en-fr={other}", *options) as server:
+        assert "loading babel (2 languages), other (2 languages) ..." in "\n".join(server.said)
+        client = Client(server)
+        assert [one.text for one in client.translate(texts, "de", "fr")] == [one.text for one in ends]
+        details = client.translate_in_detail(texts, "de", "fr", n_best=2)
+        assert [one.alternatives[0].text for one in details][0] and [one.text for one in details] == [
+            one.text for one in ends
+        ]
+        assert [one.score for one in details] == pytest.approx([one.score for one in ends], abs=1e-4)
+        assert [one.text for one in client.translate(texts, "deu_Latn", "en")] == [one.text for one in middles]
+        with pytest.raises(UserError, match="no model of this server translates from fr to de"):
+            client.translate(texts, "fr", "de")
+        client.close()

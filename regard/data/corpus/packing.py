@@ -102,7 +102,7 @@ def pack(order: Order, progress: Callable[[int], None] | None = None) -> Pack:
 
     def encode_source(texts: Sequence[str]) -> list[list[int]]:
         found = source.encode_many([told.text_prefix + tidy(text) for text in texts])
-        return [[*told.before, *ids] for ids in found] if told.before else found
+        return [[*told.before, *ids, *told.after] for ids in found] if told.before or told.after else found
 
     def encode_target(texts: Sequence[str]) -> list[list[int]]:
         found = target.encode_many(texts)

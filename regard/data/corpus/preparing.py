@@ -59,10 +59,7 @@ def _marks(recipe: Recipe, tokenizer: Tokenizer) -> Marks:
     source, target = direction(recipe, recipe.source_language or None, recipe.target_language or None)
     if not source and is_multilingual(recipe):
         raise UserError("this model translates from several languages; say which the text is in, with --from")
-    told = marks(recipe, tokenizer, source, target)
-    if told.after:
-        raise UserError("this model's sources end with the tag of their language; it cannot be trained further here")
-    return told
+    return marks(recipe, tokenizer, source, target)
 
 
 def _growing(order: Order, note: Note) -> Pack:

@@ -167,8 +167,6 @@ class BartLayout(Family):
         for part in (stem, decoder):
             if bool(part.get("embedding_norm", False)) != choice.embedding_norm:
                 return f"only embedding_norm = {str(choice.embedding_norm).lower()}"
-        if stem.get("word_dropout"):
-            return ""  # training alone
         return self._why_not_position(stem["position"]) or self._why_not_output(recipe)
 
     def _why_not_position(self, position: Any) -> str:

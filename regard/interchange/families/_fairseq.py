@@ -20,6 +20,16 @@ FIRST = ("<s>", "<pad>", "</s>", "<unk>")
 TAG = re.compile(r"([a-z]{2,3})_([A-Z]{2}|[A-Z][a-z]{3})")
 """deu_Latn of NLLB, de_DE and en_XX of mBART."""
 _LEGACY = "legacy_behaviour"
+_MBART = """
+ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV my_MM ne_NP nl_XX ro_RO
+ru_RU si_LK tr_TR vi_VN zh_CN
+"""
+_MORE = """
+af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF pt_XX sv_SE sw_KE ta_IN te_IN
+th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI
+"""
+_UNLISTED = {len(codes): codes for codes in (_MBART.split(), (_MBART + _MORE).split())}
+"""The tags of mBART and mBART-50 in the order of their rows, which folders without a tokenizer.json may leave out."""
 
 
 def special(choice: Choices, config: Config, generation: Config, size: int) -> tuple[int, int, int]:
@@ -57,7 +67,10 @@ def text(
             raise UserError(f"{files.path / SENTENCEPIECE}: its first pieces are not <unk>, <s>, </s>")
         added = _tokens.added_tokens(files)
         if not any(TAG.fullmatch(piece) for piece in added.values()):
-            added |= dict(enumerate(_tokens.extra_special_tokens(files), len(cut) + 1))
+            listed = _tokens.extra_special_tokens(files)
+            if not any(map(TAG.fullmatch, listed)):  # after the tags there is <mask>
+                listed = _UNLISTED.get(size - len(cut) - 2, listed)
+            added |= dict(enumerate(listed, len(cut) + 1))
         pieces = dict(enumerate([*FIRST, *cut[3:]])) | added
     else:
         pieces = _tokens.hugging_face_pieces(files)

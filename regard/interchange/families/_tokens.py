@@ -31,8 +31,19 @@ def sentencepiece_model(files: ForeignFolder, name: str) -> tuple[bytes, sentenc
 
 
 def pieces_of(processor: sentencepiece.SentencePieceProcessor) -> list[str]:
-    found: list[str] = processor.id_to_piece(list(range(len(processor))))
+    try:
+        found: list[str] = processor.id_to_piece(list(range(len(processor))))
+    except UnicodeDecodeError:
+        raise UserError("a sentencepiece model has pieces that are no text; take another copy of the folder") from None
     return found
+
+
+def _check_texts(pieces: Iterable[str], where: object) -> None:
+    """Refuses pieces that no file could hold: JSON can spell half of a character."""
+    try:
+        "".join(pieces).encode()
+    except UnicodeEncodeError:
+        raise UserError(f"{where}: a token is no text; take another copy") from None
 
 
 def vocabulary_file(files: ForeignFolder, name: str, size: int) -> dict[int, str]:
@@ -45,6 +56,7 @@ def vocabulary_file(files: ForeignFolder, name: str, size: int) -> dict[int, str
         if id in table:
             raise UserError(f"{where}: {piece[:40]!r} and {table[id][:40]!r} have the same id {id}")
         table[id] = piece
+    _check_texts(table.values(), where)
     return table
 
 
@@ -100,7 +112,9 @@ def hugging_face_pieces(files: ForeignFolder) -> dict[int, str]:
         raise UserError(f"{where}: no vocabulary in it; take another copy")
     if not all(type(id) is int and isinstance(piece, str) for id, piece in table.items()):
         raise UserError(f"{where}: its vocabulary is damaged; take another copy")
-    return table | added_tokens(files)
+    table |= added_tokens(files)
+    _check_texts(table.values(), where)
+    return table
 
 
 def hugging_face(files: ForeignFolder, vocabulary: Vocabulary, hidden: Iterable[int]) -> Tokenizer:
@@ -155,10 +169,10 @@ def token_id(config: Config, generation: Config, key: str, size: int, default: i
 
 
 def by_language(tags: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Language tags by our code, for pairs of their code and the tag. Of several scripts of a language, the first has
-    the plain code, and the others have the script with it."""
+    """Language tags by our code, for pairs of their code and the tag. Of several that are one language to us, the
+    shortest has its code, and the others have their country or script with it."""
     found: dict[str, str] = {}
-    for theirs, tag in tags:
+    for theirs, tag in sorted(tags, key=lambda pair: len(pair[0])):
         code = languages.internal(theirs)
         if code in found:
             code = theirs.lower().replace("_", "-")

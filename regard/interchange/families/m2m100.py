@@ -54,7 +54,7 @@ class M2M100(BartLayout):
         size = config.integer("vocab_size", self.choice.vocabulary, least=4)
         pieces = _tokens.vocabulary_file(files, "vocab.json", size)
         stated = _tokens.tokenizer_config(files).get("language_codes", "m2m100")
-        if stated not in CODES:
+        if not isinstance(stated, str) or stated not in CODES:
             raise UserError(f"{files.path / 'tokenizer_config.json'}: language_codes: not known; use m2m100 or wmt21")
         listed = [found[1] for tag in _tokens.extra_special_tokens(files) if (found := _TAG.fullmatch(tag))]
         order = listed or CODES[stated]

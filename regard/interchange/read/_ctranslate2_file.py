@@ -164,7 +164,7 @@ class Variables:
         if name not in self._stored:
             if stored.kind == 1:
                 raise self.refused(f"{home[:80]!r} is stored as int8 without a scale")
-            return np.float32(_OLD_INT16_SCALE)
+            return np.array(_OLD_INT16_SCALE, np.float32)
         self._asked.add(name)
         found = self._stored[name]
         rows = stored.shape[:1] if stored.kind == 1 else ()

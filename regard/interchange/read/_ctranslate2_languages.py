@@ -1,4 +1,4 @@
-"""Language tags in a vocabulary: CTranslate2's folders do not say what tags mean, but families spell them differently."""
+"""Language tags in a vocabulary: CTranslate2 folders do not say what tags mean, but families spell them differently."""
 
 from __future__ import annotations
 

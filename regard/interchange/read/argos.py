@@ -36,6 +36,8 @@ WANTED = {
     "sentencepiece.model": _SMALL,
 }
 """What is unpacked, with the most bytes that each may have."""
+LONGEST = 150
+"""Tokens of the longest sentences that Argos's models are trained on."""
 _METADATA = "metadata.json"
 _MOST_FILES = 10_000
 _MOST_METADATA = 1_000_000
@@ -54,7 +56,8 @@ def read(file: Path, note: Callable[[str], None]) -> Imported:
         metadata = _unpack(file, folder)
         found = ctranslate2.read(folder, note)
     source, target = (_language(metadata, key, file) for key in ("from_code", "to_code"))
-    recipe = replace(found.recipe, source_language=source, target_language=target)
+    data = replace(found.recipe.data, max_length=min(found.recipe.data.max_length, LONGEST))
+    recipe = replace(found.recipe, source_language=source, target_language=target, data=data)
     if prefix := _text(metadata, "target_prefix", file):
         if prefix not in found.tokenizer.target.pieces(range(len(found.tokenizer.target))):
             raise UserError(f"{file}: its target_prefix {prefix[:40]!r} is no token of the model")

@@ -266,7 +266,8 @@ class _Model:
         self.longest = LONGEST
         self._extra = any(row is None or row < 0 for row in target.theirs)
         self._output_bias = self._extra or "decoder/projection/bias" in variables
-        if (variables.number("encoder/embeddings_merge", 0) or "encoder/embeddings_1/weight" in variables) or (
+        merge = variables.first("encoder/embeddings_merge", "embeddings_merge")
+        if (variables.number(merge, 0) or "encoder/embeddings_1/weight" in variables) or (
             variables.number("decoder/alibi", 0)
         ):
             raise variables.refused("source factors and ALiBi belong to models that Regard does not have")

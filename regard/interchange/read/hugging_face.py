@@ -29,6 +29,7 @@ from regard.interchange.read.foreign_folder import ForeignFolder
 from regard.interchange.read.stored_tensors import StoredTensors, shards
 from regard.layers.embedding import TokenEmbedding
 from regard.loading import Bounded
+from regard.terminal_text import escape_control_characters, one_line
 
 __all__ = ["read"]
 
@@ -60,13 +61,15 @@ def read(folder: Path, note: Note = lambda text: None) -> Imported:
     family = _family(config)
     generation = _generation(files, config)
     notes: list[str] = []
-    text = family.text(config, generation, files, notes.append)
     with _stored(files, family, note) as stored:
+        _check_vocabulary(family, stored, config)
+        text = family.text(config, generation, files, notes.append)
         share, tie = _sharing(family, stored, family.ties(config))
         model = _resolved(family, config, share, tie)
         recipe = _recipe(family, config, generation, text, model, notes)
         weights = _weights(family, stored, recipe, text, family.scaled_output(config))
-    notes += [f"config.json: {key} is not known here and was ignored" for key in config.unread()]
+    unread = (escape_control_characters(one_line(key))[:80] for key in config.unread())
+    notes += [f"config.json: {key} is not known here and was ignored" for key in unread]
     return Imported(recipe, text.tokenizer, weights, config.values["model_type"], _licence(files), notes)
 
 
@@ -145,6 +148,15 @@ def _sharing(family: Family, stored: StoredTensors, ties: bool | None) -> tuple[
             raise UserError(f"{stored.where}: tensor {output!r} is missing, and config.json says that it is not tied")
         return share, True
     return share, stored.same(output, target)
+
+
+def _check_vocabulary(family: Family, stored: StoredTensors, config: Config) -> None:
+    """Refuses a vocabulary of another size than its embedding, before anything is made of that size."""
+    for key, side in (("vocab_size", "source"), ("decoder_vocab_size", "target")):
+        shape = stored.shape(_table(family, stored, side))
+        size = config.optional_integer(key)
+        if size is not None and (len(shape) != 2 or shape[0] != size):
+            raise UserError(f"{config.where}: {key} = {size}: the embedding has the shape {shape}")
 
 
 def _table(family: Family, stored: StoredTensors, side: str) -> str:

@@ -1,8 +1,8 @@
 """Writes a Transformer that translates as a Hugging Face folder, in the family that computes exactly the same.
 
 An imported model becomes its own family again. Ours becomes Marian (post-norm) or Pegasus (pre-norm): both have the
-paper's sinusoids with all sines before all cosines, ours alternate. So the columns of the residual stream, which nothing
-else depends on the order of, are put into that order in every weight that reads or writes it.
+paper's sinusoids with all sines before all cosines, ours alternate. So the columns of the residual stream, whose order
+matters to nothing else, are put into that order in every weight that reads or writes it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from regard.interchange.families._entry import Entry
 from regard.interchange.families._vocabulary import NEVER
 from regard.interchange.write import _tokenizer_files
 from regard.interchange.write._whole_folder import whole_folder
+from regard.layers.embedding import TokenEmbedding
 from regard.loading import read_model
 from regard.storage import Folder, read_folder
 from regard.types import BEGIN, END, PAD, UNKNOWN
@@ -50,13 +51,15 @@ def export(name: str | Path, folder: str | Path, precision: str = "float32") -> 
     recipe = replace(recipe, model=resolve_model(recipe.model))  # older recipes leave defaults out
     try:
         family = _family(recipe)
-        plan = _plan(origin, recipe, codec, family)
-        tensors = _tensors(origin.weights(), recipe, family, plan)
+        weights = origin.weights()
+        plan = _plan(origin, weights, recipe, codec, family)
+        tensors = dict(_tensors(weights, recipe, family, plan))
     except UserError as error:
         raise UserError(f"{name}: {error}") from None
     with whole_folder(Path(folder)) as place:
-        _write_tensors(place / "model.safetensors", tensors, DTYPES[precision])
         config = family.config(recipe, _special(plan), (len(plan.source), len(plan.target)))
+        tensors |= _positions(family, config)
+        _write_tensors(place / "model.safetensors", tensors, DTYPES[precision])
         _write_json(place / "config.json", config | {"dtype": precision})
         _write_json(place / "generation_config.json", _generation(recipe, plan))
         for file, content in _tokenizer_files.files(origin, recipe, codec, family.variant, plan).items():
@@ -82,7 +85,7 @@ class Plan:
 
 def _family(recipe: Recipe) -> Family:
     """The first family that can hold the model."""
-    by_type = {}
+    by_type: dict[str, type[Family]] = {}
     for kind in registry.kinds(FAMILIES):
         maker = cast(type[Family], registry.factory(FAMILIES, kind))
         by_type |= dict.fromkeys(maker.model_types, maker)
@@ -95,9 +98,8 @@ def _family(recipe: Recipe) -> Family:
     raise UserError(f"no family of transformers computes this model ({'; '.join(reasons)})")
 
 
-def _plan(origin: Folder, recipe: Recipe, tokenizer: Tokenizer, family: Family) -> Plan:
+def _plan(origin: Folder, weights: Mapping[str, Tensor], recipe: Recipe, tokenizer: Tokenizer, family: Family) -> Plan:
     """The order of rows, and which of our special tokens are one of theirs."""
-    weights = origin.weights()
     merged = _merged(weights, recipe)
     source, target = _tokenizer_files.order(origin, tokenizer, family.variant, merged)
     by_id = {id: row for row, id in enumerate(target)}
@@ -170,11 +172,20 @@ def _tensors(weights: dict[str, Tensor], recipe: Recipe, family: Family, plan: P
     yield from made.items()
 
 
+def _positions(family: Family, config: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The positions that Pegasus's files hold, although they are computed."""
+    if family.variant != "pegasus":
+        return {}
+    position = TokenEmbedding(1, config["d_model"], "sinusoidal_halves").position
+    table = position(torch.arange(config["max_position_embeddings"]))
+    return {f"model.{side}.embed_positions.weight": table.clone() for side in ("encoder", "decoder")}
+
+
 def _in_halves(weights: dict[str, Tensor], recipe: Recipe) -> dict[str, Tensor]:
     """The weights of a model whose positions have all sines before all cosines.
 
-    The residual stream's columns are permuted: in all that reads it (the columns of W_Q, W_K, W_V, of the feed-forward's
-    first layer, of the output layer) and all that writes it (embeddings, and the rows of the others).
+    The residual stream's columns are permuted: in all that reads it (the columns of W_Q, W_K, W_V, of the first layer
+    of the feed-forward, of the output layer) and all that writes it (embeddings, and the rows of the others).
     """
     position = recipe.model["stem"]["position"]
     kind = position.get("kind") if isinstance(position, dict) else position
@@ -216,10 +227,12 @@ def _generation(recipe: Recipe, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _write_tensors(path: Path, tensors: Iterator[tuple[str, Tensor]], dtype: torch.dtype) -> None:
+def _write_tensors(path: Path, tensors: Mapping[str, Tensor], dtype: torch.dtype) -> None:
     from safetensors.torch import save_file
 
-    save_file({name: tensor.to(dtype).contiguous() for name, tensor in tensors}, path, metadata={"format": "pt"})
+    save_file(
+        {name: tensor.to(dtype).contiguous() for name, tensor in tensors.items()}, path, metadata={"format": "pt"}
+    )
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ place, as ONNX has it. The search is left to whoever runs the files; config.json
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import json
 import logging
@@ -210,5 +211,6 @@ def _config(
         "vocabulary": {"source": len(tokenizer), "target": len(tokenizer.target)},
         "tokenizer": tokenizer.kind,
         "directions": [list(pair) for pair in directions(recipe)[:1000]],
+        "languages": dataclasses.asdict(recipe.languages),
         "max_source_length": recipe.data.max_length,
     }

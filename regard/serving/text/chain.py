@@ -1,7 +1,7 @@
 """Translation through a third language: two steps as one.
 
-Scores and log-probabilities of the steps add up. Tokens and alternatives are those of the second step, whose source is
-the best translation of the first. Alignment and attention are the products of those of the two steps: a word of the
+Scores, tokens and alternatives are those of the second step, whose source is the best translation of the first, as in
+regard/chaining.py. Alignment and attention are the products of those of the two steps: a word of the
 text belongs to the words of the translation that it is linked to by a word in between.
 """
 
@@ -43,8 +43,6 @@ def directed(search: SearchOptions, step: Step) -> SearchOptions:
 def _composed(text: str, first: TranslationResult, second: TranslationResult) -> TranslationResult:
     return replace(
         second,
-        score=first.score + second.score,
-        log_probability=first.log_probability + second.log_probability,
         finished=first.finished and second.finished,
         alignment=compose_links(first.alignment, second.alignment),
         attention=_product(first.text, first.attention, second.attention),

@@ -11,12 +11,13 @@ const FAINTEST = 0.12; // weights below this get no line while nothing is pointe
  * `found` is an answer to the question `translate`. `onhover(side, index or null)` and `onpick(side, index)` report what
  * the user points at; the caller, who may have several alignments, then calls `show` or `rest`.
  */
-export function alignment(found, { tokens, names, onhover, onpick }) {
+export function alignment(found, { tokens, names, langs = {}, onhover, onpick }) {
   const unit = tokens ? "tokens" : "words";
   const weights = found.weights?.[unit] ?? null;
   const side = (name, more) =>
     sentence(found[name], {
       name: names[name],
+      lang: langs[name],
       tokens,
       onhover: (place) => onhover(name, place),
       onpick: (place) => onpick(name, place),

@@ -1,6 +1,7 @@
 // The page's frame: tabs, the model menu, and the current view.
 import { ask, get, latest, Trouble } from "./ask.js";
 import { trouble, waiting } from "./messages.js";
+import { direction, pickers } from "./direction.js";
 import { fill, make, select } from "./dom.js";
 import { picture } from "./picture.js";
 import { change, link, listen, read } from "./state.js";
@@ -9,11 +10,18 @@ import { views as names } from "./views/index.js";
 const place = (id) => document.getElementById(id);
 const views = new Map(); // by name, in the order of the tabs
 let known = { ready: false, models: [], failed: [], views: [], styles: [] };
+let menus = null; // the menus of the languages, for a model with several directions
 let open = null; // {name, update, leave} of the current view
 
 /** The API for views: `state` and `model` are always the current ones. */
 const studio = {
-  ask,
+  async ask(question, request, signal) {
+    const answer = await ask(question, request, signal);
+    if (answer.languages && request.model === studio.model?.name) {
+      menus?.detected(answer.languages.detected ? answer.languages.source : "");
+    }
+    return answer;
+  },
   get,
   latest,
   picture,
@@ -78,12 +86,13 @@ function drawTabs() {
 function drawModels() {
   const name = viewName();
   const options = suited(name).map((model) => [model.name, `${model.name}: ${model.title}`]);
-  const key = JSON.stringify([options, modelFor(name)?.name]);
+  const model = modelFor(name);
+  const key = JSON.stringify([options, model?.name, direction(studio, model)]);
   if (place("models").dataset.shown === key) return;
   place("models").dataset.shown = key;
-  const held = place("models").contains(document.activeElement);
+  const held = [...place("models").querySelectorAll("select")].indexOf(document.activeElement);
   const choice = options.length
-    ? select("Model", options, modelFor(name).name, (chosen) => change({ model: chosen }))
+    ? select("Model", options, model.name, (chosen) => change({ model: chosen }))
     : null;
   const failed = known.failed.length
     ? make(
@@ -93,8 +102,9 @@ function drawModels() {
         known.failed.map((one) => make("p", {}, `${one.name}: ${one.why}`)),
       )
     : null;
-  fill(place("models"), choice, failed);
-  if (held) choice?.querySelector("select").focus();
+  menus = pickers(studio, model);
+  fill(place("models"), choice, menus?.element, failed);
+  if (held >= 0) place("models").querySelectorAll("select")[held]?.focus();
 }
 
 /** `regard/layers/attend.py:attend` -> a link to this function's source. */

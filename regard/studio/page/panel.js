@@ -2,6 +2,7 @@
 
 import { trouble, waiting } from "./messages.js";
 import { fill, make } from "./dom.js";
+import { lang, languagesOf } from "./direction.js";
 import { alignment } from "./alignment.js";
 import { percent } from "./words.js";
 
@@ -77,8 +78,10 @@ export function panel(studio, model, { onanswer, onhover, onpick }) {
       if (!answer || form === String(tokens)) return;
       form = String(tokens);
       clear();
+      const { source, target } = languagesOf(answer, model);
       own.pair = alignment(answer, {
         tokens,
+        langs: { source: lang(source), target: lang(target) },
         names: { source: "Source", target: "Translation" },
         onhover: (side, place) => onhover(own, side, place),
         onpick: (side, place) => onpick(own, side, place),

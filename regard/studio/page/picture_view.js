@@ -1,4 +1,5 @@
 // The frame that several views share: a text box, and the pictures of one of Python's views.
+import { direction } from "./direction.js";
 import { textbox, textOf } from "./textbox.js";
 import { trouble, waiting } from "./messages.js";
 import { debounce, fill, make, select } from "./dom.js";
@@ -18,7 +19,7 @@ export function pictureView(place, studio, { view, typed = true, choices = () =>
 
   const request = () => {
     const number = Number(studio.state.picture ?? 0);
-    return { model: studio.model.name, text: textOf(studio), view, ...fields(studio), ...(all ? {} : { only: number }) };
+    return { model: studio.model.name, text: textOf(studio), view, ...direction(studio), ...fields(studio), ...(all ? {} : { only: number }) };
   };
   const load = studio.latest(
     (signal, wanted) => studio.ask("draw_view", wanted, signal),

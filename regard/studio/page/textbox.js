@@ -1,4 +1,5 @@
 // The text box. Its content is the state's `text`, the same in every view.
+import { direction, lang, sourceOf } from "./direction.js";
 import { make } from "./dom.js";
 
 const EXAMPLES = {
@@ -16,7 +17,14 @@ export const readsText = (model) =>
 
 /** The text in the box: what was typed, or else an example in the model's language. */
 export function textOf(studio) {
-  return studio.state.text ?? EXAMPLES[studio.model?.source] ?? EXAMPLES[studio.model?.task] ?? EXAMPLES.en;
+  return studio.state.text ?? EXAMPLES[languageOf(studio)] ?? EXAMPLES[studio.model?.task] ?? EXAMPLES.en;
+}
+
+/** The language of the example: the model's, or one of several that it can translate. */
+function languageOf(studio) {
+  const { target } = direction(studio);
+  const sources = studio.model?.directions?.sources ?? [];
+  return sourceOf(studio) || Object.keys(EXAMPLES).find((one) => sources.includes(one) && one !== target);
 }
 
 /** A labelled text box, `{element, update()}`; typing changes the state, and with it the view. */
@@ -35,6 +43,7 @@ export function textbox(studio, label = "Sentence") {
   });
   const update = () => {
     const text = textOf(studio);
+    area.lang = lang(sourceOf(studio)) ?? "";
     if (area.value !== text) {
       area.value = text;
       typing = false;

@@ -1,5 +1,6 @@
 // The options of the Translate view: words or tokens, layer and head, models to compare with, search settings.
 
+import { sourceOf } from "./direction.js";
 import { fill, make, select } from "./dom.js";
 
 /** The models to compare with. */
@@ -8,9 +9,12 @@ export function chosen(studio) {
   return able(studio).filter((one) => names.includes(one.name));
 }
 
-/** Models for the same task and source language. */
-function able({ model, models }) {
-  return models.filter((one) => one !== model && one.task === model.task && one.source === model.source);
+/** Models for the same task and source language. If that is detected, only models that detect it, too. */
+function able(studio) {
+  const { model, models } = studio;
+  const source = sourceOf(studio);
+  const reads = (one) => (one.directions ? !source || one.directions.sources.includes(source) : one.source === source);
+  return models.filter((one) => one !== model && one.task === model.task && reads(one));
 }
 
 /** `update()` shows the state, `answered(answer or null)` the options of the first model. */

@@ -25,11 +25,11 @@ export function percent(value) {
 
 /**
  * A side of a translation ({words, tokens, word_of, direction}) as buttons in a wrapping row.
- * `tokens` shows the model's tokens; `sure` is a probability for each, drawn as the length of the line below it;
+ * `lang` is the language of the text; `tokens` shows the model's tokens; `sure` is a probability for each, drawn as the length of the line below it;
  * `onhover(index or null)` gets the one under the pointer or with the focus, `onpick(index)` the one pressed.
  * Tab reaches one of them; the arrow keys move between them.
  */
-export function sentence(side, { name = "", tokens = false, sure, weights, onhover, onpick } = {}) {
+export function sentence(side, { name = "", lang, tokens = false, sure, weights, onhover, onpick } = {}) {
   const units = tokens ? side.tokens : side.words;
   const buttons = units.map((unit, place) => {
     const button = make("button", { type: "button", class: "word", tabindex: place ? -1 : 0 });
@@ -44,7 +44,7 @@ export function sentence(side, { name = "", tokens = false, sure, weights, onhov
   });
   // Words are bidi-isolated, and isolated text does not count for dir="auto".
   const dir = side.direction ?? "auto";
-  const whole = make("p", { class: "words", dir, role: "group", "aria-label": name }, ...buttons);
+  const whole = make("p", { class: "words", dir, lang, role: "group", "aria-label": name }, ...buttons);
   whole.classList.toggle("tokens", tokens);
   const told = (event) => onhover?.(placeOf(event));
   whole.addEventListener("pointerover", told);

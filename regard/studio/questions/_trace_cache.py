@@ -13,6 +13,7 @@ from pydantic import Field
 
 from regard.errors import UserError
 from regard.serving.workers.tasks._request import TaskRequest
+from regard.serving.workers.tasks.translate import Code
 
 if TYPE_CHECKING:
     from regard.inspection.trace.base import Trace
@@ -22,21 +23,24 @@ MOST_TOKENS = 128
 MOST_CHARACTERS = 10_000
 MOST_BEAM = 16
 MOST_N_BEST = 8
-SEARCH_OPTIONS = ("beam", "length_penalty", "n_best", "of", "source", "target")
+OPTIONS = ("beam", "length_penalty", "n_best", "of", "source", "target")
+"""The fields that `inspect` of a translator takes."""
 CACHED = 16
 
 _traces: OrderedDict[tuple[Any, ...], tuple[Trace, float]] = OrderedDict()
 
 
-Language = Annotated[str, Field(max_length=20, pattern=r"^[A-Za-z0-9_-]+$")]
-
-
-class TextRequest(TaskRequest):
-    """The fields of every question about a text."""
+class DirectedRequest(TaskRequest):
+    """A text, and the languages to translate it between, for a model with several."""
 
     text: Annotated[str, Field(max_length=MOST_CHARACTERS)]
-    source: Language | None = Field(None, description="Its language, for a model with several; by default detected.")
-    target: Language | None = Field(None, description="The language to translate to, for a model with several.")
+    source: Code | None = Field(None, description="The language of the text; auto, or none: it is detected.")
+    target: Code | None = None
+
+
+class TextRequest(DirectedRequest):
+    """The fields of every question about a text."""
+
     beam: int | None = Field(None, ge=1, le=MOST_BEAM, description="Beam width; 1 is greedy.")
     length_penalty: float | None = Field(None, ge=0, le=10, description="0 favours short output, 1 long output.")
     n_best: int | None = Field(None, ge=1, le=MOST_N_BEST, description="How many translations to find.")
@@ -58,7 +62,7 @@ def timed_trace(model: Any, request: dict[str, Any]) -> tuple[Trace, float]:
         text = text.strip()
     options = {}
     if isinstance(model, Translator):
-        options = {key: request[key] for key in SEARCH_OPTIONS if request.get(key) is not None}
+        options = {key: request[key] for key in OPTIONS if request.get(key) is not None}
     key = (id(model), name, text, *options.items())
     if key not in _traces:
         check_text(model, text)

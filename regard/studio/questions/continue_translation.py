@@ -20,7 +20,8 @@ class Request(TextRequest):
 
 
 def answer(model: Translator, request: dict[str, Any]) -> dict[str, Any]:
-    """The whole translation, prefix included, and the probability of each token; `end` is the id of END."""
+    """The whole translation, prefix included, and the probability of each token; `end` is the id of END, and `tags` the
+    number of tokens at the beginning that say the language."""
     from regard.types import END
 
     question = Request.model_validate(request)
@@ -34,6 +35,7 @@ def answer(model: Translator, request: dict[str, Any]) -> dict[str, Any]:
         source=question.source,
         target=question.target,
     )
+    (told,) = model.marks([question.text], question.source, question.target)
     found = trace.tree(("ids",))
     kept = ("source", "target", "probabilities", "ids", "given", "finished", "beam")
-    return {"end": END} | {name: found[name] for name in kept}
+    return {"end": END, "tags": len(told.prefix)} | {name: found[name] for name in kept}

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from regard.serving.workers.tasks._request import TaskRequest
-from regard.studio.questions._trace_cache import MOST_CHARACTERS, Language, check_text
+from regard.studio.questions._trace_cache import DirectedRequest, check_text
 
 if TYPE_CHECKING:
     from regard.task.translate import Translator
@@ -21,10 +20,7 @@ MOST_TOKENS = 512
 Prefix = Annotated[list[Annotated[int, Field(ge=0, le=10_000_000)]], Field(max_length=MOST_TOKENS)]
 
 
-class Request(TaskRequest):
-    text: Annotated[str, Field(max_length=MOST_CHARACTERS)]
-    source: Language | None = Field(None, description="Its language, for a model with several; by default detected.")
-    target: Language | None = Field(None, description="The language to translate to, for a model with several.")
+class Request(DirectedRequest):
     written: Prefix = Field(default_factory=list, description="The ids of the target tokens so far.")
     step: Annotated[int, Field(ge=0, le=MOST_TOKENS)] | None = Field(
         None, description="Which of their steps; by default the next."
@@ -35,7 +31,7 @@ def answer(model: Translator, request: dict[str, Any]) -> dict[str, Any]:
     """`weights` are those of one step: of each layer and head, and their mean; null without attention."""
     from regard.inspection.record.decoding_step import after_tags, decoding_step
     from regard.inspection.record.translate import one_sentence, words_of
-    from regard.inspection.trace.base import NO_WORD, plain
+    from regard.inspection.trace.base import NO_WORD, Side, plain
     from regard.types import END
 
     question = Request.model_validate(request)
@@ -46,19 +42,17 @@ def answer(model: Translator, request: dict[str, Any]) -> dict[str, Any]:
     source, output = model.encode(text, told), model.tokenizer.target
     span = model.text_span(source, told)
     words, word_of = words_of(model.tokenizer, text, source[span])
-    word_of = [NO_WORD] * span.start + word_of
+    side = Side(text, model.tokenizer.pieces(model.source_row(source)), words, [NO_WORD] * span.start + word_of)
     written = after_tags(question.written, told)
+    ids = [one for one in written[len(told.prefix) :] if one != END]
+    target = Side(output.decode(ids).strip(), [], [], [])
     mean = sum(layer.mean(0) for layer in found.weights) / len(found.weights) if found.weights else None
     return {
-        "source": {
-            "text": text,
-            "tokens": model.tokenizer.pieces(model.source_row(source)),
-            "words": words,
-            "word_of": word_of,
-        },
+        "source": plain(side) | {"direction": side.direction},
         "written": output.pieces(written),
         "probabilities": plain(found.probabilities),
-        "text": output.decode([one for one in written if one != END]).strip(),
+        "text": target.text,
+        "direction": target.direction,
         "next": plain(found.alternatives),
         "weights": None if mean is None else {"mean": plain(mean), "layers": plain(found.weights)},
     }

@@ -99,7 +99,7 @@ def test_details_of_a_chain() -> None:
     (found,) = asyncio.run(translate_along(Turning(), route, ["ein hund bellt"], search))
     assert found.text == "ein hund bellt" and found.alternatives[0].text == "ein hund bellt (1)"
     assert found.alignment == [(0, 0), (1, 1), (2, 2)] and found.attention == np.eye(3).tolist()
-    assert found.score == -1.0 and found.log_probability == -1.5, "of both steps"
+    assert found.score == -0.5 and found.alternatives[0].score == -1.5, "of the second step"
 
 
 def test_the_attention_of_a_chain_is_limited_too() -> None:

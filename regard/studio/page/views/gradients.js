@@ -1,4 +1,5 @@
 // The gradients of one output with respect to every embedding and recurrent state, and the gates.
+import { direction } from "../direction.js";
 import { readsText, textbox, textOf } from "../textbox.js";
 import { trouble, waiting } from "../messages.js";
 import { debounce, fill, make, select } from "../dom.js";
@@ -23,7 +24,7 @@ export function show(place, studio) {
   let lastGates = "";
   let answer = null;
 
-  const sentenceOf = () => ({ model: studio.model.name, text: textOf(studio) });
+  const sentenceOf = () => ({ model: studio.model.name, text: textOf(studio), ...direction(studio) });
   const request = () => {
     const position = studio.state.output;
     return { ...sentenceOf(), ...(position === undefined ? {} : { position: Math.max(0, Math.round(Number(position)) || 0) }) };

@@ -1,4 +1,5 @@
 // All attention heads as small heatmaps, and one head as lines between tokens.
+import { direction } from "../direction.js";
 import { readsText, textOf, textbox } from "../textbox.js";
 import { trouble, waiting } from "../messages.js";
 import { debounce, fill, make, select } from "../dom.js";
@@ -28,7 +29,7 @@ export function show(place, studio) {
     const within = (number, count) => Math.max(0, Math.min(Number(number) || 0, (count ?? 1) - 1));
     return { attention: kind, layer: within(layer, kinds[kind]?.layers), head: within(head, kinds[kind]?.heads) };
   };
-  const sentence = () => ({ model: studio.model.name, text: textOf(studio), view: "heads", only: 0 });
+  const sentence = () => ({ model: studio.model.name, text: textOf(studio), view: "heads", only: 0, ...direction(studio) });
   const numbers = (count) => Array.from({ length: count }, (_, number) => number);
 
   const loadOne = studio.latest(

@@ -1,5 +1,6 @@
 // One attention head as a worked example: every stage with its formula and all its numbers, for one query.
 
+import { direction } from "../direction.js";
 import { readsText, textOf, textbox } from "../textbox.js";
 import { trouble, waiting } from "../messages.js";
 import { debounce, fill, make, select } from "../dom.js";
@@ -27,6 +28,7 @@ export function show(place, studio) {
   const request = () => ({
     model: studio.model.name,
     text: textOf(studio),
+    ...direction(studio),
     attention: KINDS[studio.state.attention] ? studio.state.attention : "cross",
     layer: number("layer"),
     head: number("head"),

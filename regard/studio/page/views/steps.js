@@ -4,6 +4,7 @@
 // model's own. `step` is the index of the token that is generated next.
 
 import { bars, share } from "../bars.js";
+import { direction, lang, languagesOf } from "../direction.js";
 import { textbox, textOf } from "../textbox.js";
 import { trouble, waiting } from "../messages.js";
 import { debounce, fill, make, select, slider } from "../dom.js";
@@ -29,23 +30,28 @@ export function show(place, studio) {
   fill(place, box.element, message, body);
   body.hidden = true;
 
-  let own = null; // {key, way, end}: the model's own translation, and the id of the end token
+  let own = null; // {key, way, end, tags}: the model's own translation, the id of the end token, and how many tokens at
+  // the beginning say the language: these are given
   let now = null; // the server's answer for this step
   let playing = 0;
   let last = "";
 
   // The tokens so far, and the current step.
 
-  const key = () => JSON.stringify([studio.model.name, textOf(studio), studio.state.beam ?? ""]);
+  const key = () => JSON.stringify([studio.model.name, textOf(studio), studio.state.beam ?? "", direction(studio)]);
   const parsed = (way) => way.split(".").filter(Boolean).map((one) => ({ id: parseInt(one, 10), chosen: one.endsWith("!") }));
   const joined = (way) => way.map((one) => `${one.id}${one.chosen ? "!" : ""}`).join(".");
-  const way = () => (studio.state.way === undefined ? (own?.way ?? []) : parsed(studio.state.way).filter((one) => one.id >= 0));
+  const tags = () => own?.way.slice(0, own.tags) ?? [];
+  const way = () => {
+    const found = studio.state.way === undefined ? (own?.way ?? []) : parsed(studio.state.way).filter((one) => one.id >= 0);
+    return tags().every((tag, at) => found[at]?.id === tag.id) ? found : [...tags(), ...found];
+  };
   const ended = (tokens) => tokens.at(-1)?.id === own?.end;
   const furthest = (tokens) => tokens.length - (ended(tokens) ? 1 : 0);
-  const step = () => Math.max(0, Math.min(Number(studio.state.step ?? 0) || 0, furthest(way())));
+  const step = () => Math.max(tags().length, Math.min(Number(studio.state.step ?? 0) || 0, furthest(way())));
   const go = (to, same = false) => studio.change({ step: to || null }, { same });
   const asked = () => {
-    const request = { model: studio.model.name, text: textOf(studio) };
+    const request = { model: studio.model.name, text: textOf(studio), ...direction(studio) };
     if (studio.state.beam) request.beam = Number(studio.state.beam);
     return request;
   };
@@ -86,7 +92,7 @@ export function show(place, studio) {
   const begin = studio.latest(
     (signal) => studio.ask("continue_translation", asked(), signal),
     (answer) => {
-      own = { key: key(), way: answer.ids.map((id) => ({ id, chosen: false })), end: answer.end };
+      own = { key: key(), way: answer.ids.map((id) => ({ id, chosen: false })), end: answer.end, tags: answer.tags };
       update(true);
     },
     failed,
@@ -101,8 +107,8 @@ export function show(place, studio) {
   }
 
   function ask() {
-    const { model, text } = asked();
-    load({ model, text, written: way().map((one) => one.id), step: step() });
+    const { beam, ...rest } = asked(); // the beam has no part in a step
+    load({ ...rest, written: way().map((one) => one.id), step: step() });
   }
 
   function update(again = false) {
@@ -139,7 +145,7 @@ export function show(place, studio) {
     body.setAttribute("aria-busy", "false");
     const tokens = way();
     const at = step();
-    fill(source, sentence(answer.source, { name: "Source", tokens: true }));
+    fill(source, sentence(answer.source, { name: "Source", tokens: true, lang: lang(languagesOf(answer, studio.model).source) }));
     const weights = weightsOf(answer);
     if (weights) ink(source.firstChild, weights);
     drawTarget(tokens, at);
@@ -166,6 +172,7 @@ export function show(place, studio) {
         {
           type: "button",
           class: `token${number > at ? " ahead" : ""}${chosen ? " chosen" : ""}`,
+          disabled: number < tags().length,
           "aria-current": number === at ? "step" : null,
           "aria-label": said,
           title: said,
@@ -178,7 +185,8 @@ export function show(place, studio) {
       const open = at === tokens.length;
       buttons.push(make("button", { type: "button", class: "token open", "aria-current": open ? "step" : null, "aria-label": "The next token, not generated yet", onclick: () => go(tokens.length) }, "?"));
     }
-    fill(target, make("p", { class: "line", dir: "auto" }, buttons), make("p", { class: "faint", dir: "auto" }, now.text || "…"));
+    const text = { dir: now.direction, lang: lang(languagesOf(now, studio.model).target) };
+    fill(target, make("p", { class: "line", ...text }, buttons), make("p", { class: "faint", ...text }, now.text || "…"));
     if (held) target.querySelector('[aria-current="step"]')?.focus();
   }
 
@@ -189,10 +197,10 @@ export function show(place, studio) {
     const chosen = tokens.some((one) => one.chosen);
     fill(
       controls,
-      button("← Back", () => (stop(), go(at - 1)), at === 0),
+      button("← Back", () => (stop(), go(at - 1)), at <= tags().length),
       button("Next →", () => (stop(), forward()), at >= most && ended(tokens)),
       button(playing ? "❚❚ Pause" : "▶ Play", play, !playing && at >= most && ended(tokens)),
-      slider("Step", { least: 1, most: Math.max(1, most + 1), value: at + 1, shown: (number) => `${number} of ${most + 1}` }, (number) => (stop(), go(number - 1, true))),
+      slider("Step", { least: 1 + tags().length, most: Math.max(1, most + 1), value: at + 1, shown: (number) => `${number} of ${most + 1}` }, (number) => (stop(), go(number - 1, true))),
       ended(tokens) ? null : button("Let the model continue", () => (stop(), goOn(tokens)), false, { class: "main" }),
       tokens[at]?.chosen ? button("Undo this choice", () => goOn(tokens.slice(0, at))) : null,
       chosen || (studio.state.way !== undefined && !ended(tokens))

@@ -2,6 +2,7 @@
 // weights in each.
 
 import { chosen, controls } from "../translation_options.js";
+import { direction, lang, languagesOf, sourceOf } from "../direction.js";
 import { examples } from "../examples.js";
 import { panel, signed } from "../panel.js";
 import { debounce, fill, make } from "../dom.js";
@@ -60,14 +61,17 @@ export function show(place, studio) {
       typing = false;
       text.value = state.text ?? "";
     }
-    label.textContent = language(model.source, "Text");
-    text.placeholder = `Type something in ${language(model.source, "the model's language")}`;
+    const source = sourceOf(studio);
+    const any = model.directions ? "any of its languages" : "the model's language";
+    label.textContent = language(source, "Text");
+    text.lang = lang(source) ?? "";
+    text.placeholder = `Type something in ${language(source, any)}`;
     grow(text);
     const empty = !text.value.trim();
     results.hidden = empty;
     if (empty) parts.hidden = true;
     samples.hidden = !empty;
-    fill(samples, empty ? (examples[model.source] ?? []).map(([words, why]) => sample(words, why)) : []);
+    fill(samples, empty ? (examples[source || exampleOf(model)] ?? []).map(([words, why]) => sample(words, why)) : []);
     choices.update();
 
     const wanted = empty ? [] : [model, ...chosen(studio)];
@@ -94,6 +98,7 @@ export function show(place, studio) {
   function request(model, first) {
     const { state } = studio;
     const asked = { model: model.name, text: text.value, n_best: Math.min(FOUND, Number(state.beam ?? FOUND)) };
+    Object.assign(asked, direction(studio, model));
     const names = { part: "part", beam: "beam", penalty: "length_penalty" };
     if (first) Object.assign(names, { of: "of", layer: "layer", head: "head" });
     for (const [key, name] of Object.entries(names)) if (state[key] !== undefined) asked[name] = Number(state[key]);
@@ -155,13 +160,14 @@ export function show(place, studio) {
       if (studio.state.of !== undefined) studio.change({ of: null }, { same: true }); // this search may have found fewer
       return;
     }
+    const source = lang(languagesOf(answer, one.model).source);
     refill(
       parts,
       make("p", {}, `This text is translated in ${answer.parts.length} separate parts. Show`),
       answer.parts.map((part, number) => {
         const pick = () => studio.change({ part: number || null, of: null });
         const pressed = String(number === answer.part);
-        return make("button", { type: "button", dir: "auto", "aria-pressed": pressed, onclick: pick }, part);
+        return make("button", { type: "button", dir: "auto", lang: source, "aria-pressed": pressed, onclick: pick }, part);
       }),
     );
     const candidates = answer.candidates.map((other, number) => candidate(studio, other, number, answer));
@@ -217,7 +223,7 @@ function candidate(studio, one, number, answer) {
   const button = make(
     "button",
     { type: "button", "aria-pressed": String(number === answer.of), "data-score": one.score, onclick: pick },
-    make("span", { class: "text", dir: "auto" }, words),
+    make("span", { class: "text", dir: "auto", lang: lang(languagesOf(answer, studio.model).target) }, words),
     make(
       "span",
       { class: "numbers" },
@@ -234,6 +240,9 @@ function refill(place, ...children) {
   if (held >= 0) place.querySelectorAll("button")[held]?.focus();
 }
 
+/** The language of the examples where the model detects it. */
+const exampleOf = ({ directions }) => Object.keys(examples).find((code) => directions?.sources.includes(code));
+
 function grow(area) {
   area.style.height = "auto";
   area.style.height = `${area.scrollHeight}px`;
@@ -241,7 +250,7 @@ function grow(area) {
 
 function language(code, otherwise) {
   try {
-    return code ? new Intl.DisplayNames(["en"], { type: "language" }).of(code) : otherwise;
+    return code ? new Intl.DisplayNames(["en"], { type: "language" }).of(lang(code)) : otherwise;
   } catch {
     return otherwise;
   }
