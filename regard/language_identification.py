@@ -46,7 +46,7 @@ def label_of(code: str) -> str:
 
 def likeliest(text: str, candidates: Collection[str]) -> str:
     """Which of these languages a text is most likely in."""
-    probabilities = language_probabilities(" ".join(text[:MOST_CHARACTERS].split()).encode("utf-8", "ignore").decode())
+    probabilities = language_probabilities(_one_line(text))
     known = [code for code in candidates if label_of(code) in probabilities]
     if not known:
         raise UserError("the language of the text could not be detected; say it with source (--from)")
@@ -54,7 +54,8 @@ def likeliest(text: str, candidates: Collection[str]) -> str:
 
 
 FEW_LETTERS, SOME_LETTERS = 12, 40
-"""A text with fewer letters than the first may be in any language; one with fewer than the second must be very likely."""
+"""With fewer letters than the first a text may be in any language; with fewer than the second only a very likely
+language counts."""
 
 
 def is_identifiable(code: str) -> bool:
@@ -62,18 +63,33 @@ def is_identifiable(code: str) -> bool:
     return is_installed() and label_of(code) in _labels()
 
 
-def is_another_language(text: str, code: str) -> bool:
-    """Whether a text is clearly in another language than this one. Lenient with short texts, names and numbers."""
-    letters = sum(map(str.isalpha, text))
-    if letters < FEW_LETTERS:
+def is_another_language(text: str, *codes: str) -> bool:
+    """Whether a text is clearly in another language than these. Lenient with short texts, names and numbers."""
+    letters = [letter for letter in text[:MOST_CHARACTERS] if letter.isalpha()]
+    # A word in another script says more than one in Latin letters, which many languages share.
+    latin = 2 * sum(letter < "\u0250" or "\u1e00" <= letter < "\u1f00" for letter in letters) > len(letters)
+    if len(letters) < (FEW_LETTERS if latin else 2):
         return False
-    text = " ".join(text[:MOST_CHARACTERS].split()).encode("utf-8", "ignore").decode()
-    label = label_of(code)
-    if _model().predict(text)[0][0] == _LABEL + label:  # most texts, in a third of the time
+    text = _one_line(text)
+    labels = {label_of(code) for code in codes}
+    if _model().predict(text)[0][0].removeprefix(_LABEL) in labels:  # most texts, in a third of the time
         return False
     found = language_probabilities(text)
-    best = max(found.values(), default=0.0)
-    return found.get(label, 0.0) < 0.1 and best > (0.6 if letters >= SOME_LETTERS else 0.9)
+    ours, best = max(found.get(label, 0.0) for label in labels), max(found.values(), default=0.0)
+    if len(letters) < FEW_LETTERS:
+        return ours < 0.01 and best > 0.5
+    return ours < 0.1 and best > (0.6 if len(letters) >= SOME_LETTERS else 0.9)
+
+
+def identified(text: str) -> str:
+    """The likeliest of all languages, by our code; empty if none is likely."""
+    found = language_probabilities(_one_line(text))
+    best = max(found, key=lambda label: found[label])
+    return next((code for code, label in _LABELS.items() if label == best and code == "nb"), best) if found[best] > 0.5 else ""
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text[:MOST_CHARACTERS].split()).encode("utf-8", "ignore").decode()
 
 
 @cache

@@ -35,7 +35,7 @@ def distill(
     sources: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="FILE", help="Text to translate, a sentence per line; pairs.tsv#2 is a column. Repeatable."
+            metavar="FILE", help="Text to translate, by lines; pairs.tsv#2 is a column. Repeatable."
         ),
     ] = None,
     output: Annotated[
