@@ -139,8 +139,21 @@ class LanguageChoice:
             return self.source, self.target
         source = self.source
         if self._sources and is_multilingual(self.recipe):
-            source = likeliest(text, dict.fromkeys([*self._sources, *filter(None, [self.target])]))
+            source = self._detected(text)
         return source, self.target or usual_target(self.recipe, source, self.locale, text)
+
+    def _detected(self, text: str) -> str:
+        """The language of a text, among the sources and the target.
+
+        A word or two that look like the target language ("Non.") are translated all the same, unless it is clear.
+        """
+        found = likeliest(text, dict.fromkeys([*self._sources, *filter(None, [self.target])]))
+        english_goes_on = any(one == ENGLISH and to == self.locale for one, to in directions(self.recipe))
+        goal = self.target or ("" if english_goes_on else ENGLISH)
+        others = [code for code in self._sources if code != goal]
+        if found == goal and others and not is_another_language(text, *others):
+            return likeliest(text, others)
+        return found
 
     def _warn_foreign(self, warn: Warn, language: str, numbers: list[int]) -> None:
         more = f" (and {len(numbers) - 1} more)" if len(numbers) > 1 else ""

@@ -106,6 +106,13 @@ def test_what_is_asked_for_counts(locale):
         check_direction(without_english, None, None, "fa")
 
 
+def test_a_word_that_looks_like_the_target_is_translated(locale):
+    assert all(one.endswith(">es") and one != "es>es" for one in choose(["Sí", "no", "Ok.", "Madrid"], target="es")[0])
+    assert all(one.endswith(">en") for one in choose(["Hello", "Ok.", "No", "fine"])[0]), "and nothing is refused"
+    locale("es_ES")
+    assert choose(["Hello, my friend!"])[0] == ["en>es"]
+
+
 def test_a_language_that_the_model_lacks_is_kept_with_one_line():
     found, warned = choose([TEXTS["ja"], TEXTS["fr"], TEXTS["ja"]])
     assert found == [TEXTS["ja"], "fr>en", TEXTS["ja"]]
