@@ -85,7 +85,11 @@ def identified(text: str) -> str:
     """The likeliest of all languages, by our code; empty if none is likely."""
     found = language_probabilities(_one_line(text))
     best = max(found, key=lambda label: found[label])
-    return next((code for code, label in _LABELS.items() if label == best and code == "nb"), best) if found[best] > 0.5 else ""
+    return (
+        next((code for code, label in _LABELS.items() if label == best and code == "nb"), best)
+        if found[best] > 0.5
+        else ""
+    )
 
 
 def _one_line(text: str) -> str:

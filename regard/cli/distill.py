@@ -34,9 +34,7 @@ def distill(
     model: Model,
     sources: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="FILE", help="Text to translate, by lines; pairs.tsv#2 is a column. Repeatable."
-        ),
+        typer.Option(metavar="FILE", help="Text to translate, by lines; pairs.tsv#2 is a column. Repeatable."),
     ] = None,
     output: Annotated[
         Path | None,

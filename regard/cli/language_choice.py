@@ -19,8 +19,8 @@ from regard.directions import direction, directions, is_multilingual
 from regard.errors import UserError
 from regard.language_identification import identified, is_another_language, is_identifiable, likeliest
 from regard.languages import internal, is_known, name
-from regard.setting import shown
 from regard.serving.text.untranslatable import has_words
+from regard.setting import shown
 from regard.task._translation import Translation
 
 ENGLISH = "en"
