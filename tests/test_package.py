@@ -60,6 +60,10 @@ RUNS_ITS_ARGUMENT = "regard/child_process.py"
 """Does what `python -c` does, with code that its parent process wrote."""
 
 
+LOADS_TENSORS_ALONE = "regard/interchange/read/pytorch_bin.py"
+"""Reads other people's pytorch_model.bin at import, with weights_only=True and in a process of its own."""
+
+
 def offences(source: str, name: str = "") -> list[str]:
     found = []
     for node in ast.walk(ast.parse(source)):
@@ -71,6 +75,10 @@ def offences(source: str, name: str = "") -> list[str]:
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)
             if called == "exec" and name == RUNS_ITS_ARGUMENT:
+                continue
+            if called == "torch.load" and name == LOADS_TENSORS_ALONE:
+                stated = {k.arg: ast.unparse(k.value) for k in node.keywords}
+                found += [] if stated.get("weights_only") == "True" else ["loads more than tensors"]
                 continue
             if called in CALLS or called.endswith(("import_module", "resolve_name")) and name not in IMPORTERS:
                 found.append(f"calls {called}")
@@ -97,6 +105,13 @@ def test_nothing_that_could_run_what_it_reads(path: Path):
 )  # fmt: skip
 def test_the_check_can_fail(bad: str):
     assert offences(bad)
+
+
+def test_only_tensors_are_ever_loaded_by_torch():
+    good = "torch.load(file, weights_only=True)"
+    assert not offences(good, LOADS_TENSORS_ALONE) and offences(good)
+    for bad in ("torch.load(file)", "torch.load(file, weights_only=False)", "torch.load(file, weights_only=flag)"):
+        assert offences(bad, LOADS_TENSORS_ALONE)
 
 
 # S2: config is data

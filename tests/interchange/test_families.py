@@ -44,7 +44,8 @@ PAIRS = {
     "mbart-50": ("de", "fr"),
     "mbart": ("de", "fr"),
 }
-TAGS = {"m2m100": "{0}", "nllb": "{0}_Latn"}
+FIRST = ("marian", "pegasus", "m2m100", "nllb", "mbart-50", "mbart", "bart", "t5", "mt5")
+"""One variant of each family, for which more texts are compared."""
 
 
 @dataclass
@@ -197,16 +198,16 @@ def translated(pair: Pair, texts: list[str], **options: Any) -> list[str]:
 def test_greedy_texts_agree(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     ends = BEGIN not in pair.text.target.copies
     monkeypatch.setattr(_writing, "NoLoops", lambda *settings: NoRepeats(ends))
-    texts = made_folders.texts()
+    texts = made_folders.texts(200 if pair.name in FIRST else 50)
     found = translated(pair, texts, beam=1)
     assert found == generated(pair, texts, num_beams=1)
-    assert len(set(found)) >= 100 and len({word for text in found for word in text}) >= 20
+    assert len(set(found)) >= len(texts) // 2 and len({word for text in found for word in text}) >= 20
     assert [translated(pair, [text], beam=1)[0] for text in texts[:5]] == found[:5]
 
 
 def test_beam_texts_agree(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_writing, "NoLoops", lambda *settings: NoRepeats(ends=False))
-    texts = made_folders.texts()
+    texts = made_folders.texts(200 if pair.name in FIRST else 50)
     found = translated(pair, texts, beam=4, length_penalty=0.0)
     assert found == generated(pair, texts, num_beams=4, length_penalty=0.0, min_new_tokens=LONGEST)
-    assert len(set(found)) >= 100
+    assert len(set(found)) >= len(texts) // 2

@@ -31,7 +31,7 @@ def corpus(folder: Path, count: int = 300) -> tuple[Path, Path]:
     return folder / "a.de", folder / "b.fr"
 
 
-@pytest.mark.parametrize("name", ["marian", "marian tags", "nllb sentencepiece"])
+@pytest.mark.parametrize("name", ["marian", pytest.param("marian tags", marks=pytest.mark.slow), "nllb sentencepiece"])
 def test_it_learns_and_goes_back(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     maker, changes = VARIANTS[name]
     maker(tmp_path / "theirs", **changes)
