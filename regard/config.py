@@ -20,6 +20,7 @@ from regard.part_settings import PRESETS as PRESETS
 from regard.recipe import Data as Data
 from regard.recipe import Decoding as Decoding
 from regard.recipe import Languages as Languages
+from regard.recipe import Pairs as Pairs
 from regard.recipe import Recipe as Recipe
 from regard.recipe import Training as Training
 from regard.recipe import data_root as data_root
@@ -106,6 +107,8 @@ def apply_overrides(recipe: Recipe, overrides: Iterable[str]) -> Recipe:
             path = ".".join(keys[:depth])
             node[key] = _as_table(path, node.get(key, {}))
             node = node[key]
+            if isinstance(node, list):
+                node = _entries(path, node, keys[depth])
             if not isinstance(node, dict):
                 raise UserError(f"{'.'.join(keys)}: '{path}' is a value and has no keys")
         if tuple(keys) in KINDS and node.get("kind") != value:
@@ -121,6 +124,21 @@ def _as_table(path: str, value: Any) -> Any:
     if isinstance(value, str) and any(other == path and key.setting.keys for other, key in all_keys(Recipe)):
         return {"kind": value}
     return value
+
+
+def _entries(path: str, tables: list[Any], following: str) -> Any:
+    """A list of tables as a table of its entries by number, so that a setting can name one."""
+    if not any(other == path and key.entry for other, key in all_keys(Recipe)):
+        return tables
+    if not following.isdecimal():
+        if not tables:
+            tables.append({})  # the keys of a first entry
+        if len(tables) > 1:
+            raise UserError(f"{path}: has {len(tables)} entries; say which, as in {path}.1.{following}")
+        return tables[0]
+    if not 1 <= int(following) <= len(tables):
+        raise UserError(f"{path}.{following}: there are {len(tables)} entries, counted from 1")
+    return _Numbered(tables)
 
 
 def tiny_form(recipe: Recipe) -> Recipe:
@@ -157,6 +175,13 @@ def to_toml(recipe: Recipe) -> str:
 # From plain values to typed sections.
 
 
+class _Numbered(dict[str, Any]):
+    """The entries of a list of tables by their number; what is set in one is set in the list."""
+
+    def __init__(self, tables: list[dict[str, Any]]) -> None:
+        super().__init__({str(number): table for number, table in enumerate(tables, 1)})
+
+
 class _Unparsed(str):
     """The text of an override; how it is parsed depends on the type of its key."""
 
@@ -181,7 +206,7 @@ def _toml_value(text: str) -> Any:
 
 def _section(kind: Any, tree: Mapping[str, Any], where: str) -> Any:
     keys = declared(kind)
-    fields = {alias: name for name, alias in ALIASES.items()}
+    fields = {ALIASES.get(item.name, item.name): item.name for item in dataclasses.fields(kind)}
     given = {}
     for name, value in tree.items():
         if name not in keys:
@@ -196,6 +221,12 @@ def _typed(key: Key, value: Any, where: str) -> Any:
         # On a command line, a name such as 2024 needs no quotes if the key is a string.
         plain = key.types[0] in (str, list[str]) and not isinstance(parsed, str | list | dict)
         value = str(value) if plain else parsed
+    if key.entry is not None:
+        tables = [value] if isinstance(value, Mapping) else value
+        if not isinstance(tables, list | tuple) or not all(isinstance(item, Mapping) for item in tables):
+            raise UserError(f"{where}: wants {key.wanted}, given {shown(value)}")
+        names = [f"{where}.{number}" if len(tables) > 1 else where for number in range(1, len(tables) + 1)]
+        return [_section(key.entry, item, name) for item, name in zip(tables, names)]
     if isinstance(value, Mapping) and dict in key.types:
         if dataclasses.is_dataclass(key.type):
             return _section(key.type, value, where)

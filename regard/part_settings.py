@@ -212,6 +212,12 @@ class Tokenizer(TypedDict, total=False):
     sampling: Annotated[float, Setting("Subword sampling in training: the exponent alpha; 0: off.", ge=0, le=100)]
     coverage: Annotated[float, Setting("Share of characters that get a piece of their own.", gt=0, le=1)]
     sample_lines: Annotated[int, Setting("Lines that subwords are learnt from.", ge=1, le=10**9)]
+    tags: Annotated[
+        list[str],
+        Setting(
+            "Tokens that are no text, such as <2de>, which says what language to translate to; data.pairs adds its own."
+        ),
+    ]
     lowercase: Annotated[bool, Setting("Lowercase words.")]
     exact: Annotated[bool, Setting("Keep the text as it is, without Unicode normalisation.")]
     alphabet: Annotated[str, Setting("The letters; empty: those of the training text.")]

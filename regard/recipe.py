@@ -20,10 +20,51 @@ def data_root() -> str:
 
 
 @dataclass
+class Pairs:
+    """One entry of `[[data.pairs]]`: parallel text between two languages."""
+
+    from_: Annotated[str, Setting("Code of the language of source, such as en.")] = ""
+    to: Annotated[str, Setting("Code of the language of target.")] = ""
+    source: Annotated[
+        list[str],
+        Setting("Its text in the first language, as data.source; empty for an entry that is only validated on."),
+    ] = field(default_factory=list)
+    target: Annotated[
+        list[str], Setting("Its translation, as data.target; empty for a .tsv with both, in columns 1 and 2.")
+    ] = field(default_factory=list)
+    valid_source: Annotated[list[str], Setting("Text to validate on, in the first language.")] = field(
+        default_factory=list
+    )
+    valid_target: Annotated[list[str], Setting("Translation of valid_source.")] = field(default_factory=list)
+    both: Annotated[bool, Setting("Train and validate both directions.")] = True
+    weight: Annotated[
+        float, Setting("How often its pairs are drawn, relative to those of other entries.", gt=0, le=1000)
+    ] = 1.0
+    kind: Annotated[str, Setting("Kind of text, such as talk or news; validation scores each kind, too.")] = ""
+    tag: Annotated[str, Setting("A token before its sources, such as <bt> for text that was translated back.")] = ""
+    without: Annotated[
+        list[str], Setting("Lines of a .tsv whose third column is one of these, such as an origin, are left out.")
+    ] = field(default_factory=list)
+    most: Annotated[int, Setting("Most pairs taken, spread evenly over the files; 0: all.", ge=0, le=10**9)] = 0
+    hold_out_valid: Annotated[
+        int,
+        Setting(
+            "Pairs held out for validation, a tenth at most; -1: data.hold_out_valid or, where that is -1, too, 1,000 "
+            "unless the entry has valid_source.",
+            ge=-1,
+        ),
+    ] = -1
+    hold_out_test: Annotated[
+        int, Setting("Pairs held out into RUN/held_out and never trained on; -1: data.hold_out_test.", ge=-1)
+    ] = -1
+
+
+@dataclass
 class Data:
     """Where the data are. A file may end in .gz, .xz or .zst; `pairs.tsv#2` means the second column of a .tsv.
 
-    Translation reads pairs of lines from `source` and `target`. All other tasks read examples from `train`, `valid` and
+    Translation reads pairs of lines from `source` and `target`, or between several languages from the entries of
+    `pairs`. All other tasks read examples from `train`, `valid` and
     `test`, by `format`.
     """
 
@@ -38,6 +79,22 @@ class Data:
         default_factory=list
     )
     valid_target: Annotated[list[str], Setting("Translation of valid_source.")] = field(default_factory=list)
+    pairs: Annotated[
+        list[Pairs], Setting("Parallel text of a translator with several directions, in place of source and target.")
+    ] = field(default_factory=list)
+    temperature: Annotated[
+        float,
+        Setting(
+            "Of data.pairs, each direction is drawn in proportion to its size ** (1 / temperature): 1 as the sizes "
+            "are, more: small ones more often.",
+            ge=1,
+            le=100,
+        ),
+    ] = 1.0
+    copies: Annotated[
+        float,
+        Setting("Of data.pairs: share of made pairs that copy a name, number or address of the text.", ge=0, le=0.5),
+    ] = 0.0
     format: Annotated[
         dict[str, Any], Setting("What reads the examples: its kind and its keys.", keys=part_settings.Format)
     ] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from regard import registry
 from regard.errors import UserError, suggestion
 
-ALIASES = {"start_from": "from"}
+ALIASES = {"start_from": "from", "from_": "from"}
 """Fields whose key in a recipe is a Python keyword."""
 NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 LISTS = {str: "a list of texts", int: "a list of whole numbers", float: "a list of numbers"}
@@ -78,8 +78,17 @@ class Key:
 
     @property
     def section(self) -> type | None:
-        """The class that declares the keys of a table; None for a value or a table of any keys."""
+        """The class that declares the keys of a table, or of each table in a list; None for a value or a table of any
+        keys."""
+        if self.entry is not None:
+            return self.entry
         return self.type if is_dataclass(self.type) and isinstance(self.type, type) else self.setting.keys
+
+    @property
+    def entry(self) -> type | None:
+        """The class that declares the keys of each table, if the value is a list of tables."""
+        inner = typing.get_args(self.type) if typing.get_origin(self.type) is list else ()
+        return inner[0] if inner and is_dataclass(inner[0]) and isinstance(inner[0], type) else None
 
     @property
     def wanted(self) -> str:
@@ -155,7 +164,7 @@ def _is_table(kind: Any) -> bool:
 
 def _named(kind: Any) -> str:
     if typing.get_origin(kind) is list:
-        return LISTS[typing.get_args(kind)[0]]
+        return LISTS.get(typing.get_args(kind)[0], "a list of tables")
     return "a table of keys" if kind is dict else NAMES[kind]
 
 

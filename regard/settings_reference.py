@@ -81,6 +81,8 @@ def _toml(value: Any) -> str:
 
 def _type_name(kind: Any) -> str:
     if typing.get_origin(kind) is list:
+        if dataclasses.is_dataclass(typing.get_args(kind)[0]):
+            return "list of tables"
         return f"list of {_type_name(typing.get_args(kind)[0])}s"
     return {str: "text", int: "integer", float: "number", bool: "boolean", dict: "table"}[kind]
 
@@ -146,6 +148,9 @@ def _schema(key: Key) -> dict[str, Any]:
 def _way(kind: Any, key: Key) -> dict[str, Any]:
     if kind is dict:
         return _object(key.section) if key.section else {"type": "object"}
+    if key.entry is not None:
+        table = _object(key.entry)
+        return {"anyOf": [table, {"type": "array", "items": table}]}
     if typing.get_origin(kind) is list:
         items = _way(typing.get_args(kind)[0], key)
         array = {"type": "array", "items": items}

@@ -15,12 +15,21 @@ def toml_text(tree: Mapping[str, Any]) -> str:
 
 def _lines(tree: Mapping[str, Any], path: list[str]) -> list[str]:
     """The lines of a table: its own values first, then its tables under their headings, as TOML requires."""
-    lines = [f"{_key(key)} = {_value(value)}" for key, value in tree.items() if not isinstance(value, dict)]
+    own = {key: value for key, value in tree.items() if not isinstance(value, dict) and not _is_tables(value)}
+    lines = [f"{_key(key)} = {_value(value)}" for key, value in own.items()]
     for key, value in tree.items():
+        below = [*path, key]
+        name = ".".join(map(_key, below))
         if isinstance(value, dict):
-            below = [*path, key]
-            lines += ["", f"[{'.'.join(map(_key, below))}]", *_lines(value, below)]
+            lines += ["", f"[{name}]", *_lines(value, below)]
+        elif _is_tables(value):
+            for table in value:
+                lines += ["", f"[[{name}]]", *_lines(table, below)]
     return lines
+
+
+def _is_tables(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
 
 
 def _key(key: str) -> str:

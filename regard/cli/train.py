@@ -97,7 +97,7 @@ def train(
         raise UserError(
             "--resume goes on with a run as it is; it takes no recipe, --source, --target, --output or --start"
         )
-    named_data = any(text.startswith(("data.source", "data.train", "data.format")) for text in overrides)
+    named_data = any(text.startswith(("data.source", "data.pairs", "data.train", "data.format")) for text in overrides)
     if not resume and not recipe and not source and not named_data:
         raise UserError("nothing to train on; give a recipe, or --source FILE and --target FILE")
 
@@ -114,6 +114,7 @@ def train(
         given, overrides = apply_overrides(tiny_form(given) if tiny else given, overrides), []
 
     import regard
+    from regard.directions import directions, is_multilingual
 
     if folds:
         if given is None:
@@ -135,7 +136,10 @@ def train(
         return
     scores = ", ".join(f"{name} {value:.2f}" for name, value in run.scores.items())
     typer.echo(escape_control_characters(f"model: {run.folder / 'model'}" + (f" ({scores})" if scores else "")))
-    typer.echo(escape_control_characters(f"try:   regard {run.model.usage.format(model=run.folder)}"))
+    usage = run.model.usage.format(model=run.folder)
+    if run.model.recipe.task == "translate" and is_multilingual(run.model.recipe):
+        usage = usage.replace("translate ", f"translate --to {directions(run.model.recipe)[0][1]} ", 1)
+    typer.echo(escape_control_characters(f"try:   regard {usage}"))
 
 
 def _cross_validate(recipe: Recipe, folds: int, output: Path | None, quiet: bool) -> None:

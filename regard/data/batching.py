@@ -9,7 +9,7 @@ one part after another: the order depends on the corpus and the seed, never on t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
@@ -19,6 +19,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from regard.data.corpus.mixture import Mixture
 from regard.data.corpus.pack import Pack, Part
 from regard.data.ragged import Sentences
 from regard.data.rank_share import OTHER_RANKS_BATCH, RankShare
@@ -51,11 +52,12 @@ class Batches(BatchStream):
         sample: tuple[Sample | None, Sample | None] | None = None,
         pin: bool = False,
         source_end: bool = True,
+        mixture: Mixture | None = None,
     ) -> None:
         """`sample` segments source and target anew every epoch: a tokenizer's `resample` with its alpha, or None.
 
         `workers` threads prefetch batches in order and affect only speed; 0 builds them in the caller's thread. Sources
-        end with END unless `source_end` is False.
+        end with END unless `source_end` is False. With a `mixture`, an epoch is what it draws, else every pair once.
         """
         if len(pack) == 0:
             raise UserError(f"{pack.folder}: the corpus has no pairs to train on")
@@ -69,6 +71,7 @@ class Batches(BatchStream):
         self._sample = sample or (None, None)
         self._pin = pin
         self._source_end = source_end
+        self._mixture = mixture
         self._share = RankShare()
         self._next = {"epoch": 0, "window": 0, "batch": 0}
 
@@ -81,7 +84,8 @@ class Batches(BatchStream):
 
     def batches_per_epoch(self) -> int:
         """Batches per epoch of a small corpus; 0 for a larger one, which may not be complete yet."""
-        small = self._pack.whole and len(self._pack) <= min(SMALL, self._window)
+        pairs = len(self._pack if self._mixture is None else self._mixture)
+        small = self._pack.whole and pairs <= min(SMALL, self._window)
         return len(self._plan(1, 0).batches) if small else 0
 
     def share(self, rank: int, of: int, together: int) -> None:
@@ -138,21 +142,28 @@ class Batches(BatchStream):
     def _found(self, epoch: int, number: int) -> tuple[int, int, Part, int]:
         """A window of an epoch, or the first of the next one, with its part and its number within that part."""
         local = number
-        for part in self._pack.parts() if epoch == 0 else [self._pack.everything()]:
+        for part in self._parts(epoch):
             windows = -(-part.pairs // self._window)
             if local < windows:
                 return epoch, number, part, local
             local -= windows
         return self._found(epoch + 1, 0)
 
+    def _parts(self, epoch: int) -> Iterable[Part]:
+        """What is shuffled by itself in an epoch."""
+        if self._mixture is not None:
+            return [Part(0, 0, len(self._mixture), self._pack.longest())]
+        return self._pack.parts() if epoch == 0 else [self._pack.everything()]
+
     def _plan(self, epoch: int, number: int) -> _Window:
         """The pairs of a window, their segmentation, and the rows of each batch."""
         epoch, number, part, local = self._found(epoch, number)
         first = local * self._window
         places = np.arange(first, min(first + self._window, part.pairs), dtype=np.uint64)
-        rows = part.first + permuted(places, part.pairs, self._seed, epoch, part.number)
+        drawn = part.first + permuted(places, part.pairs, self._seed, epoch, part.number)
+        rows = drawn if self._mixture is None else self._mixture.rows(drawn, epoch)
         key = np.random.default_rng([self._seed, epoch]).integers(0, 2**63, dtype=np.uint64)
-        seeds = mixed(rows.astype(np.uint64) + key)
+        seeds = mixed(drawn.astype(np.uint64) + key)
         source_sample, target_sample = self._sample
         longest_source, longest_target = part.longest
         source = self._read(self._pack.source, rows, source_sample, seeds, longest_source)

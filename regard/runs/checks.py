@@ -14,7 +14,7 @@ from regard.task._examples import ExampleTask
 from regard.task.generate import Generator
 from regard.task.translate import Translator
 
-PAIRS = ("source", "target", "valid_source", "valid_target", "hold_out")
+PAIRS = ("source", "target", "valid_source", "valid_target", "hold_out", "pairs")
 EXAMPLES = ("train", "valid", "test")
 
 
@@ -37,6 +37,10 @@ def check_data(recipe: Recipe, task: type[Task]) -> None:
     if not translates and (recipe.source_language or recipe.target_language):
         key = "source_language" if recipe.source_language else "target_language"
         raise UserError(f"{key}: languages are for models that translate, not for one to {recipe.task}; leave it out")
+    if translates and data.pairs:
+        for name in PAIRS[:-1]:
+            if getattr(data, name):
+                raise UserError(f"data.{name}: with data.pairs, each entry names its own; leave out one of the two")
     if translates and format and (data.source or data.target):
         raise UserError(f"data.source: {format} makes its own pairs (so does --tiny); leave out one of the two")
 

@@ -12,7 +12,7 @@ from regard.data.fingerprints import fingerprints, read_fingerprints, refuse_cha
 from regard.errors import UserError
 from regard.find_model import read_recipe_of
 from regard.loading import CODEC_FILES, task_of
-from regard.runs.resolution import PATHS
+from regard.runs.data_paths import data_paths
 from regard.storage import read_folder, read_small, write_file
 from regard.task._base import Prepared
 from regard.training.listener import Listener, Quiet
@@ -27,7 +27,7 @@ def prepare(recipe: Recipe, place: Path, resume: bool = False, report: Listener 
     Refuses to resume, before anything is written, if the data are not those the run was started with.
     """
     report = report or Quiet()
-    paths = {name: getattr(recipe.data, name) for name in PATHS}
+    paths = data_paths(recipe.data)
     found, begun = fingerprints(paths), read_fingerprints(place) if resume else None
     if resume:
         if begun is None:
@@ -76,7 +76,8 @@ def join(ranks: Ranks, recipe: str, place: str, files: list[Any]) -> tuple[Recip
 
 def data_files(recipe: Recipe) -> list[Any]:
     """The files of a recipe with size and time, to compare whether all ranks see the same ones."""
-    paths = [Path(path.rpartition("#")[0] or path) for name in PATHS for path in getattr(recipe.data, name)]
+    named = [path for paths in data_paths(recipe.data).values() for path in paths]
+    paths = [Path(path.rpartition("#")[0] or path) for path in named]
     paths += map(Path, vectors_of(recipe.model).values())
     status = [(path, path.stat() if path.exists() else None) for path in paths]
     return [[str(path), s.st_size, s.st_mtime_ns] if s else [str(path), -1, -1] for path, s in status]

@@ -24,13 +24,12 @@ from regard.errors import UserError
 from regard.find_model import find_model, read_recipe_of
 from regard.loading import Uninitialised, task_of
 from regard.runs.checks import check_data, check_model, check_tokenizer
+from regard.runs.data_paths import data_paths, with_paths
 from regard.storage import read_folder
 from regard.task._writing import longest_text
 from regard.training.defaults import with_defaults
 from regard.word_vectors import check_vectors, vectors_of
 
-PATHS = ("source", "target", "valid_source", "valid_target", "hold_out", "train", "valid", "test")
-"""The keys of the data section that name files."""
 READING_PARTS = ("stem", "encoder")
 """The parts that a model for another task can start from."""
 Files = Sequence[str | Path] | str | Path
@@ -71,9 +70,8 @@ def resolve(
 
 def with_absolute_paths(recipe: Recipe) -> Recipe:
     """The recipe with absolute paths to its data."""
-    data = recipe.data
-    found: dict[str, Any] = {name: [_absolute(path, data.root) for path in getattr(data, name)] for name in PATHS}
-    return replace(recipe, data=replace(data, **found))
+    root = recipe.data.root
+    return replace(recipe, data=with_paths(recipe.data, lambda path: _absolute(path, root)))
 
 
 def check_positions(model: nn.Module, recipe: Recipe) -> None:
@@ -162,7 +160,7 @@ def _absolute(path: str, root: str) -> str:
 
 def _refuse_missing_sets(data: Data) -> None:
     """Refuses missing files of known data sets with the command that fetches them."""
-    paths = [path for name in PATHS for path in getattr(data, name) if not Path(path).is_absolute()]
+    paths = [path for named in data_paths(data).values() for path in named if not Path(path).is_absolute()]
     lacking = [path.rpartition("#")[0] or path for path in paths]
     lacking = [path for path in lacking if not Path(_absolute(path, data.root)).exists()]
     if wanted := [name for name in dict.fromkeys(path.split("/")[0] for path in lacking) if name in data_sets()]:
@@ -172,7 +170,7 @@ def _refuse_missing_sets(data: Data) -> None:
 
 
 def _refuse_missing_files(data: Data) -> None:
-    for path in (path for name in PATHS for path in getattr(data, name)):
+    for path in (path for named in data_paths(data).values() for path in named):
         if not Path(path).exists() and not split_column(path)[0].exists():
             raise UserError(f"data: {path} does not exist; name another file, or say where data are with --data FOLDER")
 

@@ -17,7 +17,8 @@ from regard.find_model import read_recipe_of
 from regard.layers.compile_layers import compile_layers, has_triton
 from regard.loading import assign_weights, model_files, take_over, task_of
 from regard.model._base import Model
-from regard.runs.resolution import PATHS, check_positions
+from regard.runs.data_paths import PATHS
+from regard.runs.resolution import check_positions
 from regard.storage import read_folder, write_file
 from regard.task._base import Prepared
 from regard.training.defaults import warnings
@@ -64,7 +65,7 @@ def make_trainer(
         seed=recipe.seed,
         model_files=lambda weights: model_files(saved, prepared.codec, weights, "float32"),
         validate=(lambda model: judge(recipe, prepared.codec, model, prepared.valid)) if prepared.valid else None,
-        better=task_of(recipe).scores,
+        better=task_of(recipe).scores_of(recipe),
         report=report,
         ranks=ranks,
         fine_tuning=fine_tuning,
@@ -114,7 +115,7 @@ def judge(recipe: Recipe, codec: Any, model: nn.Module, examples: Any) -> Valida
 
 def without_paths(recipe: Recipe) -> Recipe:
     """The recipe that is saved with a model: it names no files of the machine it was trained on."""
-    empty: dict[str, Any] = {name: [] for name in PATHS}
+    empty: dict[str, Any] = {name: [] for name in (*PATHS, "pairs")}
     return replace(
         recipe,
         data=replace(recipe.data, root="data", **empty),

@@ -10,7 +10,7 @@ from regard.config import Recipe, apply_overrides
 from regard.data.fingerprints import fingerprints, read_fingerprints, refuse_changes
 from regard.errors import UserError
 from regard.loading import load, task_of
-from regard.runs.resolution import PATHS
+from regard.runs.data_paths import data_paths
 from regard.runs.training_run import new_folder, saved_recipe, train
 from regard.training.distributed import together
 
@@ -19,7 +19,7 @@ def test(run: str | Path, device: str = "auto") -> dict[str, float]:
     """The scores of a run's finished model on the test examples of its recipe."""
     recipe = saved_recipe(Path(run))
     if begun := read_fingerprints(Path(run)):
-        paths = {name: getattr(recipe.data, name) for name in PATHS}
+        paths = data_paths(recipe.data)
         refuse_changes(Path(run), begun, fingerprints(paths), paths)
     examples = task_of(recipe).tests(recipe)
     if not examples:

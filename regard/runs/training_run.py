@@ -152,7 +152,7 @@ def _check_start(recipe: Recipe, ranks: Ranks) -> None:
     """Refuses, before any data are read, what the machine or the task cannot do."""
     ranks.device(recipe.training.device)
     learning_rate_schedule(with_defaults(recipe.training))
-    metric, scores = recipe.training.metric, task_of(recipe).scores
+    metric, scores = recipe.training.metric, task_of(recipe).scores_of(recipe)
     if metric and scores and metric not in scores:
         raise UserError(f"training.metric: validation gives no '{metric}'{suggestion(metric, scores)}")
 

@@ -57,6 +57,11 @@ class Task(ABC):
         return sorted({*PUBLIC, self.recipe.task, *self.public} & {*object.__dir__(self)})
 
     @classmethod
+    def scores_of(cls, recipe: Recipe) -> Mapping[str, Better]:
+        """`scores`, with those that only the validation data of a recipe give."""
+        return cls.scores
+
+    @classmethod
     @abstractmethod
     def codec(cls, recipe: Recipe, files: Mapping[str, bytes]) -> Any:
         """Loads the codec from the files of a model folder."""

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -16,7 +17,18 @@ from torch import Tensor, nn
 from regard.config import Recipe
 from regard.data import tokenizer as tokenizers
 from regard.data.batching import Batches, pad, sorted_batches
+from regard.data.corpus.entries import (
+    DirectedPair,
+    all_directions,
+    check_entries,
+    directed,
+    kinds_of,
+    named_valid,
+    trains,
+    with_stated_languages,
+)
 from regard.data.corpus.preparing import named_pairs, prepare, training_pairs
+from regard.data.corpus.preparing_entries import limited, prepare_entries
 from regard.data.corpus.reading import Pair, read_pairs
 from regard.data.input._checks import check_keys
 from regard.data.input._plain_text import PlainText
@@ -67,6 +79,9 @@ class Translator(BaseTranslator, Task):
     @classmethod
     def resolve(cls, recipe: Recipe) -> Recipe:
         check_keys(recipe.input, "text")
+        if recipe.data.pairs:
+            check_entries(recipe.data)
+            return with_stated_languages(recipe)
         if not recipe.data.source and not recipe.data.format:
             raise UserError("data.source: nothing to train on; give --source FILE and --target FILE, or a recipe")
         if recipe.data.valid_source or recipe.data.valid_target:
@@ -78,7 +93,13 @@ class Translator(BaseTranslator, Task):
     def prepare(
         cls, recipe: Recipe, place: Path, known: Mapping[str, bytes], same: bool, note: Callable[[str], None]
     ) -> Prepared:
-        tokenizer, pack, valid = prepare(recipe, place, known, note)
+        valid: list[Pair] | list[DirectedPair]
+        if recipe.data.pairs:
+            tokenizer, pack, mixture, valid = prepare_entries(recipe, place, known, note)
+        else:
+            (tokenizer, pack, pairs), mixture = prepare(recipe, place, known, note), None
+            step = max(1, len(pairs) // recipe.data.valid_limit)
+            valid = pairs[::step][: recipe.data.valid_limit]
         alpha = float(recipe.tokenizer.get("sampling", 0.0))
 
         def resample(sentences: Sentences, seeds: np.ndarray) -> Sentences:
@@ -92,19 +113,64 @@ class Translator(BaseTranslator, Task):
             workers=recipe.data.workers,
             source_end=recipe.data.source_end and recipe.languages.source_tag != "after",  # then it has END already
             sample=(resample, resample) if alpha else None,
+            mixture=mixture,
         )
-        step = max(1, len(valid) // recipe.data.valid_limit)
-        return Prepared(tokenizer, stream, valid[::step][: recipe.data.valid_limit])
+        return Prepared(tokenizer, stream, valid)
 
     @classmethod
-    def tests(cls, recipe: Recipe) -> list[Pair]:
+    def tests(cls, recipe: Recipe) -> Sequence[Pair | DirectedPair]:
+        data = recipe.data
+        made = [number for number, entry in enumerate(data.pairs, 1) if not entry.source and trains(data, number)]
+        if made:
+            tests = [pair for number in made for pair in directed(data, number, named_valid(data, number, "test"))]
+            return limited(tests, data.valid_limit)
         return named_pairs(recipe.data, "test") if recipe.data.format else []
 
-    def inputs(self, valid: Sequence[Pair]) -> list[str]:
-        return [source for source, _ in valid]
+    @classmethod
+    def scores_of(cls, recipe: Recipe) -> Mapping[str, Better]:
+        data = recipe.data
+        parts = [*(f"{start}-{to}" for start, to in all_directions(data)), *kinds_of(data)]
+        return {**cls.scores, **{f"bleu_{part}": "higher" for part in parts}}
 
-    def judge(self, valid: Sequence[Pair]) -> Validation:
+    def inputs(self, valid: Sequence[Pair | DirectedPair]) -> list[str]:
+        return [pair[0] for pair in valid]
+
+    def judge(self, valid: Sequence[Pair | DirectedPair]) -> Validation:
         """BLEU and chrF of greedy translations, and the loss per token without label smoothing."""
+        if valid and isinstance(valid[0], DirectedPair):
+            return self._judge_directions(cast(Sequence[DirectedPair], valid))
+        return self._judge_pairs(cast(Sequence[Pair], valid))
+
+    def _judge_directions(self, valid: Sequence[DirectedPair]) -> Validation:
+        """Scores of each direction, and their means; BLEU of each kind of text is a mean over directions, too."""
+        settings = self.recipe.training
+        of: dict[tuple[str, str], list[DirectedPair]] = {}
+        for pair in valid:
+            of.setdefault((pair.start, pair.to), []).append(pair)
+        found: list[tuple[float, float, float]] = []
+        by_direction: dict[str, float] = {}
+        by_kind: dict[str, list[float]] = {}
+        samples: list[tuple[str, str, str]] = []
+        for (start, to), pairs in of.items():
+            sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
+            told = self.translate(sources, beam=1, batch_tokens=settings.batch_tokens, source=start, target=to)
+            outputs = [translation.text for translation in told]
+            scores = corpus_scores(outputs, references, language=to)
+            loss = self.loss([(pair.source, pair.target) for pair in pairs], settings.batch_tokens, (start, to))
+            found.append((scores.bleu, scores.chrf, loss))
+            by_direction[f"bleu_{start}-{to}"] = scores.bleu
+            for kind in dict.fromkeys(pair.kind for pair in pairs if pair.kind):
+                rows = [i for i, pair in enumerate(pairs) if pair.kind == kind]
+                of_kind = corpus_scores([outputs[i] for i in rows], [references[i] for i in rows], language=to)
+                by_kind.setdefault(f"bleu_{kind}", []).append(of_kind.bleu)
+            samples.append((sources[0], outputs[0], references[0]))
+        bleu, chrf, loss = (fmean(values) for values in zip(*found))
+        means = {kind: fmean(values) for kind, values in by_kind.items()}
+        return Validation(
+            {"bleu": bleu, "chrf": chrf, "loss": loss, **by_direction, **means}, samples[: settings.samples]
+        )
+
+    def _judge_pairs(self, valid: Sequence[Pair]) -> Validation:
         settings = self.recipe.training
         inputs, (source, target) = self.inputs(valid), self._trained_direction()
         found = self.translate(inputs, beam=1, batch_tokens=settings.batch_tokens, source=source, target=target)
@@ -190,9 +256,14 @@ class Translator(BaseTranslator, Task):
         )
 
     @torch.inference_mode()
-    def loss(self, pairs: Sequence[tuple[str, str]], batch_tokens: int = 4096) -> float:
+    def loss(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        batch_tokens: int = 4096,
+        direction: tuple[str | None, str | None] | None = None,
+    ) -> float:
         """The mean of -log p per target token (END included), without label smoothing."""
-        told = self.marks([source for source, _ in pairs], *self._trained_direction())
+        told = self.marks([source for source, _ in pairs], *(direction or self._trained_direction()))
         sources = [self.source_row(self.encode(source, one)) for (source, _), one in zip(pairs, told)]
         begin = [BEGIN, *(told[0].prefix if told else ())]
         targets = [[*begin, *ids, END] for ids in self.tokenizer.target.encode_many([target for _, target in pairs])]

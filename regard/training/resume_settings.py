@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ PATHS = tuple(
     f"data.{key}" for key in ("source", "target", "valid_source", "valid_target", "hold_out", "train", "valid", "test")
 )
 """May name copies elsewhere: fingerprints compare the content of the files."""
+_ENTRY_PATH = re.compile(r"data\.pairs\.\d+\.(source|target|valid_source|valid_target)")
 SECTIONS = ("decoding.", "tiny.", "training.schedule.")
 
 
@@ -53,7 +55,12 @@ def refuse_fixed_changes(place: Path, started: Recipe, wanted: Recipe) -> None:
     """Refuses a setting that differs from what the run in `place` was started with and cannot change."""
     was, now = (dict(_flat(parse_toml(to_toml(recipe)))) for recipe in (started, wanted))
     for key in (key for key in {**was, **now} if was.get(key) != now.get(key)):
-        if key not in CHANGEABLE and key not in PATHS and not key.startswith(SECTIONS):
+        if (
+            key not in CHANGEABLE
+            and key not in PATHS
+            and not _ENTRY_PATH.fullmatch(key)
+            and not key.startswith(SECTIONS)
+        ):
             before = f"was {was[key]!r}" if key in was else "was not set"
             raise UserError(
                 f"{key} {before} when {place} was begun, not {now.get(key)!r}; a resumed run keeps it: leave it as it "
@@ -65,5 +72,7 @@ def _flat(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]
     for key, value in tree.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{above}{key}.")
+        elif isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+            yield from _flat({str(number): item for number, item in enumerate(value, 1)}, f"{above}{key}.")
         else:
             yield f"{above}{key}", value

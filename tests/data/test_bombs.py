@@ -237,8 +237,8 @@ def test_a_chunk_of_a_pack_holds_no_more_text_than_memory(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(pack, "_CHUNK_TEXT", 100)
     pairs = [("a" * 30, "b" * 30)] * 7
-    assert [len(chunk) for chunk in pack._chunks(iter(pairs), 0)] == [2, 2, 2, 1]
-    assert [len(chunk) for chunk in pack._chunks(iter(pairs), 3)] == [2, 1, 2, 1, 1]
+    assert [len(chunk) for chunk in pack.chunks(iter(pairs), 0)] == [2, 2, 2, 1]
+    assert [len(chunk) for chunk in pack.chunks(iter(pairs), 3)] == [2, 1, 2, 1, 1]
 
 
 def test_endless_lines_are_dropped_before_they_are_tokenised() -> None:

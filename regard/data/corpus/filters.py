@@ -6,7 +6,7 @@ import functools
 import hashlib
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -33,12 +33,16 @@ class Filters:
         drop_duplicates: bool = True,
         drop_identical: bool = True,
         drop_wrong_script: bool = True,
+        is_new: Callable[[Sequence[Pair]], np.ndarray] | None = None,
     ) -> None:
+        """`is_new` tells which pairs of a chunk did not occur before; by default, among these filters' own."""
         self.dropped: Counter[str] = Counter()
+        self.examples: dict[str, Pair] = {}
+        """The first pair dropped for each reason."""
         self._max_length = max_length
         self._max_ratio = max_ratio
         self._drop_identical = drop_identical
-        self._seen = BloomFilter() if drop_duplicates else None
+        self._is_new = (is_new or new_pairs(BloomFilter())) if drop_duplicates else None
         self._scripts: tuple[UsualScript, UsualScript] | None = None
         self._drop_wrong_script = drop_wrong_script
 
@@ -62,25 +66,35 @@ class Filters:
             if self._scripts is None:
                 self._scripts = UsualScript(pair[0] for pair in kept), UsualScript(pair[1] for pair in kept)
             source_script, target_script = self._scripts
-            clean, kept = kept, [(s, t) for s, t in kept if source_script.fits(s) and target_script.fits(t)]
+            clean, kept = kept, [pair for pair in kept if source_script.fits(pair[0]) and target_script.fits(pair[1])]
             self._count("wrong_script", clean, kept)
-        if self._seen is not None and kept:
-            new = self._seen.add([f"{source}\n{target}" for source, target in kept])
-            clean, kept = kept, [pair for pair, is_new in zip(kept, new.tolist(), strict=True) if is_new]
+        if self._is_new is not None and kept:
+            new = self._is_new(kept).tolist()
+            clean, kept = kept, [pair for pair, is_new in zip(kept, new, strict=True) if is_new]
             self._count("duplicate", clean, kept)
         return kept
 
-    def by_length(self, source_lengths: np.ndarray, target_lengths: np.ndarray) -> np.ndarray:
+    def by_length(
+        self, source_lengths: np.ndarray, target_lengths: np.ndarray, pairs: Sequence[Pair] = ()
+    ) -> np.ndarray:
         """True where both sides have 1 to `max_length` tokens and their ratio is within `max_ratio`."""
         longer, shorter = np.maximum(source_lengths, target_lengths), np.minimum(source_lengths, target_lengths)
         long = longer > self._max_length
         ratio = ~long & ((shorter == 0) | disproportionate(source_lengths, target_lengths, self._max_ratio))
         self.dropped["too_long"] += int(long.sum())
         self.dropped["ratio"] += int(ratio.sum())
+        for reason, bad in (("too_long", long), ("ratio", ratio)):
+            if pairs and reason not in self.examples and bad.any():
+                self.examples[reason] = pairs[int(bad.argmax())]
         return ~(long | ratio)
 
     def _count(self, reason: str, before: Sequence[Pair], after: Sequence[Pair]) -> None:
+        """`after` is `before` without some pairs."""
         self.dropped[reason] += len(before) - len(after)
+        if len(after) < len(before) and reason not in self.examples:
+            self.examples[reason] = next(
+                (one for one, other in zip(before, after) if one is not other), before[len(after)]
+            )
 
 
 def disproportionate(lengths: np.ndarray, others: np.ndarray, max_ratio: float, grace: int = 5) -> np.ndarray:
@@ -93,6 +107,24 @@ def disproportionate(lengths: np.ndarray, others: np.ndarray, max_ratio: float, 
 def identical(source: str, target: str) -> bool:
     """Whether a pair was not translated. Short texts (names, numbers) may be the same in both languages."""
     return source.lower() == target.lower() and source.count(" ") >= 3
+
+
+def new_pairs(seen: BloomFilter, directions: Sequence[tuple[str, str]] = ()) -> Callable[[Sequence[Pair]], np.ndarray]:
+    """Which pairs of a chunk are new, to a set that several corpora may share.
+
+    `directions` are those that the pairs serve, if they serve two, the second backwards; one is enough to be new in.
+    """
+
+    def is_new(pairs: Sequence[Pair]) -> np.ndarray:
+        if not directions:
+            return seen.add([f"{source}\n{target}" for source, target in pairs])
+        new = np.zeros(len(pairs), dtype=bool)
+        for turn, (start, to) in enumerate(directions):
+            ordered = (pair[::-1] for pair in pairs) if turn else pairs
+            new |= seen.add([f"{start}-{to}:{source}\n{target}" for source, target in ordered])
+        return new
+
+    return is_new
 
 
 class UsualScript:

@@ -241,7 +241,7 @@ def pack_pairs(
     about = _description(folder, fingerprint) if part else None
     if about is not None and about["whole"]:
         return Pack(folder)
-    about = about or _nothing(fingerprint, "<u2" if vocabulary <= 1 << 16 else "<u4")
+    about = about or empty_description(fingerprint, "<u2" if vocabulary <= 1 << 16 else "<u4")
     for reason in ("too_long", "ratio"):  # the other filters run again
         filters.dropped[reason] = about["dropped"].get(reason, 0)
     packed = about["read"]
@@ -252,8 +252,8 @@ def pack_pairs(
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _Writer(folder, about) as writer:
-            for lines in _chunks(pairs, part):
+        with Writer(folder, about) as writer:
+            for lines in chunks(pairs, part):
                 read += len(lines)
                 lines = filters.by_size(lines)
                 kept = [pair for pair in lines if not held_out.has(*pair)] if held_out is not None else lines
@@ -261,7 +261,7 @@ def pack_pairs(
                 kept = filters.by_text(kept)  # filters have state, so they see resumed lines too
                 if read > packed and kept:
                     sources, targets = source_encode([s for s, _ in kept]), target_encode([t for _, t in kept])
-                    fits = filters.by_length(_lengths(sources), _lengths(targets)).tolist()
+                    fits = filters.by_length(lengths_of(sources), lengths_of(targets)).tolist()
                     writer.write(list(compress(sources, fits)), list(compress(targets, fits)))
                 if read > packed and part and read % part == 0:
                     writer.record(read, dropped())
@@ -281,7 +281,7 @@ def pack_pairs(
     return Pack(folder)
 
 
-def _nothing(fingerprint: str, dtype: str) -> dict[str, Any]:
+def empty_description(fingerprint: str, dtype: str) -> dict[str, Any]:
     """The description of an empty pack."""
     return {
         "version": _VERSION,
@@ -297,7 +297,7 @@ def _nothing(fingerprint: str, dtype: str) -> dict[str, Any]:
     }
 
 
-class _Writer:
+class Writer:
     """Appends to the files of a pack and updates its description."""
 
     def __init__(self, folder: Path, about: dict[str, Any]) -> None:
@@ -311,7 +311,7 @@ class _Writer:
                 self._files[name].truncate(size)  # an empty offsets file becomes one zero
         self._begin_part()
 
-    def __enter__(self) -> _Writer:
+    def __enter__(self) -> Writer:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -325,7 +325,7 @@ class _Writer:
         if not sides[0]:
             return
         for side, sentences in zip(_SIDES, sides, strict=True):
-            lengths = _lengths(sentences)
+            lengths = lengths_of(sentences)
             ends = lengths.cumsum()
             ids = np.fromiter(chain.from_iterable(sentences), self._about["dtype"], int(ends[-1]))
             self._files[f"{side}.ids"].write(ids.tobytes())
@@ -350,7 +350,7 @@ class _Writer:
         os.replace(new, self._folder / "pack.json")
 
 
-def _chunks(pairs: Iterable[Pair], part: int) -> Iterator[list[Pair]]:
+def chunks(pairs: Iterable[Pair], part: int) -> Iterator[list[Pair]]:
     """Chunks of pairs, limited in number and text; a part ends a chunk."""
     lines: list[Pair] = []
     text = 0
@@ -364,7 +364,7 @@ def _chunks(pairs: Iterable[Pair], part: int) -> Iterator[list[Pair]]:
         yield lines
 
 
-def _lengths(sentences: list[list[int]]) -> np.ndarray:
+def lengths_of(sentences: list[list[int]]) -> np.ndarray:
     return np.fromiter(map(len, sentences), np.int64, len(sentences))
 
 

@@ -25,7 +25,7 @@ def with_languages(recipe: Recipe, stated: Recipe, note: Callable[[str], None]) 
     for key, code in languages.items():
         if code and not is_code(code):
             raise UserError(f"{key}: '{code}' is no language code; write {code_of(code) or 'one such as fr'}")
-    if (stated.source_language and stated.target_language) or recipe.data.format:
+    if (stated.source_language and stated.target_language) or recipe.data.format or recipe.data.pairs:
         return recipe
     source, target = pair_languages(recipe.data.source, recipe.data.target)
     if recipe.source_language and recipe.target_language:

@@ -109,8 +109,9 @@ def held_out(data: Data, place: Path, note: Note, most: int | None = None) -> tu
 
 def forget_held_out(place: Path) -> None:
     """Removes the sets of a run that never started training, so that the next one chooses its own."""
-    for file in (file for name in SETS for file in _files(place / "held_out", name)):
-        file.unlink(missing_ok=True)
+    for name in SETS:
+        for file in (place / "held_out").glob(f"{name}.*"):
+            file.unlink(missing_ok=True)
 
 
 def _files(folder: Path, name: str) -> list[Path]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import random as python_random
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,7 +16,7 @@ import sentencepiece
 
 from regard.data.normalise import normalise
 from regard.data.ragged import Sentences
-from regard.data.tokenizer._base import SPACE, SPECIALS, Tokenizer, spell
+from regard.data.tokenizer._base import SPACE, SPECIALS, Tokenizer, is_byte, spell
 from regard.errors import UserError
 from regard.special_tokens import BEGIN, END, PAD, UNKNOWN
 
@@ -52,6 +53,9 @@ class Subword(Tokenizer):
             int(piece[3:5], 16) if piece[:1] == "<" and processor.is_byte(i) else piece.replace(SPACE, " ")
             for i, piece in enumerate(self._pieces)
         ]
+        self._tags = {i for i in range(len(SPECIALS), len(processor)) if processor.is_control(i)}
+        for i in self._tags:
+            self._parts[i] = ""
         self._known_ways: dict[float, tuple[Sentences, np.ndarray]] = {}
         self._parts[: len(SPECIALS)] = [""] * len(SPECIALS)
 
@@ -65,11 +69,14 @@ class Subword(Tokenizer):
         sampling: float = 0.0,
         coverage: float = 0.9998,
         sample_lines: int = 200_000,
+        tags: Sequence[str] = (),
     ) -> Subword:
         """Learns `size` pieces, or fewer if the text has no more, from at most `sample_lines` lines.
 
-        `coverage` is the share of characters that get a piece of their own; the rest are spelled in bytes.
+        `coverage` is the share of characters that get a piece of their own; the rest are spelled in bytes. `tags` are
+        further tokens that no text is encoded to, even if it is spelled like one, and that decode to nothing.
         """
+        _check_tags(tags)
         text = [line for line in _choose(map(normalise, lines), sample_lines, seed) if line]
         if not text:
             raise UserError("tokenizer: no text to learn subwords from; the corpus is empty")
@@ -92,6 +99,7 @@ class Subword(Tokenizer):
                 unk_id=UNKNOWN,
                 bos_id=BEGIN,
                 eos_id=END,
+                control_symbols=list(tags),
                 num_threads=_THREADS,
                 minloglevel=2,
             )
@@ -144,7 +152,7 @@ class Subword(Tokenizer):
         """The segmentations of each piece, and their cumulative probabilities, from id to id + 1 for piece `id`."""
         import numpy as np
 
-        special = [i < len(SPECIALS) or self._model.is_byte(i) for i in range(len(self))]
+        special = [i < len(SPECIALS) or i in self._tags or self._model.is_byte(i) for i in range(len(self))]
         ids = {piece: i for i, piece in enumerate(self._pieces) if not special[i]}
         log_probabilities = {piece: self._model.get_score(i) for piece, i in ids.items()}
         ways: list[list[int]] = []
@@ -158,13 +166,21 @@ class Subword(Tokenizer):
         return Sentences.of_lengths(np.fromiter(chain.from_iterable(ways), np.int64), lengths), np.concatenate(upto)
 
     def decode(self, ids: Sequence[int]) -> str:
-        return self._model.decode([int(i) for i in ids if i > END])
+        return self._model.decode([int(i) for i in ids if i > END and int(i) not in self._tags])
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         return [self._pieces[i] for i in ids]
 
     def surfaces(self, ids: Sequence[int]) -> list[str]:
         return spell(self._parts[i] for i in ids)
+
+
+def _check_tags(tags: Sequence[str]) -> None:
+    for tag in tags:
+        if not isinstance(tag, str) or not re.fullmatch(r"[!-~]{2,40}", tag) or tag in SPECIALS or "," in tag:
+            raise UserError(f"tokenizer.tags: {tag!r} cannot be a tag; write 2 to 40 ASCII signs, such as <2de>")
+        if is_byte(tag):
+            raise UserError(f"tokenizer.tags: {tag} stands for a byte; choose another tag")
 
 
 def _cuts(text: str, log_probabilities: Mapping[str, float]) -> list[tuple[float, list[str]]]:
