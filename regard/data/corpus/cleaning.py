@@ -35,8 +35,8 @@ REASONS = {
     "repetition": "one side repeats a phrase over and over",
     "numbers": "a number of one side is missing in the other",
     "script": "a side mostly in another script than usual",
-    "language": "a side is clearly in another language",
     "kept_out": "a side occurs in a file of --keep-out",
+    "language": "a side is clearly in another language",
     "duplicate": "the pair occurred before",
     "near_duplicate": "it occurred with other case, punctuation or digits",
 }
