@@ -76,9 +76,9 @@ def is_another_language(text: str, *codes: str) -> bool:
         return False
     found = language_probabilities(text)
     ours, best = max(found.get(label, 0.0) for label in labels), max(found.values(), default=0.0)
-    if len(letters) < FEW_LETTERS:
-        return ours < 0.01 and best > 0.5
-    return ours < 0.1 and best > (0.6 if len(letters) >= SOME_LETTERS else 0.9)
+    if not latin and ours < 0.01:
+        return best > 0.5
+    return len(letters) >= FEW_LETTERS and ours < 0.1 and best > (0.6 if len(letters) >= SOME_LETTERS else 0.9)
 
 
 def identified(text: str) -> str:

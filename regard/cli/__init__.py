@@ -46,7 +46,8 @@ def build_app(only: str = "") -> typer.Typer:
     names = [*tasks, *COMMANDS, "serve", *GROUPS]
     for name in [only] if only in names else names:
         if name in GROUPS:
-            app.add_typer(registry.factory("cli", name), name=name)
+            group: Any = registry.factory("cli", name)
+            app.add_typer(group, name=name)
         elif name == "serve":
             from regard.cli.serve import Grouped, serve
 

@@ -30,7 +30,7 @@ class _DataGroup(Group):
     """The list, or an action, whose options may also stand before it."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        action = next((word for option, word in self._split(args, {}) if option is None and word), None)
+        action = next((word for option, word in self._split(args, {}) if option is None and word), "")
         if action in self.commands:
             args = [action, *(word for place, word in enumerate(args) if place != args.index(action))]
         return super().parse_args(ctx, args)

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -214,6 +215,7 @@ def translate(
 
     def answer_alone(batch: list[str], numbers: list[int]) -> list[str]:
         found: Sequence[Translation | ServerTranslation] = ask(batch) if server else found_here(batch, numbers)
+        found = [one if one.text.strip() else replace(one, text=one.source.strip()) for one in found]  # nothing is lost
         if format is Format.json:
             return [as_json(_tree(translation, alignment, n_best > 1)) for translation in found]
         return [
@@ -228,8 +230,8 @@ def translate(
         from regard.storage import read_folder
 
         # Options that the model refuses must fail before the folder is created.
-        trial: dict[str, Any] = search | {"batch_tokens": batch_tokens, "alignment": alignment}
-        loaded.translate("?", **trial, **translator.usual_direction())
+        trial: Any = search | {"batch_tokens": batch_tokens, "alignment": alignment}
+        loaded.translate("?", **(trial | translator.usual_direction()))
         usual = translator.recipe.decoding
         hashes = [read_folder(find_model(one), hash_tensors=False).hash[:16] for one in model]
         settings: dict[str, Any] = {"model": "+".join(hashes)}

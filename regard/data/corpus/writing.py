@@ -54,4 +54,4 @@ class Lines:
 
 def open_all(stack: ExitStack, *paths: Path | None) -> list[Lines | None]:
     """Opens files that are closed with the stack; one of None stays None."""
-    return [path and stack.enter_context(Lines(path)) for path in paths]
+    return [stack.enter_context(Lines(path)) if path else None for path in paths]
