@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -49,9 +50,10 @@ def distill(
     n_best: NBest = 1,
     length_penalty: LengthPenalty = None,
     max_length: MaxLength = None,
-    min_score: Annotated[
-        float | None, typer.Option(max=0, help="Least mean log-probability of a translation's tokens, such as -1.")
-    ] = None,
+    min_probability: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Least mean probability of a translation's tokens (geometric), such as 0.2."),
+    ] = 0.0,
     max_ratio: Annotated[
         float, typer.Option(min=1, max=1000, help="Largest factor between the lengths, relative to the usual one.")
     ] = 3.0,
@@ -130,7 +132,7 @@ def distill(
             cleaner,
             settings=settings,
             options=options,
-            min_score=float("-inf") if min_score is None else min_score,
+            min_score=math.log(min_probability) if min_probability else -math.inf,
             reverse=reverse,
             dropped=dropped,
             shards=shards,
