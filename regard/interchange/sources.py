@@ -7,7 +7,6 @@ and what it says about its origin is decided here.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import math
 import os
@@ -17,8 +16,9 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from regard import registry
 from regard.atomic_files import temporary_name
 from regard.errors import UserError
 from regard.imported_models import (
@@ -235,7 +235,7 @@ def _memory(folder: Path) -> int:
     """Bytes of memory that reading a folder's weights may take: 8 for each of them, as measured."""
     total = 0
     names = hub.needed(os.listdir(folder)) if folder.is_dir() else []
-    for path in (folder / name for name in names):
+    for path in map(folder.joinpath, names):
         if path.suffix == ".safetensors":
             total += 8 * sum(math.prod(tensor.shape) for tensor in read_header(path).tensors.values())
         elif path.suffix == ".bin" and path.is_file():
@@ -246,8 +246,7 @@ def _memory(folder: Path) -> int:
 def _read(found: Found, note: hub.Note) -> Imported:
     if (memory := _memory(found.path)) > MUCH_MEMORY:
         note(f"reading the weights takes up to {memory / 1e9:.0f} GB of memory")
-    reader = importlib.import_module(f"regard.interchange.read.{detect(found.path)}")
-    read: Callable[[Path, hub.Note], Imported] = reader.read
+    read = cast(Callable[[Path, hub.Note], "Imported"], registry.factory("interchange/read", detect(found.path)))
     return read(found.path, note)
 
 
