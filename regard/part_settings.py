@@ -214,9 +214,7 @@ class Tokenizer(TypedDict, total=False):
     sample_lines: Annotated[int, Setting("Lines that subwords are learnt from.", ge=1, le=10**9)]
     tags: Annotated[
         list[str],
-        Setting(
-            "Tokens that are no text, such as <2de>, which says what language to translate to; data.pairs adds its own."
-        ),
+        Setting("Tokens that are no text, such as >>de<< for the language to translate to; data.pairs adds its own."),
     ]
     lowercase: Annotated[bool, Setting("Lowercase words.")]
     exact: Annotated[bool, Setting("Keep the text as it is, without Unicode normalisation.")]

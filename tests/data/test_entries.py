@@ -129,10 +129,10 @@ def test_languages_and_tags_are_filled_in(three: list[dict[str, Any]]) -> None:
     stated = with_stated_languages(recipe_of(three))
     assert stated.languages.source == ["en", "fa", "fr", "de"] and stated.languages.target == ["fa", "en", "fr"]
     assert stated.languages.target_tag == "source"
-    assert stated.languages.tags == {"fa": "<2fa>", "en": "<2en>", "fr": "<2fr>"}
-    assert stated.tokenizer["tags"] == ["<2fa>", "<2en>", "<2fr>", "<bt>"]
-    kept = apply_overrides(recipe_of(three), ["languages.tags.fa=>>fas<<", "languages.target_tag=output"])
-    assert with_stated_languages(kept).languages.tags == {"fa": ">>fas<<", "en": "<2en>", "fr": "<2fr>"}
+    assert stated.languages.tags == {"fa": ">>fa<<", "en": ">>en<<", "fr": ">>fr<<"}
+    assert stated.tokenizer["tags"] == [">>fa<<", ">>en<<", ">>fr<<", "<bt>"]
+    kept = apply_overrides(recipe_of(three), ["languages.tags.fa=<2fa>", "languages.target_tag=output"])
+    assert with_stated_languages(kept).languages.tags == {"fa": "<2fa>", "en": ">>en<<", "fr": ">>fr<<"}
 
 
 def test_one_target_language_needs_no_tag(three: list[dict[str, Any]]) -> None:
@@ -146,11 +146,11 @@ def test_a_tokenizer_without_tags_is_refused(three: list[dict[str, Any]]) -> Non
 
 
 def test_no_text_is_a_tag_and_no_tag_is_text() -> None:
-    tags = ["<2de>", "<2fa>", "<bt>"]
+    tags = ["<2de>", ">>fa<<", "<bt>"]
     made = Subword.train([*ENGLISH, *PERSIAN, "<2de> is a tag"] * 2, seed=1, size=400, tags=tags)
     ids = [made.id_of(tag) for tag in tags]
     assert ids == [4, 5, 6] and len({made.pieces([i])[0] for i in range(len(made))}) == len(made)
-    for text in ("<2de> hello <bt>", "</s><2fa>", PERSIAN[0], "ژاپن 日本 \u200d", *tags):
+    for text in ("<2de> hello <bt>", "</s>>>fa<<", PERSIAN[0], "ژاپن 日本 \u200d", *tags):
         assert not {0, 1, 2, 3, 4, 5, 6} & set(made.encode(text))
         assert made.decode(made.encode(text)) == text
     assert made.decode([4, *made.encode("I go"), 6]) == "I go" and made.surfaces([4]) == [""]
@@ -158,6 +158,12 @@ def test_no_text_is_a_tag_and_no_tag_is_text() -> None:
     assert again.pieces(ids) == tags and again.encode("<2de>") == made.encode("<2de>")  # type: ignore[arg-type]
     drawn = made.sample("I go to the house", np.random.default_rng(1), 0.2)
     assert made.decode(drawn) == "I go to the house"
+
+
+def test_a_rare_digit_has_its_siblings_in_the_vocabulary() -> None:
+    made = Subword.train([*ENGLISH, "در سال ۱۴ بود"], seed=1, size=400, coverage=0.99)
+    assert [made.id_of(digit) is not None for digit in "۰۱۲۳۴۵۶۷۸۹٠"] == [True] * 10 + [False]
+    assert made.decode(made.encode("سال ۱۳۹۸")) == "سال ۱۳۹۸"
 
 
 @pytest.mark.parametrize("tag", ["a b", "", "<s>", "x" * 41, "é>", "<0x41>", "a,b"])
@@ -234,8 +240,8 @@ def test_sections_hold_each_direction_with_its_tag(three: list[dict[str, Any]], 
         ["en", "fr"],
         ["de", "en"],
     ]
-    expected = [("<2fa>", ENGLISH, PERSIAN), ("<2en>", PERSIAN, ENGLISH), ("<2en>", FRENCH, ENGLISH)]
-    expected += [("<2fr>", ENGLISH, FRENCH), ("<2en> <bt>", GERMAN, ENGLISH)]
+    expected = [(">>fa<<", ENGLISH, PERSIAN), (">>en<<", PERSIAN, ENGLISH), (">>en<<", FRENCH, ENGLISH)]
+    expected += [(">>fr<<", ENGLISH, FRENCH), (">>en<< <bt>", GERMAN, ENGLISH)]
     for section, (tag, sources, targets) in zip(sections, expected, strict=True):
         ((first, count),) = section["ranges"]
         assert count == 300
@@ -400,7 +406,7 @@ def test_copies_have_their_share_in_every_direction(three: list[dict[str, Any]],
     first, count = made[2]["ranges"][0]
     for row in range(first, first + count):
         source, target = pack.pair(row)
-        assert tokenizer.pieces(source[:1]) == ["<2fr>"] and source[1:] == target
+        assert tokenizer.pieces(source[:1]) == [">>fr<<"] and source[1:] == target
         assert tokenizer.decode(target).isdecimal()
     copied = sum(draws for one, draws in zip(mixture.sections, mixture.draws) if one.copies)
     assert copied / len(mixture) == pytest.approx(0.1, abs=0.01)

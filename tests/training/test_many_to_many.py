@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import regard
@@ -17,6 +18,7 @@ from regard.directions import directions
 from regard.errors import UserError
 from regard.storage import read_folder
 from regard.task.translate import Translator
+from regard.types import BEGIN
 
 CODES = [("en", "de"), ("en", "fa")]
 SCORES = {"bleu", "chrf", "loss", "bleu_en-de", "bleu_de-en", "bleu_en-fa", "bleu_fa-en", "bleu_talk", "bleu_news"}
@@ -72,7 +74,7 @@ def invoke(*arguments: str | Path) -> str:
 def test_scores_are_of_each_direction_and_kind_and_their_mean(run: Path) -> None:
     scores = json.loads((run / "scores.json").read_text())
     assert set(scores) == SCORES
-    found = regard.load(run, "cpu")
+    found = regard.load(run, "cpu", engine="torch")
     of, losses = [], []
     for number, (start, to) in enumerate(CODES, 1):
         texts = [
@@ -110,13 +112,34 @@ def test_it_is_evaluated_and_used_by_direction(run: Path, engine: str) -> None:
     told = ("--engine", engine, "--device", "cpu", "--quiet")
     forth = invoke("evaluate", run, "--from", "fa", "--to", "en", *files, *told)
     assert forth.startswith("BLEU ")
-    source = files[0].read_text().splitlines()[0] + " <2de>"  # no tag, but text
+    source = files[0].read_text().splitlines()[0] + " >>de<<"  # no tag, but text
     text = invoke(
         "translate", "--model", run, "--from", "fa", "--to", "en", "--engine", engine, "--device", "cpu", source
     )
-    assert not any(tag in text for tag in ("<2en>", "<2de>", "<2fa>"))
+    assert not any(tag in text for tag in (">>en<<", ">>de<<", ">>fa<<"))
     with pytest.raises(UserError, match="several languages; say which"):
         regard.load(run, "cpu", engine=engine).translate("x")
+
+
+def test_transformers_reads_the_tags_of_an_export(run: Path, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    invoke("export", run, "--format", "huggingface", "--output", tmp_path / "out")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out").eval()
+    ours = regard.load(run, "cpu", engine="torch")
+    text = (run / "held_out/valid.1.en-de.source").read_text().splitlines()[0]
+    first = []
+    for to in ("de", "fa"):
+        batch = tokenizer(f">>{to}<< {text}", return_tensors="pt")
+        assert batch.input_ids[0].tolist() == ours.source_row(ours.encode(text, ours.marks([text], "en", to)[0]))
+        begin = torch.tensor([[model.config.decoder_start_token_id]])
+        with torch.no_grad():
+            theirs = model(**batch, decoder_input_ids=begin).logits[0, 0].log_softmax(-1)
+            mine = ours.model(batch.input_ids, torch.ones_like(batch.input_ids).bool(), torch.tensor([[BEGIN]]))
+        wanted = mine[0, 0].log_softmax(-1)
+        assert torch.allclose(theirs[4 : len(wanted)], wanted[4:], atol=1e-3)
+        first.append(wanted)
+    assert not torch.allclose(*first, atol=1e-3)  # the tag matters
 
 
 def test_a_run_stopped_and_resumed_ends_with_the_same_weights(run: Path, tmp_path: Path) -> None:
@@ -139,7 +162,7 @@ def test_fine_tuning_goes_on_with_its_own_languages(run: Path, tmp_path: Path) -
     told = ["training.steps=2", f"data.pairs=[{entry}]"]
     tuned = regard.train(base, *told, start_from=run, folder=tmp_path / "tuned", quiet=True)
     assert set(tuned.scores) == {"bleu", "chrf", "loss", "bleu_fa-en"}
-    assert len(directions(tuned.model.recipe)) == 6 and tuned.model.tokenizer.id_of("<2fa>") == 6
+    assert len(directions(tuned.model.recipe)) == 6 and tuned.model.tokenizer.id_of(">>fa<<") == 6
     for changed, message in (
         (entry.replace('"fa"', '"fr"'), r"data.pairs.1 \(fr-en\): this model does not translate from fr"),
         (entry.replace("both=false", 'tag="<bt>"'), r"data.pairs.1 \(fa-en\): the tokenizer has no token <bt>"),

@@ -84,6 +84,7 @@ def directed(data: Data, number: int, pairs: list[Pair]) -> list[DirectedPair]:
 def read_entry(data: Data, number: int, part: str = "train") -> Iterator[Pair]:
     """The pairs of an entry, at most `most`, spread evenly; of a format that makes its own, those of a part."""
     entry = data.pairs[number - 1]
+    pairs: Iterator[Pair]
     if entry.source and entry.without:
         pairs = compress(read_pairs(entry.source, entry.target), _wanted(entry))
         count = sum(_wanted(entry)) if entry.most else 0
@@ -165,7 +166,7 @@ def with_stated_languages(recipe: Recipe) -> Recipe:
         tagged = [*(stated.target if stated.target_tag != "none" else [])]
         tagged += stated.source if stated.source_tag != "none" else []
         have = set(map(internal, stated.tags))
-        tags = {code: f"<2{code}>" for code in map(internal, tagged) if code not in have}
+        tags = {code: f">>{code}<<" for code in map(internal, tagged) if code not in have}
         stated = replace(stated, tags={**stated.tags, **tags})
         tokenizer = _with_tags(recipe, [*map(str, stated.tags.values()), *extra])
         recipe = replace(recipe, languages=stated, tokenizer=tokenizer)

@@ -154,7 +154,7 @@ class _EntryPacker:
             sources.append(self._source_ids(texts, self.told[turn], known))
         for turn, section in enumerate(self.sections):
             told = self.told[turn]
-            source = [[*told.before, *ids] for ids in sources[turn]] if told.before else sources[turn]
+            source = [[*told.before, *ids, *told.after] for ids in sources[turn]]
             target = [[*told.prefix, *ids] for ids in targets[turn]] if told.prefix else targets[turn]
             fits = self.by_length[turn].by_length(lengths_of(source), lengths_of(target), kept).tolist()
             before = about["pairs"]
@@ -219,7 +219,8 @@ def _copies_section(
 ) -> dict[str, Any]:
     """Writes words as pairs to copy; entry 0 says that no entry has them."""
     told = marks(recipe, tokenizer, *direction)
-    sources = [[*told.before, *ids] for ids in tokenizer.encode_many([told.text_prefix + word for word in words])]
+    encoded = tokenizer.encode_many([told.text_prefix + word for word in words])
+    sources = [[*told.before, *ids, *told.after] for ids in encoded]
     targets = [[*told.prefix, *ids] for ids in tokenizer.target.encode_many(words)]
     first = about["pairs"]
     writer.write(sources, targets)
@@ -229,8 +230,6 @@ def _copies_section(
 def _marks(recipe: Recipe, tokenizer: Tokenizer, number: int, start: str, to: str, tag: str) -> Marks:
     """What tells the model the direction of an entry's text, and the entry's own tag."""
     told = marks(recipe, tokenizer, start, to)
-    if told.after:
-        raise UserError("this model's sources end with the tag of their language; it cannot be trained further here")
     if not tag:
         return told
     own = tokenizer.id_of(tag)

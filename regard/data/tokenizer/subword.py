@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import random as python_random
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -73,8 +74,9 @@ class Subword(Tokenizer):
     ) -> Subword:
         """Learns `size` pieces, or fewer if the text has no more, from at most `sample_lines` lines.
 
-        `coverage` is the share of characters that get a piece of their own; the rest are spelled in bytes. `tags` are
-        further tokens that no text is encoded to, even if it is spelled like one, and that decode to nothing.
+        `coverage` is the share of characters that get a piece of their own, besides all digits; the rest are spelled in
+        bytes. `tags` are further tokens that no text is encoded to, even if it is spelled like one, and that decode to
+        nothing.
         """
         _check_tags(tags)
         text = [line for line in _choose(map(normalise, lines), sample_lines, seed) if line]
@@ -100,6 +102,7 @@ class Subword(Tokenizer):
                 bos_id=BEGIN,
                 eos_id=END,
                 control_symbols=list(tags),
+                required_chars=_digits(text),
                 num_threads=_THREADS,
                 minloglevel=2,
             )
@@ -175,10 +178,17 @@ class Subword(Tokenizer):
         return spell(self._parts[i] for i in ids)
 
 
+def _digits(text: Iterable[str]) -> str:
+    """All digits of every script of which the text has some, but for ASCII's, which are frequent in any case."""
+    found = {character for line in text if not line.isascii() for character in line if character.isdecimal()}
+    zeros = {ord(character) - unicodedata.decimal(character) for character in found if not character.isascii()}
+    return "".join(chr(zero + i) for zero in sorted(zeros) for i in range(10))
+
+
 def _check_tags(tags: Sequence[str]) -> None:
     for tag in tags:
         if not isinstance(tag, str) or not re.fullmatch(r"[!-~]{2,40}", tag) or tag in SPECIALS or "," in tag:
-            raise UserError(f"tokenizer.tags: {tag!r} cannot be a tag; write 2 to 40 ASCII signs, such as <2de>")
+            raise UserError(f"tokenizer.tags: {tag!r} cannot be a tag; write 2 to 40 ASCII signs, such as >>de<<")
         if is_byte(tag):
             raise UserError(f"tokenizer.tags: {tag} stands for a byte; choose another tag")
 

@@ -11,6 +11,7 @@ import sentencepiece
 from regard.config import Recipe
 from regard.data.tokenizer._base import SPACE, Tokenizer
 from regard.errors import UserError
+from regard.interchange.write._sentencepiece_normaliser import with_normaliser
 from regard.storage import Folder
 from regard.types import BEGIN, END, PAD, UNKNOWN
 
@@ -99,8 +100,11 @@ def files(origin: Folder, recipe: Recipe, tokenizer: Tokenizer, variant: str, pl
         return _fast(origin.read(_FAST), config, recipe, plan)
     if tokenizer.kind == "subword":
         if variant == "marian":
-            model = origin.read(_MODEL)
-            return _marian(model, model, recipe, tokenizer, plan)
+            # With our normalisation, which also takes the space between a tag and the text.
+            source, target = (
+                with_normaliser(origin.read(_MODEL), plain) for plain in (recipe.data.plain_source, False)
+            )
+            return _marian(source, target, recipe, tokenizer, plan)
         whole = json.dumps(_unigram(origin.read(_MODEL), recipe), ensure_ascii=False).encode()
         config = {"tokenizer_class": "PreTrainedTokenizerFast"}
         return {**_fast(whole, config, recipe, plan), _MODEL: origin.read(_MODEL)}
