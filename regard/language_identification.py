@@ -36,7 +36,7 @@ def language_probabilities(text: str) -> dict[str, float]:
 
 _LABELS = {"nb": "no", "pb": "pt", "zt": "zh", "iw": "he", "fil": "tl"}
 """Our codes that the model names differently."""
-_MOST_CHARACTERS = 2000
+MOST_CHARACTERS = 2000
 
 
 def label_of(code: str) -> str:
@@ -46,11 +46,59 @@ def label_of(code: str) -> str:
 
 def likeliest(text: str, candidates: Collection[str]) -> str:
     """Which of these languages a text is most likely in."""
-    probabilities = language_probabilities(" ".join(text[:_MOST_CHARACTERS].split()).encode("utf-8", "ignore").decode())
+    probabilities = language_probabilities(_one_line(text))
     known = [code for code in candidates if label_of(code) in probabilities]
     if not known:
         raise UserError("the language of the text could not be detected; say it with source (--from)")
     return max(known, key=lambda code: probabilities[label_of(code)])
+
+
+FEW_LETTERS, SOME_LETTERS = 12, 40
+"""With fewer letters than the first a text may be in any language; with fewer than the second only a very likely
+language counts."""
+
+
+def is_identifiable(code: str) -> bool:
+    """Whether the model knows a language. False for all if it is not installed."""
+    return is_installed() and label_of(code) in _labels()
+
+
+def is_another_language(text: str, *codes: str) -> bool:
+    """Whether a text is clearly in another language than these. Lenient with short texts, names and numbers."""
+    letters = [letter for letter in text[:MOST_CHARACTERS] if letter.isalpha()]
+    # A word in another script says more than one in Latin letters, which many languages share.
+    latin = 2 * sum(letter < "\u0250" or "\u1e00" <= letter < "\u1f00" for letter in letters) > len(letters)
+    if len(letters) < (FEW_LETTERS if latin else 2):
+        return False
+    text = _one_line(text)
+    labels = {label_of(code) for code in codes}
+    if _model().predict(text)[0][0].removeprefix(_LABEL) in labels:  # most texts, in a third of the time
+        return False
+    found = language_probabilities(text)
+    ours, best = max(found.get(label, 0.0) for label in labels), max(found.values(), default=0.0)
+    if not latin and ours < 0.01:
+        return best > 0.5
+    return len(letters) >= FEW_LETTERS and ours < 0.1 and best > (0.6 if len(letters) >= SOME_LETTERS else 0.9)
+
+
+def identified(text: str) -> str:
+    """The likeliest of all languages, by our code; empty if none is likely."""
+    found = language_probabilities(_one_line(text))
+    best = max(found, key=lambda label: found[label])
+    return (
+        next((code for code, label in _LABELS.items() if label == best and code == "nb"), best)
+        if found[best] > 0.5
+        else ""
+    )
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text[:MOST_CHARACTERS].split()).encode("utf-8", "ignore").decode()
+
+
+@cache
+def _labels() -> frozenset[str]:
+    return frozenset(language_probabilities("?"))
 
 
 def is_installed() -> bool:

@@ -21,9 +21,12 @@ UsageError: Any = typer.BadParameter.__base__
 """The base class of all argument errors, which typer does not export."""
 
 COMMANDS = (
-    "train", "evaluate", "inspect", "studio", "import", "export", "lab", "bench", "recipes", "data", "models", "doctor",
+    "train", "distill", "evaluate", "inspect", "studio", "import", "export", "average", "lab", "bench", "recipes",
+    "models", "doctor",
 )  # fmt: skip
-"""Besides a command per task, `serve` and `vectors`. Each is a function in the file of its name."""
+"""Besides a command per task, `serve` and the groups. Each is a function in the file of its name."""
+GROUPS = ("data", "vectors")
+"""Commands that have commands of their own."""
 KEYWORDS = {"import": "import_"}
 """Commands whose name no Python file or function can have."""
 
@@ -40,12 +43,11 @@ def build_app(only: str = "") -> typer.Typer:
     )
     app.callback()(_options)
     tasks = [name for name in registry.kinds("task") if name in registry.kinds("cli")]
-    names = [*tasks, *COMMANDS, "serve", "vectors"]
+    names = [*tasks, *COMMANDS, "serve", *GROUPS]
     for name in [only] if only in names else names:
-        if name == "vectors":
-            from regard.cli.vectors import vectors
-
-            app.add_typer(vectors, name=name)
+        if name in GROUPS:
+            group: Any = registry.factory("cli", name)
+            app.add_typer(group, name=name)
         elif name == "serve":
             from regard.cli.serve import Grouped, serve
 

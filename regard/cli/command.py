@@ -19,7 +19,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 import typer.main
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from regard.cli.terminal import say
 from regard.errors import UserError
@@ -53,7 +53,7 @@ OLD: dict[str, dict[str, Renamed]] = {
     "inspect": {"--out": OUTPUT},
     "forecast": {"--out": OUTPUT},
     "lab": {"--out": OUTPUT, "--from": Renamed("--numbers")},
-    "data": {"--into": Renamed("--data"), "--from": Renamed("--mirror")},
+    "data get": {"--into": Renamed("--data"), "--from": Renamed("--mirror")},
     "bench": {"--json": Renamed("--output", lambda value: value.endswith(".json"))},
     "vectors train": {"--out": OUTPUT},
 }
@@ -77,11 +77,14 @@ def _shared_options() -> dict[str, Any]:
     return found
 
 
-class Command(TyperCommand):
-    """A typer command with the shared options, old option names and our error messages."""
+class _Grammar:
+    """What commands and groups of them have in common."""
+
+    params: list[Any]
+    callback: Any
 
     def __init__(self, name: str | None, **settings: Any) -> None:
-        super().__init__(name, **settings)
+        super().__init__(name=name, **settings)  # type: ignore[call-arg]
         arguments = {p.name: p for p in self.params if p.param_type_name == "argument"}
         self._takes_model = "model" in arguments
         self._takes_one = self._takes_model and arguments["model"].nargs == 1
@@ -101,7 +104,7 @@ class Command(TyperCommand):
             args = self._rewritten(args, OLD.get(path, {}))
         given = list(args)
         try:
-            rest = super().parse_args(ctx, args)
+            rest: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
         except typer.BadParameter as error:
             if error.param is not None and (kind := self._number_type(error.param.name)):
                 raise self._wrong_number(ctx, error.param, kind, given) from None
@@ -173,6 +176,14 @@ class Command(TyperCommand):
                     yield name, None
             else:
                 yield None, word
+
+
+class Command(_Grammar, TyperCommand):
+    """A typer command with the shared options, old option names and our error messages."""
+
+
+class Group(_Grammar, TyperGroup):
+    """Commands below a command, which may have options and do something by itself."""
 
 
 def _warn(message: str) -> None:

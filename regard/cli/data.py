@@ -1,12 +1,14 @@
-"""`regard data`: lists and downloads public data sets."""
+"""`regard data`: lists and downloads public data sets, and cleans parallel text."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.command import Command, Group
+from regard.cli.data_clean import clean
 from regard.cli.options import JsonValue
 from regard.cli.progress import parts_bar
 from regard.cli.recipes import users_of
@@ -18,60 +20,75 @@ if TYPE_CHECKING:
     from regard.data.fetching import Got
 
 
-def _actions() -> list[str]:
-    return ["get"]
-
-
 def _names() -> list[str]:
     from regard.data.datasets import data_sets
 
     return list(data_sets())
 
 
-def data(
-    action: Annotated[
-        str | None,
-        typer.Argument(metavar="get", help="Download a data set; without it, all are listed.", autocompletion=_actions),
-    ] = None,
+class _DataGroup(Group):
+    """The list, or an action, whose options may also stand before it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        action = next((word for option, word in self._split(args, {}) if option is None and word), "")
+        if action in self.commands:
+            args = [action, *(word for place, word in enumerate(args) if place != args.index(action))]
+        return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in self.commands:
+            raise UserError(
+                f"no action '{args[0]}'; write: regard data get {args[0] if args[0] in _names() else 'NAME'}"
+            )
+        self.callback = None  # no list
+        return super().resolve_command(ctx, args)
+
+
+data = typer.Typer(cls=_DataGroup, invoke_without_command=True, rich_markup_mode=None)
+Root = Annotated[
+    Path,
+    typer.Option(
+        "--data", metavar="FOLDER", envvar="REGARD_DATA", help="The folder of data sets; NAME becomes a folder in it."
+    ),
+]
+Mirror = Annotated[
+    str | None, typer.Option(metavar="FOLDER|URL", help="A folder with the files, or the https URL of a mirror.")
+]
+DATA = Path("data")
+
+
+@data.callback()
+def listing(root: Root = DATA, mirror: Mirror = None, format: JsonValue = Format.text) -> None:
+    """List public data sets, download one (get), or clean parallel text of your own (clean)."""
+    if mirror:
+        raise UserError("name the data set to get: regard data get NAME --mirror ...")
+    _list(root, format)
+
+
+@data.command(cls=Command)
+def get(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which data set.", autocompletion=_names)] = None,
-    root: Annotated[
-        Path,
-        typer.Option(
-            "--data",
-            metavar="FOLDER",
-            envvar="REGARD_DATA",
-            help="The folder of data sets; NAME becomes a folder in it.",
-        ),
-    ] = Path("data"),
-    mirror: Annotated[
-        str | None,
-        typer.Option(metavar="FOLDER|URL", help="A folder with the files, or the https URL of a mirror."),
-    ] = None,
+    root: Root = DATA,
+    mirror: Mirror = None,
     timeout: Annotated[float, typer.Option(min=0.1, max=86_400, help="Seconds to wait for a silent server.")] = 30.0,
     format: JsonValue = Format.text,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
-    """List public data sets, or download one: regard data get NAME.
+    """Download a data set.
 
     Every file is verified by size and checksum, and an interrupted download is resumed. Nothing is extracted. Without a
     network, put the files into the data folder or name their folder with --mirror.
     """
-    if action is None:
-        if mirror:
-            raise UserError("name the data set to get: regard data get NAME --mirror ...")
-        return _list(root, format)
-    if action != "get":
-        raise UserError(f"no action '{action}'; write: regard data get {action if action in _names() else 'NAME'}")
     if name is None:
         raise UserError("name the data set to get; `regard data` lists them")
 
     from regard.data.datasets import data_set
-    from regard.data.fetching import get
+    from regard.data.fetching import get as fetch
 
     wanted = data_set(name)
     try:
         with parts_bar(enabled=not quiet) as show:
-            got = get(
+            got = fetch(
                 wanted,
                 root,
                 mirror,
@@ -82,6 +99,9 @@ def data(
         say("stopped; the same command resumes the download")
         raise typer.Exit(130) from None
     _tell(wanted, got, root, format)
+
+
+data.command(cls=Command)(clean)
 
 
 def _list(root: Path, format: Format) -> None:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -118,7 +119,7 @@ def translate(
             "--to",
             metavar="CODE",
             callback=language_code,
-            help="The target language; needed if the model has several.",
+            help="The target language; by default English, and of English text that of the locale (LANG).",
         ),
     ] = None,
     via: Annotated[
@@ -161,7 +162,6 @@ def translate(
         "length_penalty": length_penalty,
         "max_length": max_length,
     }
-    stated: dict[str, Any] = {name: code for name, code in (("source", source), ("target", to)) if code}
     on_terminal = not output and sys.stdout.isatty()
     workers: LineWorkers | None = None
     shared = 1
@@ -172,6 +172,7 @@ def translate(
         languages = languages_of(model[0], from_, to)
         ask = remote_translator(server, languages, details, options, warn, lambda lines: advance(lines))
     else:
+        from regard.cli.language_choice import LanguageChoice
         from regard.cli.translation_models import check_languages, load_models
         from regard.engines import engine_for
 
@@ -184,7 +185,8 @@ def translate(
         try:
             note = say if verbose and "RANK" not in os.environ else warn_nothing
             how = {"device": place, "precision": precision, "engine": engine, "note": note}
-            translator = load_models(model, source, to, via or [], how)
+            loaded = load_models(model, source, to, via or [], how)
+            translator = LanguageChoice(loaded, " and ".join(model), source, to, alone=len(model) == 1 and not via)
         except BaseException:
             if workers:
                 workers.close()
@@ -205,7 +207,6 @@ def translate(
         return translator.translate(
             batch,
             **search,
-            **stated,
             batch_tokens=batch_tokens,
             alignment=alignment,
             warn=lambda message: warn(_with_line_number(message, numbers)),
@@ -214,6 +215,7 @@ def translate(
 
     def answer_alone(batch: list[str], numbers: list[int]) -> list[str]:
         found: Sequence[Translation | ServerTranslation] = ask(batch) if server else found_here(batch, numbers)
+        found = [one if one.text.strip() else replace(one, text=one.source.strip()) for one in found]  # nothing is lost
         if format is Format.json:
             return [as_json(_tree(translation, alignment, n_best > 1)) for translation in found]
         return [
@@ -228,12 +230,14 @@ def translate(
         from regard.storage import read_folder
 
         # Options that the model refuses must fail before the folder is created.
-        translator.translate("?", **search, **stated, batch_tokens=batch_tokens, alignment=alignment)
+        trial: Any = search | {"batch_tokens": batch_tokens, "alignment": alignment}
+        loaded.translate("?", **(trial | translator.usual_direction()))
         usual = translator.recipe.decoding
         hashes = [read_folder(find_model(one), hash_tensors=False).hash[:16] for one in model]
         settings: dict[str, Any] = {"model": "+".join(hashes)}
         languages_asked = {"from": source and internal(source), "to": to and internal(to), "via": via}
         settings |= {name: value for name, value in languages_asked.items() if value}
+        settings |= {} if to else translator.depends_on()
         settings |= {name: getattr(usual, name) if value is None else value for name, value in search.items()}
         settings |= {
             "precision": precision.value,

@@ -13,8 +13,12 @@ if TYPE_CHECKING:
 def check_languages(models: Sequence[str], source: str | None, target: str | None, via: Sequence[str]) -> None:
     """Refuses languages that the models do not have, by their recipes alone."""
     from regard.chaining import recipe_of, route
+    from regard.cli.language_choice import check_direction, locale_language
 
-    route([recipe_of(model) for model in models], source, target, via)
+    recipes = [recipe_of(model) for model in models]
+    if len(recipes) == 1 and not via:
+        return check_direction(recipes[0], source, target, locale_language())
+    route(recipes, source, target, via)
 
 
 def load_models(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-SENTENCE_END = re.compile(r"(?<=[.!?…。！？؟])(?:\s?»|[”\"')\]])*\s+(?=\S)")
+SENTENCE_END = re.compile(r"(?<=[.!?…。！？؟۔])(?:\s?»|[”\"')\]])*\s+(?=\S)")
 ABBREVIATIONS = {"mm", "mme", "mlle", "dr", "mr", "mrs", "ms", "st", "prof", "art", "cf", "etc"}
 CLAUSE_OR_WORD = [r"(?<=[;:,،؛；，])\s+", r"\s+"]
 

@@ -34,7 +34,8 @@ def command(path: str) -> Command:
 
 def every() -> list[str]:
     top = tree().commands
-    return [n for n in top if n != "vectors"] + [f"vectors {n}" for n in top["vectors"].commands]
+    below = {name: list(getattr(one, "commands", ())) for name, one in top.items()}
+    return [n for n in top if not below[n]] + [f"{n} {inner}" for n, found in below.items() for inner in found]
 
 
 def rewritten(path: str, *words: str) -> list[str]:

@@ -78,7 +78,8 @@ def test_wrong_bytes_and_long_lines_are_said_with_their_numbers(model: str, tmp_
     translate(model=[model], input=source, output=tmp_path / "out", shards=3)
     out, err = capfd.readouterr()
     assert out == ""
-    assert err.splitlines() == [
+    assert "regard: line 12 has an empty translation; it is left as it is" in err.splitlines()
+    assert [line for line in err.splitlines() if "an empty translation" not in line] == [
         f"regard: counting the lines of {source}",
         "regard: line 21 is longer than the model's 127 tokens and was split into 4 parts",
         "regard: line 39 is not valid UTF-8; invalid bytes were replaced by U+FFFD",

@@ -16,6 +16,7 @@ import pytest
 import typer.models
 
 from regard.cli import app
+from regard.cli.data import data
 from regard.cli.vectors import vectors
 
 REQUIRED = {
@@ -23,6 +24,9 @@ REQUIRED = {
     "export": ["fr-en", "-o", "x"],
     "import": ["folder"],
     "forecast": ["fr-en", "x.csv"],
+    "distill": ["fr-en", "--sources", "a.fr", "-o", "x.tsv"],
+    "data get": ["multi30k"],
+    "data clean": ["a.tsv", "-o", "x.tsv"],
     "vectors train": ["x.txt"],
     "vectors near": ["x"],
     "vectors analogy": ["x", "y", "z"],
@@ -37,6 +41,9 @@ FILES = {
     ("evaluate", "--source"): ["fr-en"],
     ("evaluate", "--target"): ["fr-en", "--source", "a.fr"],
     ("translate", "--input"): ["--output", "out"],
+    ("distill", "--sources"): ["fr-en", "-o", "x.tsv"],
+    ("distill", "--keep-out"): ["fr-en", "--sources", "a.fr", "-o", "x.tsv"],
+    ("data clean", "--keep-out"): ["a.tsv", "-o", "x.tsv"],
     ("lab", "--numbers"): ["scaled-scores"],
     ("bench", "--source"): ["cold-start"],
     ("export", "--shortlist"): ["fr-en", "-o", "x"],
@@ -47,7 +54,7 @@ FILES = {
     ("vectors compare", "--vectors"): ["x", "y"],
 }
 """Options that name a file to be read, and what else must be said for it to be read."""
-WRITTEN = {"--output"}
+WRITTEN = {"--output", "--dropped"}
 
 
 class Option(NamedTuple):
@@ -62,7 +69,7 @@ class Option(NamedTuple):
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    for prefix, group in (("", app), ("vectors ", vectors)):
+    for prefix, group in (("", app), ("data ", data), ("vectors ", vectors)):
         for known in group.registered_commands:
             yield prefix + (known.name or known.callback.__name__), known.callback
 

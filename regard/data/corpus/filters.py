@@ -60,7 +60,7 @@ class Filters:
         kept = [pair for pair in clean if pair[0] and pair[1]]
         self._count("empty", clean, kept)
         if self._drop_identical:
-            clean, kept = kept, [pair for pair in kept if not _identical(*pair)]
+            clean, kept = kept, [pair for pair in kept if not identical(*pair)]
             self._count("identical", clean, kept)
         if self._drop_wrong_script and kept:
             if self._scripts is None:
@@ -80,8 +80,7 @@ class Filters:
         """True where both sides have 1 to `max_length` tokens and their ratio is within `max_ratio`."""
         longer, shorter = np.maximum(source_lengths, target_lengths), np.minimum(source_lengths, target_lengths)
         long = longer > self._max_length
-        # In short pairs the ratio means little: a difference of up to 5 tokens always passes.
-        ratio = ~long & ((shorter == 0) | ((longer > self._max_ratio * shorter) & (longer - shorter > 5)))
+        ratio = ~long & ((shorter == 0) | disproportionate(source_lengths, target_lengths, self._max_ratio))
         self.dropped["too_long"] += int(long.sum())
         self.dropped["ratio"] += int(ratio.sum())
         for reason, bad in (("too_long", long), ("ratio", ratio)):
@@ -98,7 +97,14 @@ class Filters:
             )
 
 
-def _identical(source: str, target: str) -> bool:
+def disproportionate(lengths: np.ndarray, others: np.ndarray, max_ratio: float, grace: int = 5) -> np.ndarray:
+    """True where lengths differ by more than a factor. In short pairs it means little: a difference of up to `grace`
+    always passes."""
+    longer, shorter = np.maximum(lengths, others), np.minimum(lengths, others)
+    return (longer > max_ratio * shorter) & (longer - shorter > grace)
+
+
+def identical(source: str, target: str) -> bool:
     """Whether a pair was not translated. Short texts (names, numbers) may be the same in both languages."""
     return source.lower() == target.lower() and source.count(" ") >= 3
 

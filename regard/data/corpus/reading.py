@@ -38,7 +38,7 @@ def read_lines(path: str | Path, kept: bool = False) -> Iterator[str]:
     """
     file, column = split_column(path)
     check_file(file)
-    return _lines(file, column or (1 if _is_table(file) else None), kept)
+    return _lines(file, column or (1 if is_table(file) else None), kept)
 
 
 def read_pairs(
@@ -49,7 +49,7 @@ def read_pairs(
     Files are read one after another or, with `mixed`, alternately so that they end at about the same time. `kept` is as
     in `read_lines`.
     """
-    if not target_paths and all(_is_table(split_column(path)[0]) for path in source_paths):
+    if not target_paths and all(is_table(split_column(path)[0]) for path in source_paths):
         target_paths = source_paths
     if len(source_paths) != len(target_paths):
         raise UserError(
@@ -62,7 +62,7 @@ def read_pairs(
         files = [split_column(path) for path in paths]
         for file, _ in files:
             check_file(file)
-        sides.append([(file, column or (usual_column if _is_table(file) else None)) for file, column in files])
+        sides.append([(file, column or (usual_column if is_table(file) else None)) for file, column in files])
     return _pairs(sides[0], sides[1], mixed, kept)
 
 
@@ -87,7 +87,7 @@ def _names(folder: Path) -> list[str]:
     return sorted(entry.name for entry in folder.iterdir() if entry.is_file())[:1000]
 
 
-def _is_table(file: Path) -> bool:
+def is_table(file: Path) -> bool:
     return ".tsv" in file.suffixes[-2:]
 
 

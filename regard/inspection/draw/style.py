@@ -121,7 +121,7 @@ def isolated(words: str) -> str:
 
 def length(words: str) -> float:
     """The approximate width of a text, rather too wide: the font is not known."""
-    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in words)
+    wide = sum(character == "\ufffd" or unicodedata.east_asian_width(character) in "WF" for character in words)
     marks = sum(unicodedata.category(character) in ("Mn", "Cf") for character in words)
     return FONT * (0.6 * (len(words) - wide - marks) + 1.2 * wide)
 

@@ -32,7 +32,7 @@ _MARKER = re.compile(
 )
 """Starts of list items, headings and quotations. A capital letter with a period is none: M. Dupont."""
 _SPACE = re.compile(r"\s*")
-_TRAILING_MARKS = re.compile(r"[\s,.;:!?…)]*")
+_TRAILING_MARKS = re.compile(r"[\s,.;:!?…)،؛؟۔]*")
 
 
 def split_text(text: str, lines: bool = True) -> list[Piece]:

@@ -70,6 +70,9 @@ class TextTranslator:
         if source == "auto":
             detected = await self.text_thread.run(size, lambda: self._detect(request))
             source = detected[0]
+            if source not in self.catalogue.languages() and request.target in self.catalogue.languages():
+                # Nobody asked for this language: what cannot be translated is not lost.
+                return TranslatedTexts(request.texts, [[] for _ in request.texts], detected)
         route = self._route(source, request.target)
         if not route:  # the same language: the texts stay unchanged
             return TranslatedTexts(request.texts, [[] for _ in request.texts], detected)
@@ -140,7 +143,10 @@ class TextTranslator:
                 )
             )
             left = [number for number, _ in tried if not found[number]]
-        return [translations or [AlignedText(sentence)] for translations, sentence in zip(found, sentences)]
+        return [
+            [one for one in translations if one.text.strip()] or [AlignedText(sentence)]  # a sentence is never lost
+            for translations, sentence in zip(found, sentences)
+        ]
 
     async def _attempt(
         self,

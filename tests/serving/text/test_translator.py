@@ -53,13 +53,38 @@ def test_languages_that_are_not_there_are_named() -> None:
         ("zz", "en", "zz is not supported"),
         ("de", "zz", "zz is not supported"),
         ("es", "de", "German (de) is not available as a target language from Spanish (es)"),
-        ("auto", "en", "fr is not supported"),
+        ("auto", "zz", "fr is not supported"),
     ]:
         with pytest.raises(UnsupportedLanguage) as refused:
             answered(
                 TranslationRequest(["Je voudrais une tasse de café, s'il vous plaît."], source, target), known=known
             )
         assert str(refused.value) == said
+
+
+def test_a_detected_language_that_is_not_there_leaves_the_text_as_it_is() -> None:
+    pool = FakePool()
+    found = answered(TranslationRequest(["これは日本語のテキストです。"], "auto", "en", alternatives=2), pool)
+    assert found.texts == ["これは日本語のテキストです。"] and found.alternatives == [[]] and not pool.calls
+    assert found.detected and found.detected[0] == "ja"
+
+
+class Silent(FakePool):
+    """Answers nothing to some sentences."""
+
+    async def translate(
+        self, model: str, sentences: list[str], how: SearchOptions, owner: str = ""
+    ) -> list[TranslationResult]:
+        found = await super().translate(model, sentences, how, owner)
+        for one in [each for best in found for each in (best, *best.alternatives) if "CHIEN" in each.text]:
+            one.text = " "
+        return found
+
+
+def test_a_sentence_is_never_lost() -> None:
+    request = TranslationRequest(["Un chat. Un chien.", "Un chien."], "fr", "en", alternatives=1)
+    found = answered(request, Silent())
+    assert found.texts == ["UN CHAT. Un chien.", "Un chien."]
 
 
 def test_a_language_that_is_detected_is_said_with_its_confidence() -> None:

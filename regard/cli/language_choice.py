@@ -1,0 +1,178 @@
+"""Between which languages `regard translate` translates each line where no option says so.
+
+The language of a line is detected among those of the model. It is translated to English; if it is English, to the
+language of the user's locale. What no model could translate well stays as it is, and is never lost: a line in a
+language that the model does not have, one in the target language already, one without words (emoji, a URL, numbers),
+and one whose translation would be empty.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from regard.config import Recipe
+from regard.directions import direction, directions, is_multilingual
+from regard.errors import UserError
+from regard.language_identification import identified, is_another_language, is_identifiable, likeliest
+from regard.languages import internal, is_known, name
+from regard.serving.text.untranslatable import has_words
+from regard.setting import shown
+from regard.task._translation import Translation
+
+ENGLISH = "en"
+LOCALE = ("LC_ALL", "LC_MESSAGES", "LANG")
+"""The first of these variables that is set says the user's language."""
+Warn = Callable[[str], None]
+
+
+def locale_language(environment: Mapping[str, str] = os.environ) -> str:
+    """The language of the user's locale, by our code; empty for C and POSIX."""
+    stated = next((value for variable in LOCALE if (value := environment.get(variable))), "")
+    code = re.split("[.@]", stated)[0]
+    known = internal(code) if is_known(internal(code)) else internal(code.split("_")[0])
+    return known if is_known(known) else ""
+
+
+def usual_target(recipe: Recipe, source: str, locale: str, text: str = "") -> str:
+    """What a model for several languages translates a text in `source` to; empty if it is clear without a rule.
+
+    Raises a UserError for English text if the locale does not say.
+    """
+    targets = [to for one, to in directions(recipe) if one == source] if source else _targets(recipe)
+    if not is_multilingual(recipe) or len(set(targets)) < 2 or ENGLISH not in _targets(recipe):
+        return ""
+    if source != ENGLISH:
+        return ENGLISH if ENGLISH in targets else ""
+    if locale in targets:
+        return locale
+    listed = ", ".join(sorted(set(targets))[:12])
+    what = shown(text) if text else "the text"
+    raise UserError(f"{what} is in English; name the language to translate it to with --to: {listed}")
+
+
+def check_direction(recipe: Recipe, source: str | None, target: str | None, locale: str) -> None:
+    """Refuses languages that the model does not have, before it is loaded."""
+    if source and not target:
+        target = usual_target(recipe, internal(source), locale) or None
+    elif not target and is_multilingual(recipe) and ENGLISH in _targets(recipe):
+        return
+    direction(recipe, source, target)
+
+
+class LanguageChoice:
+    """A translator or a chain whose `translate` chooses the languages of each text."""
+
+    def __init__(
+        self, translator: Any, model: str, source: str | None, target: str | None, *, alone: bool = True
+    ) -> None:
+        """`source` and `target` are what the user asked for. Of a chain (not `alone`) the languages are its own."""
+        self.translator, self.model = translator, model
+        self.recipe, self.engine = translator.recipe, translator.engine
+        self.source, self.target = internal(source or ""), internal(target or "")
+        self.locale = locale_language()
+        self._alone = alone
+        self._sources = sorted({one for one, _ in directions(self.recipe)}) if alone and not self.source else []
+        self._sources = [code for code in self._sources if is_identifiable(code)]
+
+    def translate(
+        self, texts: Sequence[str], *, warn: Warn = lambda message: None, progress: Any = None, **options: Any
+    ) -> list[Translation]:
+        """Messages to `warn` begin with the number of a text, as those of a translator."""
+        found: dict[int, Translation] = {}
+        foreign: defaultdict[str, list[int]] = defaultdict(list)
+        groups: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+        for number, text in enumerate(texts):
+            if not has_words(text):  # nothing to translate
+                found[number] = _unchanged(text, options)
+            elif self._is_foreign(text):
+                foreign[identified(text)].append(number)
+                found[number] = _unchanged(text, options)
+            else:
+                groups[self._direction(text)].append(number)
+        if progress and found:
+            progress(len(found))
+        for language, numbers in foreign.items():
+            if language != self._only_target():
+                self._warn_foreign(warn, language, numbers)
+        for (source, target), numbers in groups.items():
+            if source and source == target:
+                found |= {number: _unchanged(texts[number], options) for number in numbers}
+                continue
+            stated = {key: code for key, code in (("source", source), ("target", target)) if code}
+            answers = self.translator.translate(
+                [texts[number] for number in numbers],
+                **{**options, **stated},
+                warn=lambda message, numbers=numbers: warn(renumbered(message, [number + 1 for number in numbers])),
+                progress=progress,
+            )
+            for number, answer in zip(numbers, answers, strict=True):
+                if not answer.text.strip():
+                    warn(f"text {number + 1} has an empty translation; it is left as it is")
+                    answer = _unchanged(texts[number], options)
+                found[number] = answer
+        return [found[number] for number in range(len(texts))]
+
+    def usual_direction(self) -> dict[str, str]:
+        """Some direction that the translator can be tried with."""
+        target = self.target or (usual_target(self.recipe, self.source, self.locale) if self._alone else "")
+        return {key: code for key, code in (("source", self.source), ("target", target)) if code}
+
+    def depends_on(self) -> dict[str, str]:
+        """What chooses the target of a line, besides the options."""
+        return {"locale": self.locale} if self._alone and is_multilingual(self.recipe) and self.locale else {}
+
+    def _is_foreign(self, text: str) -> bool:
+        """Whether a text is clearly in none of the source languages (nor in the target, which is no reason to warn)."""
+        return bool(self._sources) and is_another_language(text, *self._sources)
+
+    def _only_target(self) -> str:
+        targets = set(_targets(self.recipe))
+        return self.target or (targets.pop() if len(targets) == 1 else "")
+
+    def _direction(self, text: str) -> tuple[str, str]:
+        """The languages that the translator is told; empty where it needs none."""
+        if not self._alone:
+            return self.source, self.target
+        source = self.source
+        if self._sources and is_multilingual(self.recipe):
+            source = self._detected(text)
+        return source, self.target or usual_target(self.recipe, source, self.locale, text)
+
+    def _detected(self, text: str) -> str:
+        """The language of a text, among the sources and the target.
+
+        A word or two that look like the target language ("Non.") are translated all the same, unless it is clear.
+        """
+        found = likeliest(text, dict.fromkeys([*self._sources, *filter(None, [self.target])]))
+        english_goes_on = any(one == ENGLISH and to == self.locale for one, to in directions(self.recipe))
+        goal = self.target or ("" if english_goes_on else ENGLISH)
+        others = [code for code in self._sources if code != goal]
+        if found == goal and others and not is_another_language(text, *others):
+            return likeliest(text, others)
+        return found
+
+    def _warn_foreign(self, warn: Warn, language: str, numbers: list[int]) -> None:
+        more = f" (and {len(numbers) - 1} more)" if len(numbers) > 1 else ""
+        what = f"in {language} ({name(language)})" if language else "in none of the languages"
+        has = ", ".join(self._sources[:12])
+        warn(
+            f"text {numbers[0] + 1}{more} is {what}, but {self.model} translates from {has}; it is left as it is "
+            "(--from overrides this)"
+        )
+
+
+def renumbered(message: str, numbers: Sequence[int]) -> str:
+    """Replaces the number of a text in its batch."""
+    return re.sub(r"^text (\d+)", lambda found: f"text {numbers[int(found[1]) - 1]}", message)
+
+
+def _targets(recipe: Recipe) -> list[str]:
+    return [target for _, target in directions(recipe)]
+
+
+def _unchanged(text: str, options: Mapping[str, Any]) -> Translation:
+    return Translation(text, text if text.strip() else "", alignment=[] if options.get("alignment") else None)
