@@ -13,9 +13,8 @@ from regard.data.input._plain_text import PlainText
 from regard.directions import direction, directions
 from regard.engines.loading import load
 from regard.errors import UserError, suggestion
-from regard.find_model import find_model, read_recipe_of
+from regard.find_model import recipe_of_translator
 from regard.languages import internal, name
-from regard.storage import read_folder
 from regard.task._base_translator import BaseTranslator
 from regard.task._one_or_many import one_or_many
 from regard.task._translation import Translation, TranslationOptions
@@ -128,7 +127,7 @@ def chain(
     Returns:
         The chain, whose `translate` is that of a translator.
     """
-    recipes = [model.recipe if isinstance(model, BaseTranslator) else recipe_of(model) for model in models]
+    recipes = [model.recipe if isinstance(model, BaseTranslator) else recipe_of_translator(model) for model in models]
     legs = route(recipes, source, target, [via] if isinstance(via, str) else via)
     loaded: dict[int, BaseTranslator] = {}
     for leg in legs:
@@ -203,11 +202,3 @@ def _only(codes: Sequence[str], option: str) -> str:
     if len(codes) != 1:
         raise UserError(f"these models know several languages; say which with {option}: {', '.join(sorted(codes))}")
     return codes[0]
-
-
-def recipe_of(model: str | Path) -> Recipe:
-    """The recipe of a translator, without its weights."""
-    recipe = read_recipe_of(read_folder(find_model(model), hash_tensors=False))
-    if recipe.task != "translate":
-        raise UserError(f"{model}: this model is made to {recipe.task}, not to translate; use: regard {recipe.task}")
-    return recipe

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+from functools import lru_cache
 from pathlib import Path
 
 from regard.config import Recipe, recipe_from_toml
 from regard.errors import UserError, suggestion
 from regard.imported_models import import_on_first_use, imported_models, is_hub_source
 from regard.pretrained import shipped_models
-from regard.storage import Folder
+from regard.storage import Folder, read_folder
 
 
 def find_model(name: str | Path) -> Path:
@@ -43,4 +45,18 @@ def read_recipe_of(folder: Folder) -> Recipe:
         text = folder.read("recipe.toml").decode()
     except UnicodeDecodeError as error:
         raise UserError(f"{where}: not UTF-8 text: {error}") from None
+    return copy.deepcopy(_parsed(text, where))
+
+
+def recipe_of_translator(name: str | Path) -> Recipe:
+    """The recipe of a translator, without its weights. Models made for anything else are refused."""
+    recipe = read_recipe_of(read_folder(find_model(name), hash_tensors=False))
+    if recipe.task != "translate":
+        raise UserError(f"{name}: this model is made to {recipe.task}, not to translate; use: regard {recipe.task}")
+    return recipe
+
+
+@lru_cache(maxsize=8)
+def _parsed(text: str, where: str) -> Recipe:
+    """A command asks for the recipe of its model several times, and checking it takes some 5 ms."""
     return recipe_from_toml(text, where)

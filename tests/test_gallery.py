@@ -247,5 +247,6 @@ def test_the_default_translator_is_still_the_large_one():
     from regard.serving.settings import Settings
 
     assert Settings().models == ("fr-en",)
-    assert read_catalogue(list(shipped_models())).pair("fr", "en").name == "fr-en"
+    (step,) = read_catalogue(list(shipped_models())).route("fr", "en")
+    assert step.model.name == "fr-en"
     assert len(regard.load(device="cpu").tokenizer) == 12000

@@ -42,9 +42,7 @@ def build_app(only: str = "") -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    tasks = [name for name in registry.kinds("task") if name in registry.kinds("cli")]
-    names = [*tasks, *COMMANDS, "serve", *GROUPS]
-    for name in [only] if only in names else names:
+    for name in [only] if _is_command(only) else _commands():
         if name in GROUPS:
             group: Any = registry.factory("cli", name)
             app.add_typer(group, name=name)
@@ -55,6 +53,16 @@ def build_app(only: str = "") -> typer.Typer:
         else:
             app.command(name, cls=Command)(registry.factory("cli", KEYWORDS.get(name, name)))
     return app
+
+
+def _commands() -> list[str]:
+    tasks = [name for name in registry.kinds("task") if registry.is_kind("cli", name)]
+    return [*tasks, *COMMANDS, "serve", *GROUPS]
+
+
+def _is_command(name: str) -> bool:
+    """As `name in _commands()`, but without listing the tasks of other packages."""
+    return name in (*COMMANDS, "serve", *GROUPS) or (registry.is_kind("cli", name) and registry.is_kind("task", name))
 
 
 def __getattr__(name: str) -> Any:

@@ -19,11 +19,11 @@ from regard.directions import direction, directions, is_multilingual
 from regard.errors import UserError
 from regard.language_identification import identified, is_another_language, is_identifiable, likeliest
 from regard.languages import internal, is_known, name
-from regard.serving.text.untranslatable import has_words
 from regard.setting import shown
 from regard.task._translation import Translation
 
 ENGLISH = "en"
+_PUNCTUATION = ".,;:!?…\"'«»“”()"
 LOCALE = ("LC_ALL", "LC_MESSAGES", "LANG")
 """The first of these variables that is set says the user's language."""
 Warn = Callable[[str], None]
@@ -86,7 +86,7 @@ class LanguageChoice:
         foreign: defaultdict[str, list[int]] = defaultdict(list)
         groups: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
         for number, text in enumerate(texts):
-            if not has_words(text):  # nothing to translate
+            if not _has_words(text):  # nothing to translate
                 found[number] = _unchanged(text, options)
             elif self._is_foreign(text):
                 foreign[identified(text)].append(number)
@@ -172,6 +172,14 @@ def renumbered(message: str, numbers: Sequence[int]) -> str:
 
 def _targets(recipe: Recipe) -> list[str]:
     return [target for _, target in directions(recipe)]
+
+
+def _has_words(text: str) -> bool:
+    if any(word.strip(_PUNCTUATION).isalpha() for word in text.split()):  # most texts: this takes no patterns
+        return True
+    from regard.serving.text.untranslatable import has_words
+
+    return has_words(text)
 
 
 def _unchanged(text: str, options: Mapping[str, Any]) -> Translation:

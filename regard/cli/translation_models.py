@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from regard.find_model import recipe_of_translator
+
 if TYPE_CHECKING:
     from regard.chaining import Chain
     from regard.task._base_translator import BaseTranslator
@@ -12,13 +14,13 @@ if TYPE_CHECKING:
 
 def check_languages(models: Sequence[str], source: str | None, target: str | None, via: Sequence[str]) -> None:
     """Refuses languages that the models do not have, by their recipes alone."""
-    from regard.chaining import recipe_of, route
     from regard.cli.language_choice import check_direction, locale_language
 
-    recipes = [recipe_of(model) for model in models]
-    if len(recipes) == 1 and not via:
-        return check_direction(recipes[0], source, target, locale_language())
-    route(recipes, source, target, via)
+    if len(models) == 1 and not via:
+        return check_direction(recipe_of_translator(models[0]), source, target, locale_language())
+    from regard.chaining import route
+
+    route(list(map(recipe_of_translator, models)), source, target, via)
 
 
 def load_models(
@@ -33,8 +35,8 @@ def load_models(
 
     if len(models) == 1 and not via:
         return load(models[0])
-    from regard.chaining import Chain, recipe_of, route
+    from regard.chaining import Chain, route
 
-    legs = route([recipe_of(model) for model in models], source, target, via)
+    legs = route([recipe_of_translator(model) for model in models], source, target, via)
     loaded = {number: load(models[number]) for number in dict.fromkeys(leg.model for leg in legs)}
     return Chain(legs, [loaded[leg.model] for leg in legs])

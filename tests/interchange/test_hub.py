@@ -238,9 +238,9 @@ def test_commands_import_on_first_use(hub: Hub, run_regard: Callable[..., tuple[
 
 def test_a_server_imports_before_its_workers_start(hub: Hub) -> None:
     catalogue = read_catalogue([SOURCE])
-    assert list(catalogue.models) == [PLAIN] and catalogue.pair("de", "en")
+    assert list(catalogue.models) == [PLAIN] and catalogue.route("de", "en")
     assert list(read_catalogue([PLAIN]).models) == [PLAIN]
-    assert read_catalogue([f"nl-en={SOURCE}"]).pair("nl", "en")
+    assert read_catalogue([f"nl-en={SOURCE}"]).route("nl", "en")
     assert list(collect([SOURCE], shipped=False).catalogue.models) == [PLAIN], "the studio likewise"
 
 

@@ -148,7 +148,8 @@ def test_it_answers_while_models_are_loaded_and_says_which_cannot_be(browser, tm
     weights.write_bytes(weights.read_bytes()[:-8])
     good = write_tiny(tmp_path / "good", "tiny-none")
     monkeypatch.setattr(exhibits, "shipped_models", lambda: {"broken": broken})
-    monkeypatch.setattr("regard.serving.catalogue.shipped_models", lambda: {"broken": broken})
+    for module in ("serving.catalogue", "find_model"):
+        monkeypatch.setattr(f"regard.{module}.shipped_models", lambda: {"broken": broken})
     found = exhibits.collect([str(good)])
     assert [model.optional for model in found.catalogue.models.values()] == [False, True]
     with running_studio("--only", "--model", str(good), ready=False) as studio:
