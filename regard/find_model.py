@@ -8,7 +8,6 @@ from pathlib import Path
 
 from regard.config import Recipe, recipe_from_toml
 from regard.errors import UserError, suggestion
-from regard.imported_models import import_on_first_use, imported_models, is_hub_source
 from regard.pretrained import shipped_models
 from regard.storage import Folder, read_folder
 
@@ -26,6 +25,8 @@ def find_model(name: str | Path) -> Path:
         return steps[-1]
     if str(name) in shipped_models():
         return shipped_models()[str(name)]
+    from regard.imported_models import import_on_first_use, imported_models, is_hub_source  # here: most need none of it
+
     if is_hub_source(str(name)):
         return import_on_first_use(str(name))
     imported = imported_models()

@@ -33,16 +33,10 @@ def _own(family: str) -> set[str]:
 
 
 @functools.cache
-def _entry_points() -> Any:
-    """Those of all installed packages; reading them takes some 10 ms."""
-    return metadata.entry_points()
-
-
-@functools.cache
 def _elsewhere(family: str) -> dict[str, metadata.EntryPoint]:
     """The entry points of a family; one that takes the name of a built-in kind is ignored with a warning."""
     own, found = _own(family), {}
-    for point in _entry_points().select(group=f"regard.{family.replace('/', '.')}"):
+    for point in metadata.entry_points(group=f"regard.{family.replace('/', '.')}"):
         if point.name in own:
             package = point.dist.name if point.dist else point.value
             warnings.warn(

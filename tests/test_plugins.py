@@ -130,15 +130,10 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Any:
     (info / "entry_points.txt").write_text(POINTS)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(site)
-        forget_entry_points()
+        registry._elsewhere.cache_clear()
         yield
     for name in [name for name in sys.modules if name.startswith("another_package")]:
         del sys.modules[name]
-    forget_entry_points()
-
-
-def forget_entry_points() -> None:
-    registry._entry_points.cache_clear()
     registry._elsewhere.cache_clear()
 
 
