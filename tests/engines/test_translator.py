@@ -297,3 +297,13 @@ def test_bounded_retries(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "RETRIES", 2)
     fast = regard.load(looping(tmp_path), device="cpu", engine="ctranslate2")
     assert fast.translate("la mer", beam=4, max_length=40).text
+
+
+def test_torch_keeps_its_threads(folder: Path) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        regard.load(folder, device="cpu", engine="ctranslate2").translate("a b c")
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

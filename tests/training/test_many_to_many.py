@@ -113,12 +113,11 @@ def test_it_is_evaluated_and_used_by_direction(run: Path, engine: str) -> None:
     forth = invoke("evaluate", run, "--from", "fa", "--to", "en", *files, *told)
     assert forth.startswith("BLEU ")
     source = files[0].read_text().splitlines()[0] + " >>de<<"  # no tag, but text
-    text = invoke(
-        "translate", "--model", run, "--from", "fa", "--to", "en", "--engine", engine, "--device", "cpu", source
-    )
+    translator = regard.load(run, "cpu", engine=engine)
+    text = translator.translate(source, source="fa", target="en").text
     assert not any(tag in text for tag in (">>en<<", ">>de<<", ">>fa<<"))
     with pytest.raises(UserError, match="several languages; say which"):
-        regard.load(run, "cpu", engine=engine).translate("x")
+        translator.translate("x")
 
 
 def test_transformers_reads_the_tags_of_an_export(run: Path, tmp_path: Path) -> None:

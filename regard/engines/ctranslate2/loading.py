@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.config import Recipe
 from regard.data import tokenizer as tokenizers
@@ -13,6 +14,9 @@ from regard.engines.ctranslate2.cache import Files, converted, in_memory
 from regard.engines.ctranslate2.translator import CTranslate2Translator, cores
 from regard.errors import UserError
 from regard.storage import WEIGHTS, Folder, read_folder
+
+if TYPE_CHECKING:
+    import ctranslate2
 
 SHORTLIST = "shortlist.safetensors"
 """A file of the model folder (shortlist.py)."""
@@ -24,8 +28,6 @@ def load_translator(
     folder: Folder, recipe: Recipe, precision: str, with_torch: Callable[[], Any], threads: int = 0
 ) -> CTranslate2Translator:
     """`precision`: "int8" or "auto" computes in int8, "float32" or "" in float32. `threads`: 0 is one per core."""
-    import ctranslate2
-
     tokenizer = read_tokenizer(folder)
     compute = "int8" if precision in ("int8", "auto") else "float32"
 
@@ -42,12 +44,21 @@ def load_translator(
         place, files = converted(parts, convert)
         try:
             if place is not None:
-                return ctranslate2.Translator(str(place), **options)
+                return _opened(str(place), **options)
         except (RuntimeError, ValueError):  # another process has just removed it
             files = in_memory(convert)
-        return ctranslate2.Translator(str(folder.path), files=files, **options)
+        return _opened(str(folder.path), files=files, **options)
 
     return CTranslate2Translator(recipe, tokenizer, open_model, parallel, with_torch, shortlisted)
+
+
+def _opened(path: str, **options: Any) -> ctranslate2.Translator:
+    """CTranslate2 sets the number of OpenMP's threads for the thread that opens a model, to `intra_threads`. One of its
+    own opens it: otherwise torch would compute with one thread from then on."""
+    import ctranslate2
+
+    with ThreadPoolExecutor(1) as own:
+        return own.submit(ctranslate2.Translator, path, **options).result()
 
 
 def convert_folder(
