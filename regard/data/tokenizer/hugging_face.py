@@ -12,16 +12,15 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from regard.data.ragged import Sentences
-from regard.data.tokenizer._base import SPACE, SPECIALS, Tokenizer, is_byte
+from regard.data.tokenizer._base import SPACE, SPECIALS, is_byte
 from regard.data.tokenizer._charsmap import is_bounded
+from regard.data.tokenizer._imported_tokenizer import ImportedTokenizer
 from regard.data.tokenizer._imported_vocabulary import ImportedVocabulary, without_surrogates
 from regard.errors import UserError
 from regard.registry import MOST
 from regard.special_tokens import END, UNKNOWN
 
 if TYPE_CHECKING:
-    import numpy as np
     import tokenizers
 
 __all__ = ["HuggingFace"]
@@ -42,7 +41,7 @@ _GROWTH = 16
 """How many times as long replacements may make a text."""
 
 
-class HuggingFace(Tokenizer):
+class HuggingFace(ImportedTokenizer):
     """The tokens of a `tokenizer.json`, renumbered."""
 
     kind: ClassVar[str] = "hugging_face"
@@ -78,14 +77,6 @@ class HuggingFace(Tokenizer):
         self._encoder = _encoder(tree)
 
     @classmethod
-    def train(cls, lines: Iterable[str], *, seed: int) -> HuggingFace:
-        """Refused: the file comes with an imported model."""
-        raise UserError(
-            "tokenizer.kind=hugging_face: such a tokenizer comes with an imported model; train one of kind subword, "
-            "or give tokenizer.path"
-        )
-
-    @classmethod
     def from_files(cls, files: Mapping[str, bytes], **options: Any) -> HuggingFace:
         saved = json.loads(files[_OURS])
         for name in ("order", "special", "hidden"):
@@ -97,9 +88,6 @@ class HuggingFace(Tokenizer):
 
     def files(self) -> dict[str, bytes]:
         return {_OURS: json.dumps(self._saved).encode(), **self._files}
-
-    def __len__(self) -> int:
-        return len(self._vocabulary)
 
     def encode(self, text: str) -> list[int]:
         return self._numbered(self._encoder.encode(without_surrogates(text), add_special_tokens=False).ids)
@@ -119,22 +107,6 @@ class HuggingFace(Tokenizer):
             else:
                 found += self._vocabulary.spelled(self._names.get(i, ""))
         return found
-
-    def resample(self, sentences: Sentences, seeds: np.ndarray, alpha: float) -> Sentences:
-        """The same sentences: an imported model is trained on the best segmentation."""
-        return sentences
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return "".join(self.surfaces(ids)).removeprefix(" ")
-
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        return [self._vocabulary.pieces[i] for i in ids]
-
-    def surfaces(self, ids: Sequence[int]) -> list[str]:
-        return self._vocabulary.surfaces(ids)
-
-    def id_of(self, piece: str) -> int | None:
-        return self._vocabulary.ids.get(piece)
 
 
 def _read(file: bytes) -> dict[str, Any]:

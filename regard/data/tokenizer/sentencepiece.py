@@ -8,27 +8,24 @@ language tag (`</s>`, `>>deu<<`) stays text here.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar
 
 import sentencepiece
 
-from regard.data.ragged import Sentences
 from regard.data.tokenizer._base import SPACE, SPECIALS, Tokenizer, is_byte
 from regard.data.tokenizer._charsmap import is_bounded, tables
+from regard.data.tokenizer._imported_tokenizer import ImportedTokenizer
 from regard.data.tokenizer._imported_vocabulary import ImportedVocabulary, without_surrogates
 from regard.errors import UserError
 from regard.registry import MOST
-
-if TYPE_CHECKING:
-    import numpy as np
 
 __all__ = ["SentencePiece"]
 
 _FILE, _SOURCE, _TARGET = "tokenizer.json", "tokenizer.source.model", "tokenizer.target.model"
 
 
-class SentencePiece(Tokenizer):
+class SentencePiece(ImportedTokenizer):
     """Pieces of a sentencepiece model, numbered by a vocabulary of its own; the target may have another of both."""
 
     kind: ClassVar[str] = "sentencepiece"
@@ -73,14 +70,6 @@ class SentencePiece(Tokenizer):
             )
 
     @classmethod
-    def train(cls, lines: Iterable[str], *, seed: int) -> SentencePiece:
-        """Refused: the files come with an imported model."""
-        raise UserError(
-            "tokenizer.kind=sentencepiece: such a tokenizer comes with an imported model; train one of kind subword, "
-            "or give tokenizer.path"
-        )
-
-    @classmethod
     def from_files(cls, files: Mapping[str, bytes], **options: Any) -> SentencePiece:
         saved = json.loads(files[_FILE])
         lists = {name: saved.get(name) for name in ("tokens", "target_tokens", "hidden", "special")}
@@ -101,9 +90,6 @@ class SentencePiece(Tokenizer):
     def files(self) -> dict[str, bytes]:
         return {_FILE: json.dumps(self._saved, ensure_ascii=False, indent=0).encode(), **self._files}
 
-    def __len__(self) -> int:
-        return len(self._vocabulary)
-
     @property
     def target(self) -> Tokenizer:
         return self._other or self
@@ -119,22 +105,6 @@ class SentencePiece(Tokenizer):
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
         many = self._processor.encode([without_surrogates(text) for text in texts], out_type=str)
         return [self._vocabulary.lookup(pieces) for pieces in many]
-
-    def resample(self, sentences: Sentences, seeds: np.ndarray, alpha: float) -> Sentences:
-        """The same sentences: an imported model is trained on the best segmentation."""
-        return sentences
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return "".join(self.surfaces(ids)).removeprefix(" ")
-
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        return [self._vocabulary.pieces[i] for i in ids]
-
-    def surfaces(self, ids: Sequence[int]) -> list[str]:
-        return self._vocabulary.surfaces(ids)
-
-    def id_of(self, piece: str) -> int | None:
-        return self._vocabulary.ids.get(piece)
 
 
 def _load(model: bytes, file: str) -> sentencepiece.SentencePieceProcessor:

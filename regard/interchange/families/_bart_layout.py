@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from regard.config import Recipe
-from regard.interchange.families._base import ACTIVATIONS, THEIR_ACTIVATIONS, Family, Tables
+from regard.interchange.families._base import ACTIVATIONS, THEIR_ACTIVATIONS, Family, Tables, no_transformer
 from regard.interchange.families._config import Config
 from regard.interchange.families._entry import Entry
 
@@ -137,14 +137,9 @@ class BartLayout(Family):
     def why_not(self, recipe: Recipe) -> str:
         model, choice = recipe.model, self.choice
         stem, encoder, decoder = (model.get(part, {}) for part in ("stem", "encoder", "decoder"))
-        if model.get("kind") != "seq2seq" or stem.get("kind") != "tokens":
-            return "only a model that reads and writes text"
+        if obstacle := no_transformer(recipe):
+            return obstacle
         for part in (encoder, decoder):
-            if part.get("kind") != "transformer":
-                return f"only Transformers, not {part.get('kind')}"
-            attention = part.get("attention")
-            if (attention.get("kind") if isinstance(attention, dict) else attention) != "multi_head":
-                return "only multi-head attention"
             for key, value in (
                 ("norm", choice.norm),
                 ("norm_kind", "layer"),

@@ -100,3 +100,17 @@ class Family(ABC):
     @abstractmethod
     def config(self, recipe: Recipe, special: Mapping[str, int], sizes: tuple[int, int]) -> dict[str, Any]:
         """Their config of a model with this recipe; `sizes` are rows of the source's and the target's table."""
+
+
+def no_transformer(recipe: Recipe) -> str:
+    """Why a recipe is not that of a Transformer from text to text with multi-head attention; empty if it is."""
+    model = recipe.model
+    if model.get("kind") != "seq2seq" or model.get("stem", {}).get("kind") != "tokens":
+        return "only a model that reads and writes text"
+    for part in (model.get("encoder", {}), model.get("decoder", {})):
+        if part.get("kind") != "transformer":
+            return f"only Transformers, not {part.get('kind')}"
+        attention = part.get("attention")
+        if (attention.get("kind") if isinstance(attention, dict) else attention) != "multi_head":
+            return "only multi-head attention"
+    return ""

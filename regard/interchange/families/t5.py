@@ -14,7 +14,7 @@ from regard import languages as codes
 from regard.config import Languages, Recipe
 from regard.interchange.families import _fairseq, _tokens
 from regard.interchange.families._bart_layout import Choices
-from regard.interchange.families._base import ACTIVATIONS, THEIR_ACTIVATIONS, Family, Tables, Text
+from regard.interchange.families._base import ACTIVATIONS, THEIR_ACTIVATIONS, Family, Tables, Text, no_transformer
 from regard.interchange.families._config import Config
 from regard.interchange.families._entry import Entry
 from regard.interchange.families._vocabulary import renumbered
@@ -151,14 +151,9 @@ class T5(Family):
     def why_not(self, recipe: Recipe) -> str:
         model = recipe.model
         stem, encoder, decoder = (model.get(part, {}) for part in ("stem", "encoder", "decoder"))
-        if model.get("kind") != "seq2seq" or stem.get("kind") != "tokens":
-            return "only a model that reads and writes text"
+        if obstacle := no_transformer(recipe):
+            return obstacle
         for part in (encoder, decoder):
-            if part.get("kind") != "transformer":
-                return f"only Transformers, not {part.get('kind')}"
-            attention = part.get("attention")
-            if (attention.get("kind") if isinstance(attention, dict) else attention) != "multi_head":
-                return "only multi-head attention"
             for key, value in (("norm", "pre"), ("norm_kind", "rms"), ("bias", False)):
                 if part.get(key) != value:
                     return f"only {key} = {value}"
