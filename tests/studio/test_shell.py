@@ -136,6 +136,7 @@ def test_the_code_of_every_view_can_be_read(page, studio):
         shown = code_page(file, sources()[file].read_text(encoding="utf-8"))
         assert not name or f'id="{name}"' in shown, f"{file} has no {name}"
     open_view(page, studio, "heads")
+    page.locator("#about summary").click()
     page.locator("#about a").first.click()
     page.wait_for_selector(".line:has(:target)")
     assert page.locator(".line:has(:target) code").inner_text().startswith("class MultiHead")

@@ -1,4 +1,5 @@
 // DOM helpers. Text is always inserted as text, never as HTML.
+import { terms } from "./terms.js";
 
 /**
  * `make("button", {class: "x", onclick: f, hidden: true}, child, "text")`; lists of children are flattened, null and
@@ -33,6 +34,9 @@ export function debounce(call, milliseconds) {
   return later;
 }
 
+/** The attribute that gives a label the tooltip of its term (tooltip.js). */
+const termOf = (label) => ({ class: "choice", "data-term": label.toLowerCase() in terms ? label.toLowerCase() : null });
+
 /** A labelled choice: `select("Layer", [["0", "first"], ...] or ["a", "b"], chosen, onpick(value))`. */
 export function select(label, options, chosen, onpick) {
   const choice = make("select", { onchange: () => onpick(choice.value) });
@@ -40,7 +44,7 @@ export function select(label, options, chosen, onpick) {
     const [value, shown] = Array.isArray(option) ? option : [option, option];
     choice.append(make("option", { value, selected: String(value) === String(chosen) }, String(shown)));
   }
-  return make("label", { class: "choice" }, make("span", {}, label), choice);
+  return make("label", termOf(label), make("span", {}, label), choice);
 }
 
 /** A labelled slider that shows its value; `onslide(number)` is called while it moves. */
@@ -57,5 +61,5 @@ export function slider(label, { least, most, step = 1, value, shown = String }, 
       onslide(Number(input.value));
     },
   });
-  return make("label", { class: "choice" }, make("span", {}, label), input, said);
+  return make("label", termOf(label), make("span", {}, label), input, said);
 }

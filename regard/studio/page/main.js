@@ -3,15 +3,22 @@ import { ask, get, latest, Trouble } from "./ask.js";
 import { trouble, waiting } from "./messages.js";
 import { direction, pickers } from "./direction.js";
 import { fill, make, select } from "./dom.js";
+import { experimentPanel } from "./experiment.js";
 import { picture } from "./picture.js";
 import { change, link, listen, read } from "./state.js";
-import { views as names } from "./views/index.js";
+import { handOver, modelOf, ofModel, prefer, remember } from "./tab_memory.js";
+import { terms } from "./terms.js";
+import { explained } from "./tooltip.js";
+import { tour } from "./tour.js";
+import { groups } from "./views/index.js";
 
 const place = (id) => document.getElementById(id);
 const views = new Map(); // by name, in the order of the tabs
 let known = { ready: false, models: [], failed: [], views: [], styles: [] };
 let menus = null; // the menus of the languages, for a model with several directions
 let open = null; // {name, update, leave} of the current view
+let shown = null; // {view, model} of the last drawing
+let experiment = null; // the panel of the current view's experiments
 
 /** The API for views: `state` and `model` are always the current ones. */
 const studio = {
@@ -28,6 +35,8 @@ const studio = {
   change,
   say,
   link,
+  /** The values to change to open another tab: its model, and what belongs to it. */
+  toView: (view, values = {}) => ({ ...toView(view), ...values }),
   get state() {
     return read();
   },
@@ -54,33 +63,70 @@ function suited(name) {
   return view?.suits ? known.models.filter(view.suits) : [];
 }
 
-/** The chosen model, if the view supports it, or else the first that it supports. */
+/** The chosen model, if the view can show it, or else the one that this tab showed last. */
 function modelFor(name) {
   const fitting = suited(name);
-  return fitting.find((model) => model.name === read().model) ?? fitting[0];
+  return fitting.find((model) => model.name === read().model) ?? modelOf(name, fitting);
+}
+
+/** The values to change in the state to open a tab. */
+function toView(name) {
+  const model = modelOf(name, suited(name));
+  return { view: name, picture: null, ...(model ? { model: model.name, ...handOver(name, lastModel(), model) } : {}) };
+}
+
+/** The model that was shown last, on this tab or on one before it. */
+const lastModel = () => modelFor(viewName()) ?? shown?.model;
+
+function tab(name, now) {
+  const values = toView(name);
+  return make(
+    "a",
+    {
+      href: link(values),
+      "aria-current": name === now ? "page" : null,
+      onclick: (event) => {
+        if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+        event.preventDefault();
+        if (name !== viewName()) change(values);
+      },
+    },
+    views.get(name).title,
+  );
 }
 
 function drawTabs() {
   const now = viewName();
-  const tabs = [...views].map(([name, view]) => {
-    const values = { view: name, model: modelFor(name)?.name ?? read().model, picture: null };
-    return make(
-      "a",
-      {
-        href: link(values),
-        "aria-current": name === now ? "page" : null,
-        onclick: (event) => {
-          if (event.ctrlKey || event.metaKey || event.shiftKey) return;
-          event.preventDefault();
-          change(values);
-        },
-      },
-      view.title,
-    );
-  });
-  const focused = [...place("views").children].indexOf(document.activeElement);
-  fill(place("views"), tabs);
-  if (focused >= 0) tabs[focused]?.focus();
+  const nav = place("views");
+  const focused = [...nav.querySelectorAll("a")].indexOf(document.activeElement);
+  const scrolled = nav.scrollLeft;
+  fill(
+    nav,
+    groups.map(({ title, views: names }) => {
+      const there = names.filter((name) => views.has(name));
+      if (!there.length) return null;
+      const tabs = there.map((name) => tab(name, now));
+      const heading = make("span", { class: "group", "aria-hidden": "true" }, title);
+      return make("div", { role: "group", "aria-label": title || null }, heading, make("span", {}, tabs));
+    }),
+  );
+  nav.scrollLeft = scrolled;
+  const current = nav.querySelector("[aria-current]");
+  if (current && nav.scrollWidth > nav.clientWidth) {
+    const [outer, inner] = [nav.getBoundingClientRect(), current.getBoundingClientRect()];
+    const room = 32;
+    if (inner.left < outer.left + room) nav.scrollLeft += inner.left - outer.left - room;
+    if (inner.right > outer.right - room) nav.scrollLeft += inner.right - outer.right + room;
+  }
+  if (focused >= 0) nav.querySelectorAll("a")[focused]?.focus();
+}
+
+/** The user chose another model from the menu. */
+function choose(name) {
+  const before = modelFor(viewName());
+  const after = known.models.find((model) => model.name === name);
+  prefer(name);
+  change({ ...handOver(viewName(), before, after), model: name });
 }
 
 function drawModels() {
@@ -91,9 +137,7 @@ function drawModels() {
   if (place("models").dataset.shown === key) return;
   place("models").dataset.shown = key;
   const held = [...place("models").querySelectorAll("select")].indexOf(document.activeElement);
-  const choice = options.length
-    ? select("Model", options, model.name, (chosen) => change({ model: chosen }))
-    : null;
+  const choice = options.length ? select("Model", options, model.name, choose) : null;
   const failed = known.failed.length
     ? make(
         "details",
@@ -107,6 +151,23 @@ function drawModels() {
   if (held >= 0) place("models").querySelectorAll("select")[held]?.focus();
 }
 
+/** Says so when a tab shows another model than the one before it, and why. */
+function drawNotice(name, model) {
+  const wanted = read().model;
+  const before = shown?.model?.name ?? wanted;
+  if (shown?.view === name && shown.model?.name === model?.name) return;
+  const chosen = shown?.view === name && wanted === model?.name;
+  if (chosen || !model || !before || before === model.name) return fill(place("notice"));
+  const view = views.get(name);
+  const there = known.models.find((one) => one.name === before);
+  const why = !there
+    ? `there is no model “${before}” here`
+    : view.suits(there)
+      ? `${before} was shown on the tab before`
+      : `${before} ${view.lacks ?? "cannot be shown in this view"}`;
+  fill(place("notice"), "This tab shows ", make("b", {}, model.name), `: ${why}.`);
+}
+
 /** `regard/layers/attend.py:attend` -> a link to this function's source. */
 function codeLink(code) {
   const [file, name] = code.split(":");
@@ -115,27 +176,45 @@ function codeLink(code) {
 
 function draw() {
   const name = viewName();
+  const model = modelFor(name);
   drawTabs();
   drawModels();
+  drawNotice(name, model);
+  remember(name, model, read());
+  shown = { view: name, model: model ?? shown?.model };
+  // The address names the model, so that it is the same one when somebody opens the link or comes back to it.
+  if (model && read().model !== model.name) return change({ model: model.name }, { same: true });
   if (open?.name === name) {
     open.update();
+    experiment?.update();
+    guide.update();
     return;
   }
   open?.leave?.();
-  open = null;
+  experiment?.leave();
+  open = experiment = null;
   const view = views.get(name);
   if (!view) return;
   document.title = `${view.title} · Regard studio`;
   place("title").textContent = view.title;
-  const codes = [view.code ?? []].flat();
+  place("content").dataset.view = name;
+  const codes = [view.code ?? []].flat().map((code, at) => [at ? ", " : "", codeLink(code)]);
   fill(
     place("about"),
-    view.about,
-    codes.length ? [" Source code: ", codes.map((code, at) => [at ? ", " : "", codeLink(code)]), "."] : null,
+    make("p", {}, explained(view.about)),
+    view.more || codes.length
+      ? make(
+          "details",
+          {},
+          make("summary", {}, "More about this view"),
+          [view.more ?? []].flat().map((words) => make("p", {}, explained(words))),
+          codes.length ? make("p", {}, "Source code: ", codes, ".") : null,
+        )
+      : null,
   );
   const own = make("div");
   fill(place("view"), own);
-  if (view.suits && !modelFor(name)) {
+  if (view.suits && !model) {
     fill(own, make("p", {}, "None of the models here has this view."));
     return;
   }
@@ -146,18 +225,24 @@ function draw() {
     console.error(error);
     fill(own, trouble(new Trouble(`This view could not be shown: ${error.message}`)));
   }
+  experiment = view.experiments ? experimentPanel(studio, view.experiments) : null;
+  if (experiment) place("view").prepend(experiment.element);
+  guide.update();
 }
 
 async function load() {
   for (const style of known.styles) document.head.append(make("link", { rel: "stylesheet", href: style }));
-  for (const name of names.filter((one) => known.views.includes(one))) {
-    try {
-      views.set(name, await import(`./views/${name}.js`));
-    } catch (error) {
-      console.error(error); // the other views still work
+  const names = groups.flatMap((group) => group.views).filter((one) => known.views.includes(one));
+  const modules = await Promise.allSettled(names.map((name) => import(`./views/${name}.js`)));
+  modules.forEach(({ value: view, reason }, at) => {
+    if (!view) console.error(reason); // the other views still work
+    else if (!view.suits || known.models.some(view.suits)) {
+      views.set(names[at], view);
+      Object.assign(terms, view.terms);
+      for (const name of view.ofModel ?? []) ofModel.add(name);
     }
-  }
-  for (const [name, view] of [...views]) if (view.suits && !suited(name).length) views.delete(name);
+  });
+  prefer(read().model);
 }
 
 /** Waits until the server has loaded its models, and shows what it is loading. */
@@ -180,6 +265,8 @@ async function begin() {
   draw();
   document.documentElement.dataset.ready = "yes";
 }
+
+const guide = tour(studio);
 
 // Light, dark, or the system's setting.
 const THEMES = ["auto", "light", "dark"];

@@ -7,6 +7,7 @@ export const about =
   "The beam search as a tree: each column is a step with its open hypotheses, best first, and below them those that ended. The chosen one is highlighted; below each token is the log-probability of its hypothesis.";
 export const code = ["regard/decoding/search.py", "regard/decoding/beam.py"];
 export const suits = (model) => model.task === "translate";
+export const lacks = "does not translate";
 
 const DEFAULT = 4;
 

@@ -10,6 +10,7 @@ export const about =
   "The gradient norm of one output's log-probability at each step: the higher a bar, the more the output depends on that step. In a recurrent model it shows how far back the gradient reaches.";
 export const code = ["regard/inspection/record/differentiable.py:through_time", "regard/inspection/record/gradients.py:gradients_of"];
 export const suits = readsText;
+export const lacks = "does not read text";
 
 const PAUSE = 250;
 

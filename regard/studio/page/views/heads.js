@@ -9,6 +9,7 @@ export const about =
   "Every attention head as a small heatmap: rows are queries, columns are keys. Click one to see it as lines between tokens, with keys on the left and queries on the right.";
 export const code = ["regard/layers/attention/multi_head.py:MultiHead", "regard/inspection/draw/attention_lines.py:draw_lines"];
 export const suits = (model) => model.attention && readsText(model);
+export const lacks = "has no attention";
 
 const KINDS = { cross: "target to source", source: "source to itself", target: "target to itself" };
 

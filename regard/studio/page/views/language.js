@@ -11,6 +11,7 @@ export const about =
   "The next-token distribution of a language model: the longer a bar, the more likely the token. See what temperature, top-k and top-p do to it, and click a token to append it.";
 export const code = ["regard/decoding/sampling.py:distribution", "regard/decoding/stream.py:stream", "regard/model/language_model.py"];
 export const suits = (model) => model.task === "generate";
+export const lacks = "is not a language model";
 
 const PAUSE = 60; // milliseconds without a key press before a request: bars follow what is typed
 const SHOWN = 24;

@@ -10,6 +10,7 @@ export const about =
   "What one head computes for one token, stage by stage, with the model's own numbers: violet is positive, rust negative. Point at a number to read its value and how it was computed.";
 export const code = ["regard/layers/attend.py:attention_weights", "regard/inspection/record/arithmetic/attention/multi_head.py:multi_head", "regard/inspection/record/arithmetic/stages.py"];
 export const suits = (model) => model.attention && readsText(model);
+export const lacks = "has no attention";
 
 const KINDS = { cross: "target to source", source: "source to itself", target: "target to itself" };
 

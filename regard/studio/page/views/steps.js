@@ -15,6 +15,7 @@ export const about =
   "Decoding token by token: the attention over the source and the most likely next tokens at each step. Choose another token and let the model continue from there.";
 export const code = ["regard/inspection/record/decoding_step.py:decoding_step", "regard/decoding/opening.py:first_ids"];
 export const suits = (model) => model.task === "translate";
+export const lacks = "does not translate";
 
 const PACE = 900; // milliseconds per step while playing
 
@@ -103,7 +104,11 @@ export function show(place, studio) {
   function failed(error) {
     stop();
     body.hidden = true;
-    fill(message, trouble(error, () => update(true)));
+    const again = make("button", { type: "button", onclick: () => studio.change({ way: null, step: null }) }, "Start again");
+    const forced = studio.state.way !== undefined; // perhaps by a link, or for another model: there must be a way out
+    const shown = trouble(error, forced ? null : () => update(true));
+    if (forced) shown.append(again);
+    fill(message, shown);
   }
 
   function ask() {

@@ -12,6 +12,7 @@ export const title = "Translate";
 export const about = "Type a sentence, then point at a word to see which words the model attended to when it generated it.";
 export const code = "regard/inspection/record/translate.py:record_translation";
 export const suits = (model) => model.task === "translate";
+export const lacks = "does not translate";
 
 const PAUSE = 150; // milliseconds without a key press before a request
 const FOUND = 4; // length of the n-best list

@@ -15,6 +15,7 @@ export const code = [
   "regard/inspection/trace/image.py:ImageTrace.rollout",
 ];
 export const suits = (model) => ["patches", "grid"].includes(model.stem) && ["classify", "caption"].includes(model.task);
+export const lacks = "does not read images";
 
 const numbers = (count) => Array.from({ length: count }, (_, number) => number);
 const OWN = "own"; // the name of the user's own image
