@@ -204,6 +204,17 @@ def serve(
         float,
         _option(LIMITS, "Requests that take longer are aborted.", "TIMEOUT", metavar="SECONDS", min=0.001, max=DAY),
     ] = 120.0,
+    drain: Annotated[
+        float,
+        _option(
+            LIMITS,
+            "After SIGTERM, serve for this long without being ready, so that balancers notice.",
+            "DRAIN",
+            metavar="SECONDS",
+            min=0,
+            max=DAY,
+        ),
+    ] = 0.0,
     grace: Annotated[
         float,
         _option(LIMITS, "Time for running requests when the server stops.", "GRACE", metavar="SECONDS", min=0, max=DAY),
@@ -253,6 +264,7 @@ def serve(
         queue_limit=queue_limit,
         wait_limit=wait_limit,
         timeout=timeout,
+        drain=drain,
         grace=grace,
         translation_cache=_cache(translation_cache),
     )

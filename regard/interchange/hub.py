@@ -25,12 +25,12 @@ Note = Callable[[str], None]
 Show = Callable[[int, int, str], None]
 """Progress: bytes so far, bytes in total, file name."""
 
-CONFIGURATION = ("config.json", "generation_config.json")
+CONFIGURATION = ("config.json", "generation_config.json", "preprocessor_config.json", "processor_config.json")
 TOKENIZERS = (
     "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json", "target_vocab.json",
     "source.spm", "target.spm", "spiece.model", "sentencepiece.bpe.model", "sentencepiece.model", "tokenizer.model",
     "spm.model", "source.model", "target.model",
-    "tokenizer.json", "merges.txt",
+    "tokenizer.json", "merges.txt", "vocab.txt",
 )  # fmt: skip
 CTRANSLATE2 = (
     "model.bin", "shared_vocabulary.json", "source_vocabulary.json", "target_vocabulary.json", "vocabulary.json",

@@ -264,8 +264,12 @@ def _write(
     from regard.loading import check_fits
     from regard.weights import write_weights
 
-    recipe = _with_languages(imported.recipe, source, source_language, target_language)
-    check_fits(recipe, imported.tokenizer, imported.weights, source)
+    recipe = imported.recipe
+    if recipe.task == "translate":
+        recipe = _with_languages(recipe, source, source_language, target_language)
+    elif source_language or target_language:
+        raise UserError(f"{source}: languages are for models that translate; this one is made to {recipe.task}")
+    check_fits(recipe, imported.codec, imported.weights, source)
     if not precision:
         precision, why = _precision(imported.weights)
         if why:
@@ -284,7 +288,7 @@ def _write(
         folder,
         {
             "recipe.toml": to_toml(recipe).encode(),
-            **imported.tokenizer.files(),
+            **imported.codec.files(),
             ORIGIN: (json.dumps(origin._asdict(), indent=1) + "\n").encode(),
             WEIGHTS: lambda path: write_weights(path, imported.weights, origin.precision, source),
         },
@@ -328,7 +332,7 @@ def card(title: str, recipe: Recipe, origin: Origin, notes: list[str]) -> str:
         "",
         f"{_sentence(recipe)}, imported from {origin.source}.",
         "",
-        f"- Languages: {_languages(recipe)}",
+        *([f"- Languages: {_languages(recipe)}"] if recipe.task == "translate" else []),
         f"- Family: {_one(origin.family)}",
         f"- Size: {origin.parameters:,} parameters, kept as {origin.precision}",
         f"- Licence: {origin.licence or 'not stated'}; what counts is what the page of the model says",
@@ -339,6 +343,8 @@ def card(title: str, recipe: Recipe, origin: Origin, notes: list[str]) -> str:
 
 
 def _sentence(recipe: Recipe) -> str:
+    if recipe.task != "translate":
+        return f"A model to {recipe.task}"
     if recipe.source_language and recipe.target_language and not recipe.languages.target:
         return f"{name(recipe.source_language)} to {name(recipe.target_language)}"
     directions = directions_of(recipe)

@@ -68,6 +68,8 @@ class Settings:
     """A request whose expected wait is longer (seconds) is refused."""
     timeout: float = 120.0
     """Seconds after which a request is aborted."""
+    drain: float = 0.0
+    """Seconds between the signal to stop and refusing requests: the server is not ready, but still serves."""
     grace: float = 30.0
     """Seconds that running requests get to finish when the server stops."""
     translation_cache: int = 0

@@ -74,6 +74,7 @@ EVERY = {
     "wait_limit": ("--wait-limit", "1.5"),
     "timeout": ("--timeout", "2.5"),
     "load_timeout": ("--load-timeout", "7.5"),
+    "drain": ("--drain", "2.5"),
     "grace": ("--grace", "0"),
     "translation_cache": ("--translation-cache", "all"),
 }

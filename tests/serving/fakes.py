@@ -10,6 +10,7 @@ from typing import Any
 from regard.serving.catalogue import Catalogue, ServedModel
 from regard.serving.http.app import make_app
 from regard.serving.settings import Settings
+from regard.serving.workers.statistics import PoolStatistics
 from regard.serving.workers.translation_result import SearchOptions, TranslationResult
 from regard.serving.workers.worker_pool import WorkerPool
 
@@ -39,8 +40,8 @@ class FakePool(WorkerPool):
 
     def __init__(self, seconds: float = 0.0, error: Exception | None = None):
         self.seconds, self.error = seconds, error
-        self.batches = 0
-        self.batched = 0
+        self.statistics = PoolStatistics()
+        self._workers = []
         self.calls: list[tuple[Any, ...]] = []
         self.owners: list[str] = []
         self.cancelled = 0
@@ -57,8 +58,7 @@ class FakePool(WorkerPool):
         self.calls.append((model, list(sentences), search))
         self.owners.append(owner)
         await self._work()
-        self.batches += 1
-        self.batched += len(sentences)
+        self.statistics.batch_sent(sentences)
         return [_translated(sentence, search) for sentence in sentences]
 
     def refuse_if_busy(self, jobs: int = 1) -> None:

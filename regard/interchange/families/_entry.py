@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 SOURCE, TARGET = "source", "target"
 
@@ -22,3 +27,9 @@ class Entry:
     """Rows at the start of theirs that are never used."""
     flat: bool = False
     """Theirs has a first axis of length one."""
+    shapes: tuple[tuple[int, ...], ...] = ()
+    """The shapes of theirs, where they are not equal parts of ours. Needed with `make`."""
+    make: Callable[..., Tensor] | None = None
+    """Ours, made of theirs, where it is not their rows one after the other."""
+    split: Callable[[Tensor], tuple[Tensor, ...]] | None = None
+    """The inverse of `make`, for families that are exported."""

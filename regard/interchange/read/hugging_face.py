@@ -18,10 +18,12 @@ from torch import Tensor
 from regard import registry
 from regard.assemble import build_model, resolve_model
 from regard.config import Data, Decoding, Recipe
+from regard.data.codec import Codec
 from regard.errors import UserError
 from regard.interchange.families._base import Family, Text
 from regard.interchange.families._config import GENERATION, Config
 from regard.interchange.families._entry import Entry
+from regard.interchange.families._task_family import Reading, TaskFamily
 from regard.interchange.families._vocabulary import NEVER, Vocabulary
 from regard.interchange.imported import Imported
 from regard.interchange.read import pytorch_bin
@@ -61,40 +63,56 @@ def read(folder: Path, note: Note = lambda text: None) -> Imported:
     family = _family(config)
     generation = _generation(files, config)
     notes: list[str] = []
-    with _stored(files, family, note) as stored:
+    if isinstance(family, TaskFamily):
+        with _stored(files, note) as stored:
+            stored.rename_all(family.name)
+            reading = family.read(config, generation, files, stored, notes.append)
+            weights = _all_weights(reading, stored, config)
+        return _imported(reading.recipe, reading.codec, weights, config, files, notes)
+    with _stored(files, note) as stored:
+        _name_alike(stored, family)
         _check_vocabulary(family, stored, config)
         text = family.text(config, generation, files, notes.append)
         share, tie = _sharing(family, stored, family.ties(config))
-        model = _resolved(family, config, share, tie)
+        model = _resolved(family.model(config, share, tie), config)
         recipe = _recipe(family, config, generation, text, model, notes)
         weights = _weights(family, stored, recipe, text, family.scaled_output(config))
+    return _imported(recipe, text.tokenizer, weights, config, files, notes)
+
+
+def _imported(
+    recipe: Recipe, codec: Codec, weights: dict[str, Tensor], config: Config, files: ForeignFolder, notes: list[str]
+) -> Imported:
     unread = (escape_control_characters(one_line(key))[:80] for key in config.unread())
     notes += [f"config.json: {key} is not known here and was ignored" for key in unread]
-    return Imported(recipe, text.tokenizer, weights, config.values["model_type"], _licence(files), notes)
+    return Imported(recipe, codec, weights, config.values["model_type"], _licence(files), notes)
 
 
-def _resolved(family: Family, config: Config, share: bool, tie: bool) -> dict[str, Any]:
-    tree = family.model(config, share, tie)
+def _resolved(tree: dict[str, Any], config: Config) -> dict[str, Any]:
     try:
         return resolve_model(tree)
     except UserError as error:
         raise UserError(f"{config.where}: {error}") from None
 
 
-def _family(config: Config) -> Family:
+def _family(config: Config) -> Family | TaskFamily:
     """The file that knows this model_type; what no family has is refused."""
     variant = config.get("model_type")
-    found: dict[str, type[Family]] = {}
+    found: dict[str, type[Family] | type[TaskFamily]] = {}
     for kind in registry.kinds(FAMILIES):
-        maker = cast(type[Family], registry.factory(FAMILIES, kind))
+        maker = cast(type[Family] | type[TaskFamily], registry.factory(FAMILIES, kind))
         found |= dict.fromkeys(maker.model_types, maker)
     if not isinstance(variant, str) or variant not in found:
         raise config.refuse("model_type", f"no such family here; there is: {', '.join(sorted(found))}")
     family = found[variant](variant)
     stated = config.get("architectures", [])
     if not isinstance(stated, list) or (stated and not any(one in family.architectures for one in stated)):
+        if isinstance(family, TaskFamily):
+            raise config.refuse("architectures", f"not known here; there is: {', '.join(family.architectures)}")
         raise config.refuse("architectures", "not a model that writes text")
-    if config.get("is_encoder_decoder", True) is not True or config.get("is_decoder", False) is not False:
+    if isinstance(family, Family) and (
+        config.get("is_encoder_decoder", True) is not True or config.get("is_decoder", False) is not False
+    ):
         raise UserError(f"{config.where}: not an encoder with a decoder; only those are imported")
     for key in ("quantization_config", "per_layer_config"):
         if config.get(key):
@@ -111,7 +129,7 @@ def _generation(files: ForeignFolder, config: Config) -> Config:
 
 
 @contextmanager
-def _stored(files: ForeignFolder, family: Family, note: Note) -> Iterator[StoredTensors]:
+def _stored(files: ForeignFolder, note: Note) -> Iterator[StoredTensors]:
     """The tensors of model.safetensors or pytorch_model.bin, in one file or several."""
     for stem, ending in (("model", ".safetensors"), ("pytorch_model", ".bin")):
         whole, index = f"{stem}{ending}", f"{stem}{ending}.index.json"
@@ -128,7 +146,6 @@ def _stored(files: ForeignFolder, family: Family, note: Note) -> Iterator[Stored
                 note("reading pytorch_model.bin in a process of its own")
                 paths, aliases = pytorch_bin.convert(paths, Path(temporary))
             with StoredTensors(paths, aliases, files.path) as stored:
-                _name_alike(stored, family)
                 yield stored
         return
     raise UserError(f"{files.path}: no model.safetensors and no pytorch_model.bin in it")
@@ -220,15 +237,7 @@ def _weights(
     entries += tables
     bias = next((one.theirs[0] for one in family.entries(recipe.model) if one.ours == BIAS), "")
     _refuse_unknown(family, stored, entries, bias, recipe)
-    try:
-        with torch.device("meta"), Bounded(len(stored)):
-            empty = build_model(recipe.model, **text.tokenizer.sizes())
-    except UserError as error:
-        raise UserError(f"{stored.where}: {error}") from None
-    except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        why = " ".join(str(error).split())[:120]
-        raise UserError(f"{stored.where}: its config describes no model that can be built ({why})") from error
-    expected = {name: tuple(parameter.shape) for name, parameter in empty.named_parameters()}
+    expected = _expected(recipe, text.tokenizer, stored)
     vocabularies = {"source": text.source, "target": text.target}
     for entry in entries:  # before anything is read
         _check_shape(entry, stored, expected, vocabularies.get(entry.rows))
@@ -237,6 +246,34 @@ def _weights(
     weights = {entry.ours: _made(entry, stored, vocabularies.get(entry.rows)) for entry in entries}
     weights[BIAS] = _bias(stored, bias, text.target)
     return weights
+
+
+def _expected(recipe: Recipe, codec: Codec, stored: StoredTensors) -> dict[str, tuple[int, ...]]:
+    """The shapes of all parameters of the model that a recipe describes."""
+    try:
+        with torch.device("meta"), Bounded(len(stored)):
+            empty = build_model(recipe.model, **codec.sizes())
+    except UserError as error:
+        raise UserError(f"{stored.where}: {error}") from None
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        why = " ".join(str(error).split())[:120]
+        raise UserError(f"{stored.where}: its config describes no model that can be built ({why})") from error
+    return {name: tuple(parameter.shape) for name, parameter in empty.named_parameters()}
+
+
+def _all_weights(reading: Reading, stored: StoredTensors, config: Config) -> dict[str, Tensor]:
+    """The weights of a model that is no translator. The recipe's model section is resolved on the way."""
+    reading.recipe.model = _resolved(reading.recipe.model, config)
+    used = {name for entry in reading.entries for name in entry.theirs}
+    for name in sorted(stored.names() - used):
+        if not name.startswith(tuple(reading.unused)):
+            raise UserError(f"{stored.where}: tensor {name[:80]!r} is not part of this architecture")
+    expected = _expected(reading.recipe, reading.codec, stored)
+    for entry in reading.entries:  # before anything is read
+        _check_shape(entry, stored, expected, reading.vocabulary if entry.rows else None)
+    if missing := expected.keys() - {entry.ours for entry in reading.entries}:
+        raise UserError(f"{stored.where}: no tensor for {min(missing)}: this is a mistake in the family's file")
+    return {entry.ours: _made(entry, stored, reading.vocabulary if entry.rows else None) for entry in reading.entries}
 
 
 def _refuse_unknown(family: Family, stored: StoredTensors, entries: list[Entry], bias: str, recipe: Recipe) -> None:
@@ -273,6 +310,11 @@ def _check_shape(
     wanted = expected[entry.ours]
     rows = vocabulary.size if vocabulary else wanted[0] + entry.skip
     shapes = [stored.shape(name) for name in entry.theirs]
+    for name, shape, own in zip(entry.theirs, shapes, entry.shapes):
+        if shape != own:
+            raise UserError(f"{stored.where}: tensor {name!r} has shape {shape} instead of {own}")
+    if entry.shapes:
+        return
     needed = (rows // len(shapes), *wanted[1:])
     if any(shape != needed for shape in shapes) or rows % len(shapes):
         raise UserError(f"{stored.where}: tensor {entry.theirs[0]!r} has shape {shapes[0]} instead of {needed}")
@@ -280,6 +322,8 @@ def _check_shape(
 
 def _made(entry: Entry, stored: StoredTensors, vocabulary: Vocabulary | None) -> Tensor:
     parts = [stored.read(name) for name in entry.theirs]
+    if entry.make:
+        return entry.make(*parts).contiguous()
     if entry.factors:
         parts = [part * factor if factor != 1 else part for part, factor in zip(parts, entry.factors, strict=True)]
     whole = torch.cat(parts) if len(parts) > 1 else parts[0]

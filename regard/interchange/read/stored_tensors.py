@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,6 +58,15 @@ class StoredTensors:
         """Puts a prefix before every name: files of a bare model leave it out."""
         same = set(kept)
         self._places = {name if name in same else prefix + name: place for name, place in self._places.items()}
+
+    def rename_all(self, new_name: Callable[[str], str]) -> None:
+        """Puts another name in the place of each; two may not get the same one."""
+        renamed: dict[str, Place] = {}
+        for name, place in self._places.items():
+            if (new := new_name(name)) in renamed:
+                raise UserError(f"{self.where}: tensor {name[:80]!r} is there under two names; take another copy")
+            renamed[new] = place
+        self._places = renamed
 
     def shape(self, name: str) -> tuple[int, ...]:
         return self._place(name).shape

@@ -12,6 +12,7 @@ from regard.serving.http.api_keys import ApiKeys, key_in_fields, key_in_header
 from regard.serving.http.client_address import ClientAddresses
 from regard.serving.http.cors import PREFLIGHT, CorsPolicy, is_preflight
 from regard.serving.http.disconnect import run_until_disconnect
+from regard.serving.http.health import HEALTH_PATHS
 from regard.serving.http.http_error import HttpError
 from regard.serving.http.rate_limit import UNLIMITED_PATHS, RateLimiter
 from regard.serving.http.request_body import BodyLimits, BodyUsage, has_body, is_text
@@ -54,7 +55,7 @@ class AccessMiddleware:
             await Response(status_code=204, headers=PREFLIGHT if state["cors"] else {})(scope, receive, send)
             return
         path = path_of(scope)
-        if scope["app"].state.draining and path != "/health":
+        if scope["app"].state.refusing and path not in HEALTH_PATHS:
             raise HttpError(503, "The server is stopping", {"Retry-After": "5", "Connection": "close"})
         with self.body_limits.usage() as usage:
             body = await self._authorised_body(scope, headers, receive, usage)

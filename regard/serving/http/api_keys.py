@@ -21,6 +21,8 @@ PUBLIC_PATHS = frozenset(
         "/docs.css",
         "/frontend/settings",
         "/health",
+        "/health/live",
+        "/health/ready",
         "/languages",
         "/metrics",
         "/openapi.json",

@@ -16,6 +16,7 @@ from regard.serving.http.access import AccessMiddleware
 from regard.serving.http.client_address import ClientAddresses
 from regard.serving.http.cors import CorsPolicy
 from regard.serving.http.error_responses import ErrorMiddleware
+from regard.serving.http.health import router as health_router
 from regard.serving.http.metrics import Metrics
 from regard.serving.http.metrics import router as metrics_router
 from regard.serving.http.request_body import BodyLimits
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
 
 def make_app(settings: Settings, catalogue: Catalogue, pool: WorkerPool, log_requests: bool = True) -> FastAPI:
-    """The app of `regard serve`. While `app.state.draining` is True, everything but /health is refused."""
+    """The app of `regard serve`. While `app.state.draining` is True it is not ready, and connections are closed after
+    their response; while `app.state.refusing` is True, everything but health checks is refused."""
     app = app_with_middleware(settings, catalogue, pool, _routers(settings, catalogue, pool), log_requests)
     app.openapi()  # built now and cached: it takes too long for a request
     return app
@@ -42,6 +44,7 @@ def _routers(settings: Settings, catalogue: Catalogue, pool: WorkerPool) -> list
         libretranslate.router(settings, catalogue, translator),
         deepl.router(settings, catalogue, translator),
         tasks.router(settings, catalogue, pool),
+        health_router(pool),
         docs.router(),
     ]
 
@@ -73,7 +76,7 @@ def app_with_middleware(
         ],
         exception_handlers={HTTPException: _reraise, RequestValidationError: _reraise},
     )
-    app.state.draining = False
+    app.state.draining = app.state.refusing = False
     app.state.parsing = asyncio.Lock()
     for router in (*routers, metrics_router(settings, metrics)):
         app.router.routes.extend(router.routes)  # a flat list, so that tests can check every route

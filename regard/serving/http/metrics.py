@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 from starlette.requests import Request
@@ -56,10 +56,21 @@ class PoolCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         pool = self.pool
+        counted, workers = pool.statistics, pool.workers
+        waits = counted.wait_buckets()
         yield GaugeMetricFamily("regard_ready", "Whether a worker responds", float(pool.ready))
         yield GaugeMetricFamily("regard_waiting", "Sentences and other jobs in the queue", pool.waiting)
-        yield CounterMetricFamily("regard_batches", "Batches of sentences sent to workers", pool.batches)
-        yield CounterMetricFamily("regard_batched_sentences", "Sentences in these batches", pool.batched)
+        yield HistogramMetricFamily(
+            "regard_queue_wait_seconds", "Time that a job waits for a worker", waits, counted.wait_seconds
+        )
+        yield GaugeMetricFamily("regard_workers", "Worker processes", len(workers))
+        yield GaugeMetricFamily("regard_workers_alive", "Those that are running", sum(one.alive for one in workers))
+        yield GaugeMetricFamily("regard_workers_busy", "Those that compute", sum(bool(one.jobs) for one in workers))
+        yield CounterMetricFamily("regard_worker_busy_seconds", "Time that workers computed, summed", pool.busy_seconds)
+        yield CounterMetricFamily("regard_batches", "Batches of sentences sent to workers", counted.batches)
+        yield CounterMetricFamily("regard_batched_sentences", "Sentences in these batches", counted.batched)
+        yield CounterMetricFamily("regard_input_characters", "Characters of these", counted.input_characters)
+        yield CounterMetricFamily("regard_output_tokens", "Tokens of the answers", counted.output_tokens)
 
 
 def router(settings: Settings, metrics: Metrics | None) -> APIRouter:

@@ -7,10 +7,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
+from regard.serving.http.health import HEALTH_PATHS
 from regard.serving.http.http_error import HttpError
 
 MINUTE = 60.0
-UNLIMITED_PATHS = frozenset({"/health", "/languages"})
+UNLIMITED_PATHS = HEALTH_PATHS | {"/languages"}
 """Paths that do not count."""
 
 

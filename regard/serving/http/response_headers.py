@@ -37,6 +37,8 @@ class ResponseHeadersMiddleware:
                 headers.update(scope["state"].get("cors", {}))
                 if scope["state"].get("vary_origin"):
                     headers.add_vary_header("Origin")
+                if scope["app"].state.draining:
+                    headers["Connection"] = "close"  # so that the client's next request goes to another server
                 del headers["Server"]
             await send(message)
 

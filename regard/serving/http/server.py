@@ -98,7 +98,7 @@ async def _run(
 ) -> int:
     pool = WorkerPool(settings, catalogue, note)
     app = make_app(settings, catalogue, pool, settings.log)
-    shutdown = GracefulShutdown(settings.grace, note)
+    shutdown = GracefulShutdown(settings.grace, settings.drain, note)
     note(f"loading {catalogue.summary()} ...")
     starting = asyncio.create_task(pool.start())
     with shutdown.on_signals():
@@ -147,8 +147,10 @@ async def _run(
         await _abort(starting)
         aborted = 0
         if stop_requested.done():
-            app.state.draining = True
-            aborted = await shutdown.drain()
+            app.state.draining = True  # not ready, and serving all the same until balancers have noticed
+            await asyncio.wait([serving, broken], timeout=settings.drain, return_when=asyncio.FIRST_COMPLETED)
+            app.state.refusing = True
+            aborted = await shutdown.finish()
         server.should_exit = True
         await serving
         await pool.close()
@@ -177,8 +179,8 @@ class Server(uvicorn.Server):
 class GracefulShutdown:
     """On the first signal, running requests may finish; the second signal ends the process."""
 
-    def __init__(self, grace: float, note: Note):
-        self.grace, self.note = grace, note
+    def __init__(self, grace: float, drain: float, note: Note):
+        self.grace, self.drain, self.note = grace, drain, note
         self.requested = asyncio.Event()
         self.active = 0
         self._finished = asyncio.Event()
@@ -208,7 +210,8 @@ class GracefulShutdown:
                 signal.signal(number, handler)
 
     def _stop(self) -> None:
-        self.note(f"stopping; running requests: {self.active}")
+        waiting = f"; not ready any more, serving for {self.drain:g} s" if self.drain else ""
+        self.note(f"stopping; running requests: {self.active}{waiting}")
         self.requested.set()
 
     def counting(self, app: Any) -> Any:
@@ -225,7 +228,7 @@ class GracefulShutdown:
 
         return counted
 
-    async def drain(self) -> int:
+    async def finish(self) -> int:
         """Waits for running requests, at most the grace period; returns how many are left."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.grace):

@@ -18,6 +18,7 @@ from regard.serving.log import log_error
 from regard.serving.settings import Settings
 from regard.serving.workers.errors import JobFailed, JobRefused, ServerBusy
 from regard.serving.workers.job_queue import Job, JobQueue, Throughput
+from regard.serving.workers.statistics import PoolStatistics
 from regard.serving.workers.translation_cache import TranslationCache
 from regard.serving.workers.translation_result import (
     SearchOptions,
@@ -58,9 +59,7 @@ class WorkerPool:
         self.settings, self.catalogue, self.note = settings, catalogue, note
         self.broken = asyncio.Event()
         """Set when no worker can be started any more."""
-        self.batches = 0
-        self.batched = 0
-        """Batches of sentences sent to workers, and the sentences in them."""
+        self.statistics = PoolStatistics()
         self._workers: list[WorkerProcess] = []
         self._idle: list[WorkerProcess] = []
         self._max_sentences, max_characters = GPU_BATCH if on_gpu(settings.device) else CPU_BATCH
@@ -106,6 +105,11 @@ class WorkerPool:
     @property
     def workers(self) -> list[WorkerProcess]:
         return list(self._workers)
+
+    @property
+    def busy_seconds(self) -> float:
+        """Time that workers have spent on batches so far, including those that are running."""
+        return self.statistics.busy_seconds + sum(worker.elapsed() for worker in self._workers if worker.jobs)
 
     async def start(self) -> None:
         """Starts the workers. Raises a UserError if a model cannot be loaded."""
@@ -273,8 +277,10 @@ class WorkerPool:
     def _send_batch(self) -> None:
         batch = self._queue.take_batch(len(self._idle))
         worker = self._idle.pop(0)
+        now = time.monotonic()
         for item, job in enumerate(batch):
             job.assignment = (worker, worker.next_id, item)
+            self.statistics.waited(now - job.queued_at)
         action, model, options = batch[0].batch_key
         message: dict[str, Any] = {"action": action, "model": model}
         if action == "split":
@@ -282,7 +288,7 @@ class WorkerPool:
         elif action == "translate":
             search = {**asdict(options), "n_best": [job.n_best for job in batch]}
             message |= {"texts": [job.content for job in batch], "search": search}
-            self.batches, self.batched = self.batches + 1, self.batched + len(batch)
+            self.statistics.batch_sent(message["texts"])
         else:
             message |= {"family": options[0], "task": options[1], "request": batch[0].content}
         worker.submit(message, batch)
@@ -339,6 +345,8 @@ class WorkerPool:
 
     def _requeue(self, worker: WorkerProcess) -> None:
         """Puts the jobs of a dead worker at the front of the queue; a job that killed two workers fails."""
+        if worker.jobs:
+            self.statistics.busy_seconds += worker.elapsed()
         for job in reversed(worker.jobs):
             job.assignment = None
             job.crashes += 1
@@ -362,9 +370,11 @@ class WorkerPool:
         if "part" in message:
             if (parts := jobs[0].parts) is not None:
                 parts.put_nowait(message["part"])
+                self.statistics.answered(message["part"].get("done"))
             return
         if jobs[0].batch_key[0] != "split" and not any(job.future.done() for job in jobs):  # cancelled ones end early
             self._throughput.add(sum(job.size for job in jobs), worker.elapsed(), len(self._workers))
+        self.statistics.busy_seconds += worker.elapsed()
         worker.jobs, worker.idle_since = [], time.monotonic()
         self._idle.append(worker)
         self._changed.set()
@@ -372,7 +382,9 @@ class WorkerPool:
             job.assignment = None
             if isinstance(answer, Exception):
                 _fail(job, answer)
-            elif not job.future.done():
+                continue
+            self.statistics.answered(answer)
+            if not job.future.done():
                 job.future.set_result(answer)
 
 

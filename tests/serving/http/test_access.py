@@ -164,12 +164,20 @@ def test_the_request_id_is_ours_and_new_each_time() -> None:
 
 def test_R15_while_it_stops_a_server_refuses_all_but_health() -> None:
     app = guarded()
-    app.state.draining = True
+    app.state.draining = app.state.refusing = True
     reply = call(app, "POST", "/translate", q="a")
     assert reply.status == 503
     assert int(reply.headers["retry-after"]) > 0
     assert reply.headers["connection"] == "close"
     assert call(app, "GET", "/health").status == 200
+
+
+def test_R15_while_balancers_take_notice_it_answers_and_closes_each_connection() -> None:
+    app = guarded()
+    assert "connection" not in call(app, "POST", "/translate", q="a").headers
+    app.state.draining = True
+    reply = call(app, "POST", "/translate", q="a")
+    assert (reply.status, reply.json(), reply.headers["connection"]) == (200, {"translatedText": "A"}, "close")
 
 
 def test_a_prefix_holds_for_every_path() -> None:

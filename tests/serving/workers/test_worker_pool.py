@@ -32,8 +32,8 @@ def test_each_gets_its_own_answers_in_order_though_they_were_computed_together()
             texts = [[f"text {i}.{j}" for j in range(1 + i % 4)] for i in range(64)]
             found = await asyncio.gather(*(said(pool, *each) for each in texts))
             assert found == [[text.upper() for text in each] for each in texts]
-            assert pool.batched == sum(map(len, texts))
-            assert pool.batches < 20  # 160 sentences, at most 32 at a time, by two workers
+            assert pool.statistics.batched == sum(map(len, texts))
+            assert pool.statistics.batches < 20  # 160 sentences, at most 32 at a time, by two workers
 
     within(20, test)
 
@@ -43,7 +43,7 @@ def test_sentences_that_differ_only_in_how_many_translations_they_want_share_a_b
         async with running(beam=4) as pool:
             wanted = [SearchOptions(n_best=count) for count in (1, 4, 2, 1, 5)]
             await asyncio.gather(*(pool.translate("m", [f"text {i}"], how) for i, how in enumerate(wanted)))
-            assert (pool.batched, pool.batches) == (5, 2)  # five are more than its beam
+            assert (pool.statistics.batched, pool.statistics.batches) == (5, 2)  # five are more than its beam
 
     within(20, test)
 
@@ -73,7 +73,7 @@ def test_a_long_text_is_cut_and_its_translation_put_together_in_order() -> None:
             text = " / ".join(f"part {number}" for number in range(300))
             found = await said(pool, "first", text, "last", text)
             assert found == ["FIRST", text.replace(" / ", " ").upper(), "LAST", text.replace(" / ", " ").upper()]
-            assert pool.batched == 302
+            assert pool.statistics.batched == 302
 
     within(20, test)
 
@@ -104,7 +104,7 @@ def test_R14_a_long_text_that_nobody_waits_for_leaves_its_worker_at_once() -> No
             assert await said(pool, "next") == ["NEXT"]
             assert time.monotonic() - start < 1
             assert pool.waiting == 0 and not pool._queue
-            assert pool.batched <= 1 + 32
+            assert pool.statistics.batched <= 1 + 32
 
     within(20, test)
 
@@ -147,17 +147,17 @@ def test_S18_the_same_sentence_is_computed_once_in_a_request_and_kept_only_when_
     async def test() -> None:
         async with running(translation_cache=2) as pool:
             assert await said(pool, "a", "a", "b", "a") == ["A", "A", "B", "A"]
-            assert pool.batched == 2
+            assert pool.statistics.batched == 2
             await said(pool, "a")
-            assert pool.batched == 2
+            assert pool.statistics.batched == 2
             await pool.translate("m", ["a"], SearchOptions(beam=2))  # every parameter is part of the key
             await pool.translate("m", ["a"], HOW, owner="another key")
-            assert pool.batched == 4
+            assert pool.statistics.batched == 4
             assert len(pool._cache) == 2
         async with running() as pool:
             await said(pool, "a")
             await said(pool, "a")
-            assert pool.batched == 2
+            assert pool.statistics.batched == 2
 
     within(20, test)
 

@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse, Response
 
 from regard.languages import internal, name, public
 from regard.serving.catalogue import Catalogue
+from regard.serving.http.health import described, readiness, reported
 from regard.serving.http.http_error import HttpError
 from regard.serving.http.request_fields import fields_of
 from regard.serving.http.routes.openapi import Schema, array, choice, errors, obj, request_body, response, sample, text
@@ -60,16 +61,10 @@ def router(settings: Settings, catalogue: Catalogue, translator: TextTranslator)
         """Each language with its target languages, directly or through a third language."""
         return Response(listed, media_type="application/json")
 
-    @routes.get("/health", summary="Health check", responses=docs.health)
+    @routes.get("/health", summary="Health check", responses=described())
     async def health(request: Request) -> JSONResponse:
-        """`ok`, or with status 503 `starting` (no worker is running), `stalled` (workers are running, but none
-        responds) or `stopping`."""
-        if request.app.state.draining:
-            return JSONResponse({"status": "stopping"}, 503)
-        pool = translator.pool
-        if pool.ready:
-            return JSONResponse({"status": "ok"})
-        return JSONResponse({"status": "stalled" if pool.stalled else "starting"}, 503)
+        """The same as `/health/ready`."""
+        return reported(readiness(request.app, translator.pool))
 
     @routes.get("/frontend/settings", summary="Settings for front ends", responses=docs.settings)
     async def frontend_settings() -> JSONResponse:
@@ -257,7 +252,6 @@ class _OpenApi:
             ("code", "name", "targets"),
         )
         self.languages = {200: response("By code.", array(language), offered(catalogue, EXAMPLES)), **errors()}
-        self.health = {200: response("Healthy.", obj({"status": string}, ("status",)), {"status": "ok"}), **errors()}
         self.settings = {
             200: response("For a front end.", obj({}, additionalProperties=True), frontend(settings, catalogue)),
             **errors(429),
