@@ -116,7 +116,9 @@ def test_nothing_is_wider_than_the_page(browser, shipped_studio, wide):
 def test_on_a_phone_the_tabs_are_one_row_that_shows_the_current_one(browser, studio):
     with watched(browser, studio, viewport={"width": 360, "height": 740}) as page:
         open_view(page, studio, "gates")
-        tops = page.eval_on_selector_all("nav a", "tabs => [...new Set(tabs.map(one => one.getBoundingClientRect().top))]")
+        tops = page.eval_on_selector_all(
+            "nav a", "tabs => [...new Set(tabs.map(one => one.getBoundingClientRect().top))]"
+        )
         assert len(tops) == 1
         left, right = page.locator("nav a[aria-current]").evaluate(
             "tab => [tab.getBoundingClientRect().left, tab.getBoundingClientRect().right]"
