@@ -211,7 +211,7 @@ try:
     import regard.cli
     regard.cli.main()
 except SystemExit as ended:
-    print("modules", *sys.modules)
+    print("MODULES", *sys.modules)
     sys.exit(ended.code)
 """
 LOAD = """
@@ -220,7 +220,7 @@ import regard
 model = regard.load(sys.argv[1])
 for translation in model.translate(sys.argv[2:], beam=1):
     print(translation.text)
-print("modules", *sys.modules)
+print("MODULES", *sys.modules)
 """
 
 
@@ -229,7 +229,7 @@ def modules(code: str, *arguments: object) -> tuple[str, set[str]]:
     command = [sys.executable, "-c", code, *map(str, arguments)]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    out, _, names = done.stdout.rpartition("modules ")
+    out, _, names = done.stdout.rpartition("MODULES ")
     return out, {name.partition(".")[0] for name in names.split()}
 
 
