@@ -131,6 +131,15 @@ def serve(
             metavar="FILE",
         ),
     ] = None,
+    state: Annotated[
+        str,
+        _option(
+            ACCESS,
+            "What servers share, keys (regard keys) and counts of requests: a file, or redis://HOST.",
+            "STATE",
+            metavar="FILE|URL",
+        ),
+    ] = "",
     key_link: Annotated[
         str, _option(ACCESS, "Where to get a key; shown to clients without one.", "KEY_LINK", metavar="URL")
     ] = "",
@@ -247,6 +256,7 @@ def serve(
         worker_memory=worker_memory,
         load_timeout=load_timeout,
         api_keys=(*_secrets(api_key_file), *_from_environment("REGARD_API_KEY")),
+        state=_state(state),
         key_link=key_link,
         allow_origins=tuple(allow_origin or ()),
         allow_hosts=tuple(allow_host or ()),
@@ -336,6 +346,12 @@ def _from_environment(*variables: str) -> list[str]:
     """Secrets from the environment, removed so that child processes do not inherit them."""
     found = [(name, os.environ.pop(name, "").strip()) for name in variables]
     return [_sendable([secret], name)[0] for name, secret in found if secret]
+
+
+def _state(where: str) -> str:
+    """A URL may hold a password, so child processes do not inherit it."""
+    os.environ.pop("REGARD_STATE", None)
+    return where
 
 
 def _sendable(secrets: list[str], where: str) -> list[str]:

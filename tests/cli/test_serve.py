@@ -57,6 +57,7 @@ EVERY = {
     "engine": ("--engine", "torch"),
     "workers": ("--workers", "3"),
     "worker_memory": ("--worker-memory", "900"),
+    "state": ("--state", "state.db"),
     "key_link": ("--key-link", "https://example.org/key"),
     "allow_origins": ("--allow-origin", "https://example.org"),
     "allow_hosts": ("--allow-host", "example.org"),

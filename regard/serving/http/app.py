@@ -23,6 +23,7 @@ from regard.serving.http.request_body import BodyLimits
 from regard.serving.http.request_log import RequestLogMiddleware, log_request
 from regard.serving.http.response_headers import ResponseHeadersMiddleware
 from regard.serving.http.routes import deepl, docs, libretranslate, tasks
+from regard.serving.http.shared_state import SharedState
 from regard.serving.settings import Settings
 from regard.serving.text.translator import TextTranslator
 
@@ -59,7 +60,8 @@ def app_with_middleware(
 ) -> FastAPI:
     """An app with these routers behind the middleware. `regard studio` uses it with its own routers."""
     cors, addresses = CorsPolicy(settings.allow_origins), ClientAddresses(settings.trusted_proxies)
-    metrics = Metrics(pool) if settings.metrics else None
+    shared = SharedState(settings.state) if settings.state else None
+    metrics = Metrics(pool, shared) if settings.metrics else None
     listeners = [*([log_request] if log_requests else []), *([metrics.observe] if metrics else [])]
     app = FastAPI(
         title="Regard",
@@ -72,12 +74,13 @@ def app_with_middleware(
             Middleware(RequestLogMiddleware, listeners),
             Middleware(ResponseHeadersMiddleware),
             Middleware(ErrorMiddleware, list(catalogue.models.values())),
-            Middleware(AccessMiddleware, settings, cors, addresses, body_limits or BodyLimits(settings)),
+            Middleware(AccessMiddleware, settings, cors, addresses, body_limits or BodyLimits(settings), shared),
         ],
         exception_handlers={HTTPException: _reraise, RequestValidationError: _reraise},
     )
     app.state.draining = app.state.refusing = False
     app.state.parsing = asyncio.Lock()
+    app.state.shared = shared
     for router in (*routers, metrics_router(settings, metrics)):
         app.router.routes.extend(router.routes)  # a flat list, so that tests can check every route
     return app
