@@ -52,6 +52,8 @@ class Settings:
     """Whether to log a line per request on stderr."""
     metrics: bool = False
     metrics_token: str = ""
+    telemetry: str = ""
+    """URL to which traces are sent (OTLP over HTTP); empty for no traces."""
 
     # Limits.
     char_limit: int = 100_000

@@ -63,6 +63,7 @@ EVERY = {
     "allow_hosts": ("--allow-host", "example.org"),
     "trusted_proxies": ("--trusted-proxy", "10.0.0.1"),
     "log": ("--quiet", "true"),
+    "telemetry": ("--telemetry", "https://example.org/v1/traces"),
     "metrics": ("--metrics", "true"),
     "char_limit": ("--char-limit", "-1"),
     "batch_limit": ("--batch-limit", "7"),
