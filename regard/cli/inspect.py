@@ -57,7 +57,7 @@ def inspect(
     ] = "",
     layer: Annotated[int | None, typer.Option(min=0, max=MOST, help="Heads or gates of this layer, from 0.")] = None,
     head: Annotated[
-        int | None, typer.Option(min=0, max=MOST, help="This head, from 0; without it .svg and .png show all.")
+        int | None, typer.Option(min=0, max=MOST, help="This head, from 0; without it .svg and .png show all heads.")
     ] = None,
     attention: Annotated[
         Of, typer.Option(help="The kind of attention: cross-attention, or self-attention of source or target.")
@@ -72,13 +72,13 @@ def inspect(
     from_: From = None,
     to: To = None,
     temperature: Annotated[
-        float | None, typer.Option(min=0.01, max=100, help="What may come next: below 1 safer, above 1 bolder.")
+        float | None, typer.Option(min=0.01, max=100, help="Sampling temperature: below 1 safer, above 1 bolder.")
     ] = None,
     top_k: Annotated[
-        int | None, typer.Option(min=0, max=MOST, help="What may come next: the k likeliest tokens only.")
+        int | None, typer.Option(min=0, max=MOST, help="Sample from the k most likely tokens only.")
     ] = None,
     top_p: Annotated[
-        float | None, typer.Option(min=0.001, max=1, help="What may come next: the fewest that are so likely.")
+        float | None, typer.Option(min=0.001, max=1, help="Sample from the fewest tokens this likely together.")
     ] = None,
     device: Device = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not say what was written where.")] = False,

@@ -161,7 +161,7 @@ def test_drawing_and_going_on_write_what_the_model_writes(page, studio, models):
     how = {"seed": 7, "temperature": 0.5, "top_k": 5}
     open_view(page, studio, "language", ".bars", model="lstm", text=TEXT, write=12, **how)
     for count in (1, 2):
-        page.get_by_role("button", name="Sample one token").click()
+        page.get_by_role("button", name="Sample one").click()
         wanted = models["lstm"].generate(TEXT, length=count, **how)
         until(page, f"document.querySelector('textarea').value === {TEXT + wanted.text!r}")
     page.get_by_role("button", name="Generate").click()

@@ -1,7 +1,7 @@
 """The gates of a recurrent layer as heatmaps over tokens and units: an SVG, and a matplotlib figure for PNG and PDF.
 
-One panel per gate, tokens on top, one row per unit, the same units in the same order in every panel. Positive values
-are violet (ink), negative ones rust, darker with their magnitude.
+One panel per gate, tokens on top, one row per unit, the same units in the same order in every panel. Purple (ink) is
+positive, orange (rust) negative; the stronger the colour, the larger the magnitude.
 """
 
 from __future__ import annotations

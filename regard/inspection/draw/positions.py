@@ -1,6 +1,6 @@
 """A positional encoding as a heatmap: a row per position, a column per dimension.
 
-Positive numbers are violet (ink), negative ones rust, darker with their magnitude.
+Purple (ink) is positive, orange (rust) negative; the stronger the colour, the larger the magnitude.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def draw_positions(values: np.ndarray, title: str = "") -> Canvas:
                 abs(share),
                 f"position {j}, dimension {column}: {row[column]!s}",
             )
-    note = f"positions 0 to {len(drawn) - 1}, {len(columns)} of {values.shape[1]} dimensions; darkest: ±{darkest:.3g}"
+    note = (
+        f"positions 0 to {len(drawn) - 1}, {len(columns)} of {values.shape[1]} dimensions; full colour: ±{darkest:.3g}"
+    )
     canvas.text(note, left, top + high + 22, "faint", size=SMALL)
     return canvas
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 CROSS, SOURCE, TARGET = "cross", "source", "target"
 """Kinds of attention: cross-attention, self-attention of the source, self-attention of the target."""
-KINDS = {CROSS: "target to source", SOURCE: "source to itself", TARGET: "target to itself"}
+KINDS = {CROSS: "cross-attention", SOURCE: "self-attention of the source", TARGET: "self-attention of the target"}
 
 NO_WORD = -1
 """In place of the index of a word, for a token that belongs to none: a language tag."""

@@ -215,7 +215,7 @@ function draw() {
   const own = make("div");
   fill(place("view"), own);
   if (view.suits && !model) {
-    fill(own, make("p", {}, "None of the models here has this view."));
+    fill(own, make("p", {}, "None of the models here can be shown in this view."));
     return;
   }
   try {

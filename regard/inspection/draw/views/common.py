@@ -25,15 +25,22 @@ from regard.inspection.trace.translation import TranslationTrace
 
 
 def heads(trace: Trace, choice: Choice) -> View:
-    """All attention heads as small heatmaps, and one head of each kind as lines between tokens."""
+    """All attention heads, or those of one layer, as small heatmaps; one head of each kind as lines between tokens."""
     if not trace.attention:
         raise UserError("this model has no attention, so it has no heads; try the view gates")
     kinds = [kind for kind in KINDS if trace.of_kind(kind)]
-    blocks: list[Block] = [(KINDS[kind], kind, [layer.weights for layer in trace.of_kind(kind)]) for kind in kinds]
-    chosen = choice.layer is not None or choice.head is not None
-    if chosen and choice.attention not in kinds:
+    if (choice.layer is not None or choice.head is not None) and choice.attention not in kinds:
         raise UserError(f"this model has no attention '{choice.attention}'{suggestion(choice.attention, kinds)}")
-    pictures = [canvas_picture("all layers and heads", partial(draw_grid, blocks, title_of(trace)))]
+    only = choice.layer if choice.head is None else None  # a layer alone: all its heads
+    if only is not None:
+        index_in(only, len(trace.of_kind(choice.attention)), "layer")
+    blocks: list[Block] = [
+        (KINDS[kind], kind, layers)
+        for kind in kinds
+        if (layers := {n: one.weights for n, one in enumerate(trace.of_kind(kind)) if only in (None, n)})
+    ]
+    name = "all layers and heads" if only is None else f"all heads of layer {only}"
+    pictures = [canvas_picture(name, partial(draw_grid, blocks, title_of(trace)))]
     for kind in [choice.attention, *(kind for kind in kinds if kind != choice.attention)]:
         if kind not in kinds:
             continue
@@ -51,10 +58,11 @@ def heads(trace: Trace, choice: Choice) -> View:
             layers=len(trace.of_kind(kind)),
             heads=len(weights),
         )
-        pictures.insert(0, one) if own and chosen else pictures.append(one)
+        pictures.insert(0, one) if own and choice.head is not None else pictures.append(one)
     about = (
-        "Each small matrix is one attention head: its rows are queries, its columns keys. As lines, keys are on the "
-        "left and queries on the right."
+        "Each small matrix is one attention head: a row per attending token (query), a column per token that it "
+        "attends to (key). As lines, the attending token is on the right. The stronger the colour, the larger the "
+        "weight."
     )
     return View("heads", about, ("attention",), pictures)
 
@@ -63,8 +71,8 @@ def numbers(trace: Trace, choice: Choice) -> View:
     """The arithmetic of one head for one query, with every number."""
     found = trace.calculation_of(choice)
     about = (
-        "What one head computes for one token: positive numbers are violet, negative ones rust, darker with their "
-        "magnitude. "
+        "What one head computes for one token: purple is positive, orange negative; the stronger the colour, the "
+        "larger the magnitude. "
         f"{agreement(found)}"
     )
     picture = canvas_picture(title_of_calculation(found), partial(draw_calculation, found))
@@ -79,7 +87,10 @@ def positions(trace: Trace, choice: Choice) -> View:
     for one in trace.positions:
         heading = f"{one.kind} positions of {', '.join(one.paths)}"
         pictures.append(canvas_picture(heading, partial(draw_positions, one.values, heading)))
-    about = "The positional encoding that is added to the embeddings: a row per position, a column per dimension."
+    about = (
+        "The positional encoding that is added to the embeddings: a row per position, a column per dimension. "
+        "Purple is positive, orange negative."
+    )
     return View("positions", about, ("positions",), pictures)
 
 
@@ -87,7 +98,8 @@ def beam(trace: TranslationTrace | CaptionTrace, choice: Choice) -> View:
     """The beam search as a tree."""
     about = (
         f"Beam search of width {trace.beam}: each column is a step with its open hypotheses, best first, and below "
-        "them those that ended. The chosen hypothesis is highlighted."
+        "them those that ended. Below a token is the log-probability of its hypothesis; of one that ended also its "
+        "score, the log-probability divided by the length penalty. The best score wins: it is highlighted."
     )
     picture = canvas_picture("beam search", partial(draw_tree, trace.search, title_of(trace)))
     return View("beam", about, ("search",), [picture])
@@ -108,7 +120,8 @@ def gates(trace: Trace, choice: Choice) -> View:
         drawn = values, trace.tokens(one.side), one.path
         pictures.append(Picture(_gates_heading(one), partial(gates_svg, *drawn), partial(gates_figure, *drawn)))
     about = (
-        "One panel per gate, one row per unit: positive values are violet, negative ones rust, darker with magnitude."
+        "One panel per gate, one row per unit: purple is positive, orange negative; the stronger the colour, the "
+        "larger the magnitude."
     )
     return View("gates", about, ("gates",), pictures)
 
@@ -134,13 +147,25 @@ def ponder(trace: Trace, choice: Choice) -> View:
         raise UserError("this model has no ponder time: only a Universal Transformer with halting does")
     pictures = []
     for one in trace.ponder:
-        steps = [f"step {number}" for number in range(one.shares.shape[1])]
-        tokens = [f"{isolated(token)} {time:.2f}" for token, time in zip(trace.tokens(one.side), one.times.tolist())]
+        steps = [f"step {number}" for number in range(1, one.shares.shape[1] + 1)]
+        tokens = [
+            f"{isolated(token)} {steps_and_remainder(time, shares)}"
+            for token, time, shares in zip(trace.tokens(one.side), one.times.tolist(), one.shares)
+        ]
         drawn = torch.from_numpy(np.ascontiguousarray(one.shares.T)), tokens, steps, one.path
         heading = f"ponder time of each {one.side} token"
         pictures.append(Picture(heading, partial(matrix_svg, *drawn), partial(matrix_figure, *drawn)))
-    about = "The number beside a token is its ponder time in steps; the cells below are the weight of each step."
+    about = (
+        "Beside a token: how many steps it took before it halted, plus the remainder, which is the weight of its last "
+        "step. Their sum is the ponder time. The cells are the weight of each step; those of a token sum to one."
+    )
     return View("ponder", about, ("ponder",), pictures)
+
+
+def steps_and_remainder(ponder_time: float, shares: np.ndarray) -> str:
+    """`4 + 0.56`: the steps of a token and its remainder; their sum is the ponder time."""
+    steps = int(np.flatnonzero(shares).max(initial=0)) + 1
+    return f"{steps} + {max(0.0, ponder_time - steps):.2f}"
 
 
 def title_of(trace: Trace) -> str:

@@ -4,7 +4,7 @@ import { pictureView } from "../picture_view.js";
 
 export const title = "Gates";
 export const about =
-  "The gates and states of a recurrent layer at each token: one panel per gate, one row per unit. Violet is positive, rust negative, darker with the magnitude.";
+  "The gates and states of a recurrent layer at each token: one panel per gate, one row per unit. Purple is positive, orange negative; the stronger the colour, the larger the magnitude.";
 export const code = ["regard/layers/cell/lstm.py", "regard/layers/cell/gru.py", "regard/layers/recurrence.py:Recurrence"];
 export const suits = (model) => model.recurrent && readsText(model);
 export const lacks = "has no recurrent layer";

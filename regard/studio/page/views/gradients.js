@@ -7,7 +7,9 @@ import { mark, sentence } from "../words.js";
 
 export const title = "Gradients";
 export const about =
-  "The gradient norm of one output's log-probability at each step: the higher a bar, the more the output depends on that step. In a recurrent model it shows how far back the gradient reaches.";
+  "How strongly one output depends on each step: the gradient norm of its log-probability. In a recurrent model it shows how far back the gradient reaches.";
+export const more =
+  "The higher a bar, the more a small change at this step would change the output. All token embeddings share one scale and all states another; choose a logarithmic scale to see how fast small gradients vanish.";
 export const code = ["regard/inspection/record/differentiable.py:through_time", "regard/inspection/record/gradients.py:gradients_of"];
 export const suits = readsText;
 export const lacks = "does not read text";
@@ -67,13 +69,13 @@ export function show(place, studio) {
     const held = outputs.contains(document.activeElement);
     const side = { tokens: answer.outputs, words: answer.outputs, word_of: [] };
     const pick = (at) => studio.change({ output: at });
-    const whole = sentence(side, { name: "Outputs: press one to see its gradients", tokens: true, onpick: pick });
+    const whole = sentence(side, { name: "Explain which token?", tokens: true, onpick: pick });
     mark(whole, [answer.position]);
     for (const [at, button] of [...whole.children].entries()) {
       button.setAttribute("aria-pressed", at === answer.position);
       button.tabIndex = at === answer.position ? 0 : -1;
     }
-    fill(outputs, make("span", { class: "faint" }, "Output"), whole);
+    fill(outputs, make("span", { class: "faint" }, "Explain which token?"), whole);
     if (held) whole.children[answer.position].focus();
     const scales = [["even", "linear"], ["powers", "logarithmic"]];
     const picked = studio.state.scale === "powers" ? "powers" : "even";

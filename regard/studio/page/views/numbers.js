@@ -4,20 +4,21 @@ import { direction } from "../direction.js";
 import { readsText, textOf, textbox } from "../textbox.js";
 import { trouble, waiting } from "../messages.js";
 import { debounce, fill, make, select } from "../dom.js";
+import { KINDS } from "../attention_kinds.js";
 
 export const title = "Numbers";
 export const about =
-  "What one head computes for one token, stage by stage, with the model's own numbers: violet is positive, rust negative. Point at a number to read its value and how it was computed.";
+  "What one head computes for one token, stage by stage, with the model's own numbers. Purple is positive, orange negative. Point at a number to see how it was computed.";
+export const more =
+  "The numbers are recomputed from the model's weights, one small step at a time, and compared with what the model itself computed: the difference is stated below the token.";
 export const code = ["regard/layers/attend.py:attention_weights", "regard/inspection/record/arithmetic/attention/multi_head.py:multi_head", "regard/inspection/record/arithmetic/stages.py"];
 export const suits = (model) => model.attention && readsText(model);
 export const lacks = "has no attention";
 
-const KINDS = { cross: "target to source", source: "source to itself", target: "target to itself" };
-
 export function show(place, studio) {
   const box = textbox(studio);
   const controls = make("div", { class: "controls" });
-  const tokens = make("div", { class: "query-tokens", role: "group", "aria-label": "Query token" });
+  const tokens = make("div", { class: "query-tokens", role: "group", "aria-label": "Explain which token?" });
   const stages = make("div", { class: "stages" });
   const onwards = make("div", { class: "onwards", role: "group", "aria-label": "Stages" });
   fill(place, box.element, controls, tokens, stages, onwards);
@@ -83,7 +84,7 @@ export function show(place, studio) {
     );
     fill(
       tokens,
-      make("span", { class: "faint" }, attention === "cross" ? "Generated token" : "Query token"),
+      make("span", { class: "faint" }, "Explain which token?"),
       kinds[attention].queries.map((token, at) =>
         make(
           "button",
