@@ -63,8 +63,9 @@ def inspect(
         Of, typer.Option(help="The kind of attention: cross-attention, or self-attention of source or target.")
     ] = Of.cross,
     position: Annotated[
-        int | None, typer.Option(min=0, max=MOST, help="The index of the query, output or step, from 0.")
+        int | None, typer.Option(min=0, max=MOST, help="The index of the query, output, step or position, from 0.")
     ] = None,
+    unit: Annotated[int | None, typer.Option(min=0, max=MOST, help="Follow this unit of a recurrent layer.")] = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Align the model's tokens, not words.")] = False,
     beam: Beam = None,
     length_penalty: LengthPenalty = None,
@@ -103,7 +104,14 @@ def inspect(
     }
     given_options = {name: value for name, value in options.items() if value is not None}
     trace = record_trace(model, given, device=device, **given_options)
-    choice = {"layer": layer, "head": head, "attention": attention.value, "tokens": tokens, "position": position}
+    choice = {
+        "layer": layer,
+        "head": head,
+        "attention": attention.value,
+        "tokens": tokens,
+        "position": position,
+        "unit": unit,
+    }
     write_file(output, content(trace, output.suffix.lower(), view, choice))
     if not quiet:
         say(f"{output}: {one_line(trace.texts()[-1].text)}")

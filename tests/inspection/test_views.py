@@ -323,6 +323,32 @@ def test_a_layer_alone_is_all_its_heads() -> None:
         look.svg("heads", layer=2)
 
 
+def test_a_unit_along_the_text_has_the_values_of_its_row() -> None:
+    look = made()
+    (one,) = look.gates
+    root = ElementTree.fromstring(look.svg("gates", unit=1))
+    bars = {rect.get("data-at"): rect for rect in root.iter(f"{SVG}rect") if rect.get("data-at")}
+    assert len(bars) == sum(len(gate) for gate in one.values.values())
+    for name, gate in one.values.items():
+        most = max(1.0, float(np.abs(gate[:, 1]).max()))
+        for i, value in enumerate(gate[:, 1]):
+            bar = bars[f"{name} {i}"]
+            assert np.float32((bar.findtext(f"{SVG}title") or "").rpartition(": ")[2]) == value
+            room = 28 if (gate[:, 1] < 0).any() else 56
+            assert float(bar.get("height", 0)) == pytest.approx(max(1, abs(value) / most * room), abs=0.06)
+    with pytest.raises(UserError, match="unit 99"):
+        look.svg("gates", unit=99)
+
+
+def test_the_similarity_of_positions_is_the_cosine() -> None:
+    look = made()
+    found = [value for text, value in told(look.svg("positions", position=3), "rect")]
+    values = torch.from_numpy(look.positions[0].values[:48])
+    wanted = torch.nn.functional.cosine_similarity(values, values[3:4])
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+    assert found[3] == pytest.approx(1)
+
+
 def test_steps_and_remainder_are_what_halting_did() -> None:
     """The layer itself, with a judge that gives known probabilities."""
     halting = Halting(2)

@@ -127,6 +127,40 @@ def test_the_small_matrix_of_the_chosen_head_is_marked(page, studio):
     assert page.locator(".regard-lines .faint text").all_text_contents()[:2] == ["attended to", "attending token"]
 
 
+def test_a_unit_is_followed_along_the_sentence(page, studio):
+    open_view(page, studio, "gates", ".regard-unit", model="tiny-bahdanau", text=TEXT, picture=1)
+    look = regard.load(studio.folders["tiny-bahdanau"], device="cpu").inspect(TEXT)
+    gates = look.gates[1].values
+
+    def bars() -> list[float]:
+        said = page.eval_on_selector_all(
+            ".regard-unit rect[data-at]", "all => all.map(one => [one.dataset.at, one.textContent])"
+        )
+        values = {at: float(words.rpartition(": ")[2]) for at, words in said}
+        return [values[f"{name} {i}"] for name, gate in gates.items() for i in range(len(gate))]
+
+    unit = int(page.input_value("input[type=number]"))
+    for wanted in (unit, 7):
+        if wanted != unit:
+            page.locator(f".regard-gates [data-at='unit {wanted}'] >> nth=0").click(force=True)
+            page.wait_for_url(re.compile(f"unit={wanted}"))
+            until(page, f"document.querySelector('.second h2').textContent.startsWith('unit {wanted} ')")
+        assert bars() == pytest.approx([value for gate in gates.values() for value in gate[:, wanted]], abs=1e-5)
+    assert unit == 0  # at first the one on top
+
+
+def test_positions_are_compared_to_a_chosen_one(page, studio):
+    open_view(page, studio, "positions", ".regard-similarity", model="tiny-transformer")
+    own = regard.load(studio.folders["tiny-transformer"], device="cpu").inspect(TEXT).positions[0].values[:48]
+    page.locator("[data-at='position 5'] >> nth=3").click()
+    until(page, "document.querySelector('.second h2').textContent === 'similarity to position 5'")
+    said = page.locator(".regard-similarity rect title").all_text_contents()
+    unit = own / np.linalg.norm(own, axis=1, keepdims=True)
+    np.testing.assert_allclose([float(one.rpartition(": ")[2]) for one in said], unit @ unit[5], atol=1e-5)
+    page.locator("#view input[type=range]").fill("9")
+    until(page, "document.querySelector('.second h2').textContent === 'similarity to position 9'")
+
+
 def test_the_colours_follow_the_switch_and_are_those_of_the_pictures(page, studio):
     style = (PAGE / "studio.css").read_text(encoding="utf-8")
     for name in LIGHT:

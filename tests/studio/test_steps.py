@@ -217,6 +217,27 @@ def test_V4_another_token_another_head_and_stage_after_stage(page, studio):
     assert "<svg" in Path(saved.value.path()).read_text()
 
 
+def test_query_and_keys_stay_in_sight_and_the_progress_follows_the_scroll(page, studio):
+    page.emulate_media(reduced_motion="reduce")
+    open_view(page, studio, "numbers", ".stage", model="tiny-transformer", text=TEXT, position=1)
+    told = asked(studio, "numbers", model="tiny-transformer", text=TEXT, position=1)
+    found = page.eval_on_selector_all(".keys .key", "all => all.map(one => Number(one.dataset.weight))")
+    assert found == pytest.approx(told["weights"]) and len(found) == len(TEXT) + 1
+    page.evaluate("document.querySelector('[data-stage=softmax]').scrollIntoView()")
+    until(page, "document.querySelector('.stage.at').dataset.stage === 'softmax'")
+    assert f"{[one['name'] for one in told['stages']].index('softmax') + 1} of" in page.locator(".onwards").inner_text()
+    for selector in (".query-tokens [aria-pressed=true]", ".keys .key >> nth=0"):
+        box = page.locator(selector).bounding_box()
+        assert 0 <= box["y"] < 200, "pinned to the top"
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    until(page, "document.querySelector('.stage.at') === [...document.querySelectorAll('.stage')].at(-1)")
+    page.get_by_role("button", name="Previous").click()
+    page.wait_for_timeout(200)
+    assert page.locator(".onwards").inner_text().count(f"{len(told['stages']) - 1} of {len(told['stages'])}") == 1
+    page.reload()
+    until(page, "document.querySelector('.stage.at') && scrollY > 300")
+
+
 @pytest.mark.parametrize("view", ["steps", "numbers"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_R22_narrow_and_accessible(browser, studio, view, scheme):

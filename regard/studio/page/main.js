@@ -164,7 +164,7 @@ function drawNotice(name, model) {
     ? `there is no model “${before}” here`
     : view.suits(there)
       ? `${before} was shown on the tab before`
-      : `${before} ${view.lacks ?? "cannot be shown in this view"}`;
+      : `${before} ${typeof view.lacks === "function" ? view.lacks(there) : (view.lacks ?? "cannot be shown in this view")}`;
   fill(place("notice"), "This tab shows ", make("b", {}, model.name), `: ${why}.`);
 }
 

@@ -16,7 +16,8 @@ from regard.inspection.draw.gates import gates_figure, gates_svg
 from regard.inspection.draw.gradients import draw_gradients
 from regard.inspection.draw.head_grid import Block, draw_grid
 from regard.inspection.draw.heatmap import matrix_figure, matrix_svg
-from regard.inspection.draw.positions import draw_positions
+from regard.inspection.draw.positions import ROWS, cosine_similarity, draw_positions
+from regard.inspection.draw.signed_bars import draw_signed_bars
 from regard.inspection.draw.style import isolated, shortened
 from regard.inspection.draw.view import Picture, View, canvas_picture
 from regard.inspection.trace.base import KINDS, SOURCE, TARGET, Choice, Gates, Trace, index_in
@@ -80,13 +81,20 @@ def numbers(trace: Trace, choice: Choice) -> View:
 
 
 def positions(trace: Trace, choice: Choice) -> View:
-    """The positional encodings as heatmaps."""
+    """The positional encodings as heatmaps, or with a position, how similar all others are to it."""
     if not trace.positions:
         raise UserError("this model has no positional encoding: it reads one token after the other")
     pictures = []
     for one in trace.positions:
         heading = f"{one.kind} positions of {', '.join(one.paths)}"
-        pictures.append(canvas_picture(heading, partial(draw_positions, one.values, heading)))
+        draw = partial(draw_positions, one.values, heading)
+        if choice.position is not None:
+            chosen = index_in(choice.position, min(len(one.values), ROWS), "position")
+            heading = f"similarity to position {chosen}"
+            found = {"cosine": cosine_similarity(one.values[:ROWS], chosen)}
+            labels = list(map(str, range(len(found["cosine"]))))
+            draw = partial(draw_signed_bars, "regard-similarity", heading, found, labels, chosen)
+        pictures.append(canvas_picture(heading, draw))
     about = (
         "The positional encoding that is added to the embeddings: a row per position, a column per dimension. "
         "Purple is positive, orange negative."
@@ -106,7 +114,7 @@ def beam(trace: TranslationTrace | CaptionTrace, choice: Choice) -> View:
 
 
 def gates(trace: Trace, choice: Choice) -> View:
-    """The gates and states of each recurrent layer."""
+    """The gates and states of each recurrent layer, or those of one unit of it along the text."""
     if not trace.gates:
         raise UserError("this model has no gates: nothing in it is recurrent; try the view alignment or heads")
     layers = {one.layer for one in trace.gates}
@@ -115,6 +123,13 @@ def gates(trace: Trace, choice: Choice) -> View:
     pictures = []
     for one in trace.gates:
         if choice.layer not in (None, one.layer):
+            continue
+        if choice.unit is not None:
+            unit = index_in(choice.unit, next(iter(one.values.values())).shape[1], "unit")
+            heading = f"unit {unit} of {_gates_heading(one)}"
+            along = {name: gate[:, unit] for name, gate in one.values.items()}
+            draw = partial(draw_signed_bars, "regard-unit", heading, along, trace.tokens(one.side))
+            pictures.append(canvas_picture(heading, draw))
             continue
         values = {name: torch.from_numpy(gate) for name, gate in one.values.items()}
         drawn = values, trace.tokens(one.side), one.path
@@ -127,12 +142,16 @@ def gates(trace: Trace, choice: Choice) -> View:
 
 
 def gradients(trace: Trace, choice: Choice) -> View:
-    """The gradient norms of one output, on a linear scale and on a log scale, which shows where they vanish."""
+    """The gradient norms of one output on three scales: shared by all layers, one per panel, and logarithmic."""
     found = trace.gradients_of(choice.position)
     tokens = {side: trace.tokens(side) for side in (SOURCE, TARGET)}
     pictures = [
-        canvas_picture(heading, partial(draw_gradients, found, tokens, log_scale))
-        for heading, log_scale in (("gradients", False), ("gradients, log scale", True))
+        canvas_picture(heading, partial(draw_gradients, found, tokens, scale))
+        for heading, scale in (
+            ("gradients", "shared"),
+            ("gradients, one scale per panel", "own"),
+            ("gradients, logarithmic scale", "logarithmic"),
+        )
     ]
     about = (
         f"The gradient norm of the log-probability of output {found.position}, {isolated(shortened(found.token))}, "

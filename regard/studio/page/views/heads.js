@@ -1,6 +1,6 @@
 // All attention heads as small heatmaps, and one head as lines between tokens.
 import { direction } from "../direction.js";
-import { readsText, textOf, textbox } from "../textbox.js";
+import { lacking, readsText, textOf, textbox } from "../textbox.js";
 import { trouble, waiting } from "../messages.js";
 import { debounce, fill, make, select } from "../dom.js";
 import { KINDS } from "../attention_kinds.js";
@@ -12,7 +12,7 @@ export const more =
   "In a heatmap, rows are queries (the attending tokens) and columns are keys. The stronger the colour of a cell or line, the larger the attention weight.";
 export const code = ["regard/layers/attention/multi_head.py:MultiHead", "regard/inspection/draw/attention_lines.py:draw_lines"];
 export const suits = (model) => model.attention && readsText(model);
-export const lacks = "has no attention";
+export const lacks = lacking("has no attention");
 
 export function show(place, studio) {
   const box = textbox(studio);
