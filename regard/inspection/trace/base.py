@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 CROSS, SOURCE, TARGET = "cross", "source", "target"
 """Kinds of attention: cross-attention, self-attention of the source, self-attention of the target."""
-KINDS = {CROSS: "target to source", SOURCE: "source to itself", TARGET: "target to itself"}
+KINDS = {CROSS: "cross-attention", SOURCE: "self-attention of the source", TARGET: "self-attention of the target"}
 
 NO_WORD = -1
 """In place of the index of a word, for a token that belongs to none: a language tag."""
@@ -109,7 +109,9 @@ class Choice:
     attention: str = CROSS
     tokens: bool = False
     position: int | None = None
-    """The index of a query, or of a decoding step."""
+    """The index of a query, of a decoding step, or of a positional encoding."""
+    unit: int | None = None
+    """The index of a unit of a recurrent layer."""
 
 
 @dataclass(kw_only=True, repr=False)
@@ -236,7 +238,8 @@ class Trace(ABC):
 
         Args:
             view: The name of the view; by default the trace's own.
-            choice: Which part of it: `layer`, `head`, `attention`, `tokens`, `position`: see `regard inspect --help`.
+            choice: Which part of it: `layer`, `head`, `attention`, `tokens`, `position`, `unit`; see
+                `regard inspect --help`.
 
         Returns:
             The SVG file as text.
@@ -248,7 +251,8 @@ class Trace(ABC):
 
         Args:
             view: The name of the view; by default the trace's own.
-            choice: Which part of it: `layer`, `head`, `attention`, `tokens`, `position`: see `regard inspect --help`.
+            choice: Which part of it: `layer`, `head`, `attention`, `tokens`, `position`, `unit`; see
+                `regard inspect --help`.
 
         Returns:
             A matplotlib figure.
@@ -260,7 +264,8 @@ class Trace(ABC):
 
         Args:
             view: The name of the view; by default the trace's own.
-            choice: Which part of it: `layer`, `head`, `attention`, `tokens`, `position`: see `regard inspect --help`.
+            choice: Which part of it: `layer`, `head`, `attention`, `tokens`, `position`, `unit`; see
+                `regard inspect --help`.
 
         Returns:
             The HTML file as text.
@@ -276,9 +281,9 @@ class Trace(ABC):
 
 
 def index_in(index: int, count: int, what: str) -> int:
-    """The index of a layer or head, checked."""
+    """The index of a layer, head, unit or position, checked."""
     if not 0 <= index < count:
-        raise UserError(f"{what} {index}: this attention has the {what}s 0 to {count - 1}")
+        raise UserError(f"{what} {index}: there are only {what}s 0 to {count - 1}")
     return index
 
 
