@@ -40,9 +40,8 @@ def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
     if request.get("sample"):
         from regard.studio.questions import inspect_image
 
-        trace = inspect_image.trace_of(
-            model, inspect_image.Request(**{"model": request["model"], "sample": request["sample"]})
-        )
+        wanted = inspect_image.Request.model_validate({"model": request["model"], "sample": request["sample"]})
+        trace = inspect_image.trace_of(model, wanted)
     else:
         trace = cached_trace(model, request)
     source, target = list(trace.tokens(SOURCE)), list(trace.tokens(TARGET))
