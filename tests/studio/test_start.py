@@ -152,6 +152,52 @@ def test_an_unknown_model_has_no_map(studio):
         told(studio, "map/..%2Fetc")
 
 
+WATCHED = """
+window.longest = 0;
+new PerformanceObserver((list) => {
+  for (const one of list.getEntries()) window.longest = Math.max(window.longest, one.duration);
+}).observe({ type: "longtask", buffered: true });
+"""
+SLOWER = 8
+"""How many times slower than an idle machine a machine may be that runs tests."""
+
+
+def test_the_first_drawing_is_there_within_a_second_and_no_task_blocks_the_page(browser, studio):
+    """Even if the server is still loading its models, and none of them has answered."""
+
+    def loading(route) -> None:
+        found = route.fetch().json()
+        route.fulfill(json={**found, "ready": False, "loading": "tiny-bahdanau"})
+
+    with watched(browser, studio, viewport={"width": 1280, "height": 900}) as page:
+        page.add_init_script(WATCHED)
+        page.route("**/studio/models", loading)
+        page.route("**/studio/ask/**", lambda route: route.fulfill(status=503, json={"error": "not yet"}))
+        page.goto(f"{studio}/studio/")
+        until(page, "performance.getEntriesByName('drawn').length > 0")
+        assert page.evaluate("performance.getEntriesByName('drawn')[0].startTime") < 1000 * SLOWER
+        assert page.locator(".map .block").count() > 5
+        until(page, "document.querySelector('.says').textContent.includes('loading')")
+        page.unroute("**/studio/ask/**")
+        page.unroute("**/studio/models")
+        page.wait_for_selector("html[data-ready]")
+        page.wait_for_selector(".map .out b")
+        assert page.evaluate("window.longest") < 200 * SLOWER
+
+
+@pytest.mark.slow
+def test_no_tab_blocks_the_page(browser, shipped_studio):
+    with watched(browser, shipped_studio, viewport={"width": 1280, "height": 900}) as page:
+        page.add_init_script(WATCHED)
+        open_view(page, shipped_studio, "start", ".map .out b")
+        for title in page.locator("nav a").all_inner_texts():
+            page.evaluate("window.longest = 0")
+            page.click(f"nav a:text-is('{title}')")
+            until(page, f"document.querySelector('#title').textContent === '{title}'")
+            settled(page)
+            assert page.evaluate("window.longest") < 200 * SLOWER, title
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["fashion", "shapes", "shakespeare-lstm"])
 def test_models_of_images_and_language(browser, shipped_studio, model):
