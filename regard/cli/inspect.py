@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 VIEWS = [
     "alignment",
+    "map",
     "heads",
     "steps",
     "numbers",

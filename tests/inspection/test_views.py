@@ -37,6 +37,7 @@ from regard.inspection.trace.base import (
     plain,
 )
 from regard.inspection.trace.gradients import Gradients, Track
+from regard.inspection.trace.model_map import Block, ModelMap
 from regard.inspection.trace.translation import Alternative, Branch, SearchStep, TranslationTrace
 from regard.layers.halting import Halting
 
@@ -104,6 +105,9 @@ def made(words: list[str] = WORLD, model: str = "some model") -> TranslationTrac
         ids=list(range(4, 4 + size)),
         alternatives=[[Alternative(9, word, 0.25) for word in words]] * size,
     )
+    block = Block("encoder.layers.0.attention", "attention", words[0], SOURCE, 20, words[1], 0, SOURCE, 2, parameters=9)
+    layer_block = Block("encoder.layers.0", "layer", words[0], SOURCE, 20, layer=0, blocks=[block])
+    look.map = ModelMap("seq2seq", [layer_block], [Block("decoder.output", "output", words[0], TARGET, 9)], 20, 9)
     look.compute_calculation = lambda trace, choice: calculation([*words, "</s>"])
     return look
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from regard.inspection.draw.view import DrawView, View
+    from regard.inspection.trace.model_map import ModelMap
 
 CROSS, SOURCE, TARGET = "cross", "source", "target"
 """Kinds of attention: cross-attention, self-attention of the source, self-attention of the target."""
@@ -130,6 +131,8 @@ class Trace(ABC):
     """Those requested so far (`gradients_of`): each needs a backward pass."""
     calculations: list[Calculation] = field(default_factory=list)
     """The calculation requested last (`calculation_of`)."""
+    map: ModelMap | None = None
+    """The model's blocks, in the order in which data flows through them."""
 
     def __post_init__(self) -> None:
         self.compute_gradients: Callable[[int], Gradients] | None = None
@@ -193,7 +196,7 @@ class Trace(ABC):
 
     def parts(self) -> set[str]:
         """The fields that only some views need; a file for one view leaves the others out."""
-        return {"attention", "gates", "ponder", "positions", "gradients", "calculations"}
+        return {"attention", "gates", "ponder", "positions", "gradients", "calculations", "map"}
 
     def tree(self, parts: Collection[str] | None = None) -> dict[str, Any]:
         """The trace as dicts and lists. Of `parts()`, only those requested are included (None: all)."""

@@ -16,6 +16,7 @@ from regard.inspection.draw.gates import gates_figure, gates_svg
 from regard.inspection.draw.gradients import draw_gradients
 from regard.inspection.draw.head_grid import Block, draw_grid
 from regard.inspection.draw.heatmap import matrix_figure, matrix_svg
+from regard.inspection.draw.model_map import draw_map
 from regard.inspection.draw.positions import ROWS, cosine_similarity, draw_positions
 from regard.inspection.draw.signed_bars import draw_signed_bars
 from regard.inspection.draw.style import isolated, shortened
@@ -78,6 +79,20 @@ def numbers(trace: Trace, choice: Choice) -> View:
     )
     picture = canvas_picture(title_of_calculation(found), partial(draw_calculation, found))
     return View("numbers", about, ("calculations",), [picture])
+
+
+def model_map(trace: Trace, choice: Choice) -> View:
+    """The blocks of the model, with the input at the top and the output at the bottom."""
+    if trace.map is None:
+        raise UserError("this trace has no map of its model; record it again")
+    tokens = {SOURCE: trace.tokens(SOURCE), TARGET: trace.tokens(TARGET)}
+    outputs = trace.outputs() or trace.texts()[-1].words
+    draw = partial(draw_map, trace.map, tokens, outputs, title_of(trace), choice.layer or 0)
+    about = (
+        "The blocks of the model in the order in which data flows through them; beside an arrow is the size of what "
+        "flows along it, tokens x numbers."
+    )
+    return View("map", about, ("map",), [canvas_picture(f"{trace.map.parameters:,} parameters", draw)])
 
 
 def positions(trace: Trace, choice: Choice) -> View:
