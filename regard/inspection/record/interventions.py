@@ -157,6 +157,8 @@ def intervene(model: nn.Module, interventions: Sequence[Intervention]) -> Iterat
     for one, was in zip(interventions, reached):
         if one.part.position is not None and not was:
             raise UserError(f"{one.part}: the text has no position {one.part.position} there, counted from 0")
+        if one.part.kind.startswith("gate ") and not was:
+            raise UserError(f"{one.part}: this cell does not let its gates be edited (`Cell.edited`)")
 
 
 def record_activations(

@@ -1,6 +1,7 @@
 """The interface of every recurrent cell: weights, equations (`step`), and two ways to run them over a padded batch.
 
-A new cell defines `gates`, `parts` and `step`, which uses each gate as `edited` returns it. One whose equations torch has as fused kernels names them too.
+A new cell defines `gates`, `parts` and `step`, which uses each gate as `edited` returns it. One whose equations torch
+has as fused kernels names them too.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from regard.inspection.draw.gates import gates_figure, gates_svg
 from regard.inspection.draw.gradients import draw_gradients
 from regard.inspection.draw.head_grid import Block, draw_grid
 from regard.inspection.draw.heatmap import matrix_figure, matrix_svg
+from regard.inspection.draw.logit_lens import draw_logit_lens
 from regard.inspection.draw.positions import draw_positions
 from regard.inspection.draw.style import isolated, shortened
 from regard.inspection.draw.view import Picture, View, canvas_picture
@@ -126,6 +127,17 @@ def gradients(trace: Trace, choice: Choice) -> View:
         "at each step: the higher a bar, the more the output depends on that step."
     )
     return View("gradients", about, ("gradients",), pictures)
+
+
+def logit_lens(trace: Trace, choice: Choice) -> View:
+    """What the model would write after each layer."""
+    lens = trace.lens()
+    about = (
+        "The state after each layer, projected to the vocabulary as if it were the last: the likeliest token at each "
+        "position, darker the more likely; underlined where it is the one that the model writes in the end."
+    )
+    picture = canvas_picture("logit lens", partial(draw_logit_lens, lens, title_of(trace)))
+    return View("logit-lens", about, ("logit_lens",), [picture])
 
 
 def ponder(trace: Trace, choice: Choice) -> View:
