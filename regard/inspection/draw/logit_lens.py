@@ -48,9 +48,9 @@ def draw_logit_lens(lens: LogitLens, title: str = "") -> Canvas:
             box = (x + GAP / 2, y + GAP / 2, size - GAP, ROW - GAP)
             share = min(1.0, max(0.0, options[0].probability))
             canvas.boxes([box], "tile")
-            canvas.boxes([box], "ink", 0.45 * share, tooltip, at)
+            canvas.boxes([box], "ink", 0.35 * share, tooltip, at)
             canvas.text(token, x + size / 2, y + 20, anchor="middle", bold=rank == 1, tooltip=tooltip)
-            canvas.text(f"{100 * share:.0f} %", x + size / 2, y + 34, "faint", "middle", SMALL)
+            canvas.text(f"{100 * share:.0f} %", x + size / 2, y + 34, "text", "middle", SMALL)
             if rank == 1:
                 canvas.boxes([(box[0], box[1] + box[3] - 3, box[2], 3)], "ink")
         y += ROW

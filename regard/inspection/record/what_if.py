@@ -55,7 +55,7 @@ def what_if(
         changes += _patches(translator, patches, donor)
     with intervene(model, changes):
         after = again(before.source.text)
-        with capture(model):  # recurrent layers compute step by step either way, so that equal means equal
+        with capture(model):
             logits = _forward(translator, source, fed)
     own = torch.tensor(before.ids, device=logits.device)[:, None]
     rows = logits[0].float()
@@ -84,11 +84,9 @@ def _patches(translator: Translator, patches: Sequence[str], donor: TranslationT
         if equals and (part.position is None or not place.isascii() or not place.isdecimal()):
             raise UserError(f"'{name[:60]}' is no patch; write it like encoder.1.output, or encoder.1.output@2=4")
         wanted.append((part, int(place) if equals else part.position))
-    recorded = record_activations(
-        translator.model,
-        [part for part, _ in wanted],
-        lambda: _forward(translator, donor.source_ids, [BEGIN, *donor.ids[:-1]]),
-    )
+    parts, fed = [part for part, _ in wanted], [BEGIN, *donor.ids[:-1]]
+    with capture(translator.model):  # the same kernels as in the pass that is shown, so equal means equal
+        recorded = record_activations(translator.model, parts, lambda: _forward(translator, donor.source_ids, fed))
     found = []
     for part, place in wanted:
         values = recorded[part]
