@@ -29,6 +29,8 @@ VIEWS = [
     "next",
     "answer",
     "patches",
+    "what-if",
+    "logit-lens",
 ]
 """For shell completion; which of them a model has depends on its architecture."""
 ENDINGS = (".html", ".svg", ".png", ".json")
@@ -68,6 +70,22 @@ def inspect(
     ] = None,
     unit: Annotated[int | None, typer.Option(min=0, max=MOST, help="Follow this unit of a recurrent layer.")] = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Align the model's tokens, not words.")] = False,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PART",
+            help="What if: switch off encoder.0, decoder.1.cross, encoder.0.self.head.3, encoder.embedding@2, ... "
+            "Repeatable.",
+        ),
+    ] = None,
+    mean: Annotated[
+        bool, typer.Option("--mean", help="What if: replace it by its mean over the text instead of zeros.")
+    ] = False,
+    patch: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PART", help="What if: take this part's values from the --other sentence. Repeatable."),
+    ] = None,
+    other: Annotated[str, typer.Option(metavar="TEXT", help="What if: the other sentence.")] = "",
     beam: Beam = None,
     length_penalty: LengthPenalty = None,
     max_length: MaxLength = None,
@@ -90,6 +108,8 @@ def inspect(
         raise UserError(f"{output}: an output file ends in {', '.join(ENDINGS)}; give it such a name")
     if view and view not in VIEWS:
         raise UserError(f"--view: no view '{view}'{suggestion(view, VIEWS)}")
+    if view != "what-if" and (without or patch or other or mean):
+        raise UserError("--without, --mean, --patch and --other are for --view what-if")
     from regard.inspection.inspect import inspect as record_trace
     from regard.storage import write_file
 
@@ -113,6 +133,7 @@ def inspect(
         "position": position,
         "unit": unit,
     }
+    choice |= {"without": without or [], "mean": mean, "patch": patch or [], "other": other}
     write_file(output, content(trace, output.suffix.lower(), view, choice))
     if not quiet:
         say(f"{output}: {one_line(trace.texts()[-1].text)}")

@@ -18,6 +18,7 @@ import numpy as np
 from regard.errors import UserError, suggestion
 from regard.inspection.trace.arithmetic import Calculation
 from regard.inspection.trace.gradients import Gradients
+from regard.inspection.trace.logit_lens import LogitLens
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -113,6 +114,14 @@ class Choice:
     """The index of a query, of a decoding step, or of a positional encoding."""
     unit: int | None = None
     """The index of a unit of a recurrent layer."""
+    without: Sequence[str] = ()
+    """Parts to switch off, by name (record/interventions.py)."""
+    mean: bool = False
+    """Whether they are replaced by their mean instead of zeros."""
+    patch: Sequence[str] = ()
+    """Parts to take from another sentence."""
+    other: str = ""
+    """The other sentence."""
 
 
 @dataclass(kw_only=True, repr=False)
@@ -133,12 +142,15 @@ class Trace(ABC):
     """The calculation requested last (`calculation_of`)."""
     map: ModelMap | None = None
     """The model's blocks, in the order in which data flows through them."""
+    logit_lens: LogitLens | None = None
+    """What the model would write after each layer, once it was requested (`lens`)."""
 
     def __post_init__(self) -> None:
         self.compute_gradients: Callable[[int], Gradients] | None = None
         """Computes the gradients of an output by its index; set by the recorder that has the model."""
         self.compute_calculation: Callable[[Trace, Choice], Calculation] | None = None
         """Computes the arithmetic of the chosen head; set likewise."""
+        self.compute_logit_lens: Callable[[], LogitLens] | None = None
 
     def __repr__(self) -> str:
         """One line: input, output and the default view. The numbers are in the attributes."""
@@ -190,13 +202,21 @@ class Trace(ABC):
         self.calculations = [self.compute_calculation(self, choice)]
         return self.calculations[0]
 
+    def lens(self) -> LogitLens:
+        """What the model would write after each layer."""
+        if self.logit_lens is None:
+            if self.compute_logit_lens is None:
+                raise UserError("the logit lens shows what a decoder would write; this model has none")
+            self.logit_lens = self.compute_logit_lens()
+        return self.logit_lens
+
     def of_kind(self, kind: str) -> list[Attention]:
         """The attention layers of one kind."""
         return [layer for layer in self.attention if layer.kind == kind]
 
     def parts(self) -> set[str]:
         """The fields that only some views need; a file for one view leaves the others out."""
-        return {"attention", "gates", "ponder", "positions", "gradients", "calculations", "map"}
+        return {"attention", "gates", "ponder", "positions", "gradients", "calculations", "map", "logit_lens"}
 
     def tree(self, parts: Collection[str] | None = None) -> dict[str, Any]:
         """The trace as dicts and lists. Of `parts()`, only those requested are included (None: all)."""

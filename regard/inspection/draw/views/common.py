@@ -16,6 +16,7 @@ from regard.inspection.draw.gates import gates_figure, gates_svg
 from regard.inspection.draw.gradients import draw_gradients
 from regard.inspection.draw.head_grid import Block, draw_grid
 from regard.inspection.draw.heatmap import matrix_figure, matrix_svg
+from regard.inspection.draw.logit_lens import draw_logit_lens
 from regard.inspection.draw.model_map import draw_map
 from regard.inspection.draw.positions import ROWS, cosine_similarity, draw_positions
 from regard.inspection.draw.signed_bars import draw_signed_bars
@@ -173,6 +174,17 @@ def gradients(trace: Trace, choice: Choice) -> View:
         "at each step: the higher a bar, the more the output depends on that step."
     )
     return View("gradients", about, ("gradients",), pictures)
+
+
+def logit_lens(trace: Trace, choice: Choice) -> View:
+    """What the model would write after each layer."""
+    lens = trace.lens()
+    about = (
+        "The state after each layer, projected to the vocabulary as if it were the last: the likeliest token at each "
+        "position, darker the more likely; underlined where it is the one that the model writes in the end."
+    )
+    picture = canvas_picture("logit lens", partial(draw_logit_lens, lens, title_of(trace)))
+    return View("logit-lens", about, ("logit_lens",), [picture])
 
 
 def ponder(trace: Trace, choice: Choice) -> View:
