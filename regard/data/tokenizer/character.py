@@ -24,6 +24,7 @@ class Character(Tokenizer):
     """One token per character: the four specials, the 256 bytes, then characters by frequency."""
 
     kind: ClassVar[str] = "character"
+    drops_first_space = False
 
     def __init__(self, characters: Sequence[str], exact: bool = False) -> None:
         self._characters, self._exact = list(characters), exact

@@ -71,6 +71,7 @@ class HuggingFace(ImportedTokenizer):
         tokens = [names.get(i) or unnamed[i] for i in order]
         secret = {names[i] for i in marked.union(hidden) if i in names} | set(unnamed.values())
         specials = [names.get(i) or SPECIALS[at] for at, i in enumerate(special)]
+        self.drops_first_space = not _is_byte_level(tree)
         self._vocabulary = ImportedVocabulary(tokens, specials, secret, _parts(tree, tokens))
         self._ours = {theirs: i for i, theirs in enumerate(order, len(SPECIALS))}
         self._names = names
@@ -222,6 +223,12 @@ def _parts(tree: dict[str, Any], tokens: Sequence[str]) -> list[str | int | byte
         int(token[3:5], 16) if "ByteFallback" in kinds and is_byte(token) else token.replace(SPACE, " ")
         for token in tokens
     ]
+
+
+def _is_byte_level(tree: dict[str, Any]) -> bool:
+    """Whether spaces are bytes like all others, and none is put in front of a text."""
+    split = [one for one in _flat(tree["pre_tokenizer"], "pre_tokenizer") if one["type"] == "ByteLevel"]
+    return bool(split) and not any(one.get("add_prefix_space", True) for one in split)
 
 
 def _byte_characters() -> str:
