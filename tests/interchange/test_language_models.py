@@ -11,12 +11,18 @@ import torch
 import transformers
 
 import regard
+from regard.assemble import build_model, resolve_model
+from regard.config import Data, Recipe
+from regard.data.tokenizer.character import Character
+from regard.data.tokenizer.subword import Subword
 from regard.decoding.greedy import greedy
 from regard.decoding.rules import Forbid
 from regard.inspection.trace.base import Choice
 from regard.interchange.imported import Imported
 from regard.interchange.read import hugging_face
+from regard.loading import model_files
 from regard.states import empty_memory
+from regard.storage import write_folder
 from regard.task.generate import Generator
 from regard.types import BEGIN, END, PAD, UNKNOWN
 from tests.data import imported_text
@@ -25,6 +31,10 @@ from tests.interchange.made_language_models import LONGEST, VARIANTS
 transformers.utils.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
 
+OWN: dict[str, dict[str, Any]] = {
+    "gpt2": {"norm": "pre", "activation": "gelu_tanh", "position": {"kind": "learned", "length": 26}, "scale": False},
+}
+"""Shapes that are trained here and that a family has."""
 PROMPTS = ["das Haus", " läuft schön über die Straße", "我们去学校", "x"]
 
 
@@ -191,3 +201,66 @@ def test_the_numbers_of_a_head_are_recomputed(pair: Pair, head: int) -> None:
     torch.testing.assert_close(
         torch.as_tensor(found.weights), torch.as_tensor(trace.attention[-1].weights[head][2]), atol=1e-5, rtol=1e-4
     )
+
+
+def test_it_goes_back_to_transformers_as_it_came(pair: Pair, tmp_path: Path) -> None:
+    regard.export(pair.folder, tmp_path / "back", format="huggingface")
+    again = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "back")
+    wanted = pair.theirs.state_dict()
+    assert again.state_dict().keys() == wanted.keys()
+    for name, tensor in again.state_dict().items():
+        assert torch.equal(tensor, wanted[name]), name
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "back")
+    for text in PROMPTS:
+        assert tokenizer(text).input_ids == pair.tokenizer(text).input_ids
+    assert (tokenizer.eos_token, again.config.eos_token_id) == (pair.tokenizer.eos_token, pair.theirs_of([END])[0])
+
+
+def trained_here(folder: Path, tokenizer: Any, decoder: dict[str, Any]) -> Path:
+    """A model folder of ours with random weights."""
+    torch.manual_seed(5)
+    shape = resolve_model(
+        {"kind": "language_model", "width": 16, "layers": 2, "heads": 2, "feed_forward": 24} | decoder
+    )
+    model = build_model(shape, len(tokenizer))
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    recipe = Recipe(task="generate", model=shape, data=Data(max_length=24), tokenizer={"kind": tokenizer.kind})
+    write_folder(folder, model_files(recipe, tokenizer, dict(model.named_parameters()), "float32"))
+    return folder
+
+
+@pytest.mark.parametrize("shape", OWN)
+@pytest.mark.parametrize("kind", ["exact character", "character", "subword"])
+def test_a_model_trained_here_computes_the_same_in_transformers(tmp_path: Path, shape: str, kind: str) -> None:
+    lines = imported_text.lines(100)
+    tokenizer: Any = Subword.train(lines, seed=1, size=800)
+    if "character" in kind:
+        tokenizer = Character.train(lines, seed=1, exact="exact" in kind, size=300)
+    folder = trained_here(tmp_path / "ours", tokenizer, OWN[shape])
+    regard.export(folder, tmp_path / "theirs", format="huggingface")
+    ours = regard.load(folder, device="cpu")
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "theirs")
+    their_tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
+    for text in [*imported_text.lines(20, seed=4), *imported_text.TRICKY]:
+        ids = [BEGIN, *ours.encode(text)]
+        assert their_tokenizer(text).input_ids == ids, text
+    ids = torch.tensor([ids[:20]])
+    with torch.no_grad():
+        torch.testing.assert_close(ours.model(ids), theirs(ids).logits, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"position": "sinusoidal"}, "only learned positions, not sinusoidal"),
+        ({"norm": "post"}, "only norm = pre"),
+        ({"attention": "dot"}, "only the attention multi_head"),
+    ],
+)
+def test_what_no_family_computes_is_refused_in_one_line(tmp_path: Path, changes: Any, message: str) -> None:
+    tokenizer = Character.train(["abc"], seed=1, size=300)
+    folder = trained_here(tmp_path / "ours", tokenizer, OWN["gpt2"] | changes)
+    with pytest.raises(regard.UserError, match=message):
+        regard.export(folder, tmp_path / "theirs", format="huggingface")
+    assert not (tmp_path / "theirs").exists()

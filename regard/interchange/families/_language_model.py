@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from regard.config import Data, Decoding, Recipe
 from regard.data.tokenizer._base import Tokenizer
@@ -12,6 +13,7 @@ from regard.errors import UserError
 from regard.interchange.families import _tokens
 from regard.interchange.families._config import Config
 from regard.interchange.families._entry import Entry
+from regard.interchange.families._task_family import Reading, TaskFamily
 from regard.interchange.families._vocabulary import NEVER, Vocabulary, renumbered
 from regard.interchange.read.foreign_folder import ForeignFolder
 from regard.interchange.read.stored_tensors import StoredTensors
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 VOCABULARY, MERGES = "vocab.json", "merges.txt"
 TABLE, OUTPUT = "decoder.embedding.table.weight", "decoder.output.weight"
-_LONGEST = 1 << 17
+_CONTEXT = 1 << 17
 """Tokens of the largest context that a recipe may state."""
 _SAMPLING: dict[str, tuple[Any, ...]] = {
     "temperature": (1, 1.0),
@@ -33,14 +35,6 @@ _SAMPLING: dict[str, tuple[Any, ...]] = {
     "begin_suppress_tokens": ([],),
 }
 """Generation settings that belong to a command here, and their values without effect."""
-
-
-def rows(config: Config, stored: StoredTensors, table: str, default: int) -> int:
-    """The number of tokens, which the embedding confirms before anything is made of it."""
-    size, shape = config.integer("vocab_size", default, least=4), stored.shape(table)
-    if len(shape) != 2 or shape[0] != size:
-        raise UserError(f"{config.where}: vocab_size = {size}: the embedding has the shape {shape}")
-    return size
 
 
 def numbering(
@@ -128,8 +122,79 @@ def byte_level(
     return json.dumps(tree, ensure_ascii=False).encode()
 
 
+class LanguageModelFamily(TaskFamily):
+    """A decoder without a source. A text begins with BEGIN, as the documents did in training."""
+
+    table: ClassVar[str]
+    """Their name of the token embedding."""
+    output: ClassVar[str] = "lm_head.weight"
+    tokens: ClassVar[int]
+    """The tokens of a config that does not say how many."""
+    tied: ClassVar[bool]
+    """What a config means that does not say whether the output layer is the embedding."""
+
+    def read(
+        self,
+        config: Config,
+        generation: Config,
+        files: ForeignFolder,
+        stored: StoredTensors,
+        note: Callable[[str], None],
+    ) -> Reading:
+        size = self._rows(config, stored)
+        tie = config.flag("tie_word_embeddings", self.tied)
+        if not tie and self.output not in stored:
+            raise UserError(
+                f"{stored.where}: tensor {self.output!r} is missing, and config.json says that it is not tied"
+            )
+        tie = tie and (self.output not in stored or stored.same(self.output, self.table))
+        decoder, longest = self.decoder(config, tie), self.longest(config)
+        pieces = pieces_of(files, size)
+        vocabulary = numbering(config, generation, files, pieces, size)
+        codec = tokenizer(files, vocabulary, pieces)
+        entries = [*self.entries(decoder), bias(vocabulary)]
+        unused = (*self.computed(decoder), *([self.output] if tie else []))
+        return Reading(recipe(decoder, longest, codec, generation, note), codec, entries, vocabulary, unused)
+
+    def _rows(self, config: Config, stored: StoredTensors) -> int:
+        """The number of tokens, which the embedding confirms before anything is made of it."""
+        size, shape = config.integer("vocab_size", self.tokens, least=4), stored.shape(self.table)
+        if len(shape) != 2 or shape[0] != size:
+            raise UserError(f"{config.where}: vocab_size = {size}: the embedding has the shape {shape}")
+        return size
+
+    @abstractmethod
+    def decoder(self, config: Config, tie: bool) -> dict[str, Any]:
+        """The recipe's decoder section. Refuses by name what a config states and we do not have."""
+
+    @abstractmethod
+    def longest(self, config: Config) -> int:
+        """Positions that a text may have."""
+
+    @abstractmethod
+    def entries(self, decoder: Mapping[str, Any]) -> list[Entry]:
+        """All parameters but the output's bias, for a decoder section with all that `decoder` states."""
+
+    @abstractmethod
+    def computed(self, decoder: Mapping[str, Any]) -> list[str]:
+        """Tensors in files that hold what is computed here."""
+
+    @abstractmethod
+    def why_not(self, recipe: Recipe) -> str:
+        """Why this family cannot hold a language model with this recipe exactly; empty if it can."""
+
+    @abstractmethod
+    def config(self, recipe: Recipe, rows: int, begin: int, end: int) -> dict[str, Any]:
+        """Their config of a model with this recipe."""
+
+
+def table_of(spec: Any) -> dict[str, Any]:
+    """A part of a recipe as a table with its kind."""
+    return dict(spec) if isinstance(spec, dict) else {"kind": spec}
+
+
 def recipe(
-    model: dict[str, Any],
+    decoder: dict[str, Any],
     longest: int,
     tokenizer: Tokenizer,
     generation: Config,
@@ -139,13 +204,13 @@ def recipe(
         value = generation.get(key)
         if value is not None and value not in neutral:
             note(f"the generation setting {key} = {str(value)[:60]} is not applied; give it to the command")
-    if longest > _LONGEST:
-        note(f"a context of {longest:,} tokens is cut to {_LONGEST:,}")
+    if longest > _CONTEXT:
+        note(f"a context of {longest:,} tokens is cut to {_CONTEXT:,}")
     return Recipe(
         task="generate",
-        data=Data(root="data", max_length=max(2, min(longest, _LONGEST))),
+        data=Data(root="data", max_length=max(2, min(longest, _CONTEXT))),
         tokenizer={"kind": tokenizer.kind},
-        model=model,
+        model={"kind": "language_model", "decoder": decoder},
         decoding=Decoding(),
     )
 
