@@ -33,6 +33,17 @@ transformers.utils.logging.disable_progress_bar()
 
 OWN: dict[str, dict[str, Any]] = {
     "gpt2": {"norm": "pre", "activation": "gelu_tanh", "position": {"kind": "learned", "length": 26}, "scale": False},
+    "llama": {
+        "norm": "pre",
+        "norm_kind": "rms",
+        "activation": "silu",
+        "gated": True,
+        "bias": False,
+        "position": "none",
+        "relative_position": {"kind": "rotary", "factor": 2.0, "original": 9},
+        "attention": {"kind": "multi_head", "kv_heads": 1},
+        "scale": False,
+    },
 }
 """Shapes that are trained here and that a family has."""
 PROMPTS = ["das Haus", " läuft schön über die Straße", "我们去学校", "x"]
@@ -173,8 +184,6 @@ def test_a_text_outgrows_the_context_and_the_inspector_refuses_it(pair: Pair) ->
     """Past the window the last half of it is read again (decoding/stream.py)."""
     pair.ours.rules = [Forbid((PAD, UNKNOWN, BEGIN, END))]
     assert len(list(pair.ours.stream("das Haus", length=2 * LONGEST, seed=3))) == 2 * LONGEST
-    if "llama" in pair.name:
-        return
     with pytest.raises(regard.UserError, match="reads at most"):
         pair.ours.inspect("das Haus " * LONGEST)
 
@@ -206,6 +215,11 @@ def test_the_numbers_of_a_head_are_recomputed(pair: Pair, head: int) -> None:
 def test_it_goes_back_to_transformers_as_it_came(pair: Pair, tmp_path: Path) -> None:
     regard.export(pair.folder, tmp_path / "back", format="huggingface")
     again = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "back")
+    if pair.name == "qwen2":  # as a Llama whose attention has biases, one of them 0
+        ids = torch.arange(30)[None]
+        with torch.no_grad():
+            torch.testing.assert_close(again(ids).logits, pair.theirs(ids).logits, atol=1e-5, rtol=1e-5)
+        return
     wanted = pair.theirs.state_dict()
     assert again.state_dict().keys() == wanted.keys()
     for name, tensor in again.state_dict().items():

@@ -21,7 +21,7 @@ from regard.interchange.read.stored_tensors import StoredTensors
 if TYPE_CHECKING:
     from torch import Tensor
 
-VOCABULARY, MERGES = "vocab.json", "merges.txt"
+VOCABULARY, MERGES, SENTENCEPIECE = "vocab.json", "merges.txt", "tokenizer.model"
 TABLE, OUTPUT = "decoder.embedding.table.weight", "decoder.output.weight"
 _CONTEXT = 1 << 17
 """Tokens of the largest context that a recipe may state."""
@@ -64,9 +64,12 @@ def end_of_text(config: Config, generation: Config, named: int | None, size: int
 
 
 def pieces_of(files: ForeignFolder, size: int) -> dict[int, str]:
-    """The tokens by id, of either form of the files."""
+    """The tokens by id, of whichever files there are."""
     if _tokens.TOKENIZER in files:
         found = _tokens.hugging_face_pieces(files)
+    elif SENTENCEPIECE in files:
+        _, processor = _tokens.sentencepiece_model(files, SENTENCEPIECE)
+        found = dict(enumerate(_tokens.pieces_of(processor))) | _tokens.added_tokens(files)
     else:
         found = _tokens.vocabulary_file(files, VOCABULARY, size) | _tokens.added_tokens(files)
     if found and max(found) >= size:
@@ -78,9 +81,13 @@ def pieces_of(files: ForeignFolder, size: int) -> dict[int, str]:
 
 
 def tokenizer(files: ForeignFolder, vocabulary: Vocabulary, pieces: Mapping[int, str]) -> Tokenizer:
-    """The tokenizer of tokenizer.json or, of older folders, of vocab.json and merges.txt."""
+    """The tokenizer of tokenizer.json or, of older folders, of tokenizer.model, or of vocab.json and merges.txt."""
     from regard.data.tokenizer.hugging_face import HuggingFace
 
+    if _tokens.TOKENIZER not in files and SENTENCEPIECE in files:
+        model, processor = _tokens.sentencepiece_model(files, SENTENCEPIECE)
+        added = {piece for id, piece in pieces.items() if id >= len(processor)}
+        return _tokens.sentencepiece_tokenizer(model, pieces, vocabulary, added)
     file = files.read(_tokens.TOKENIZER) if _tokens.TOKENIZER in files else _of_merges(files, pieces)
     return HuggingFace(file, vocabulary.rows[4:], vocabulary.rows[:4])
 

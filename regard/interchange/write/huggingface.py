@@ -39,7 +39,7 @@ __all__ = ["export"]
 
 FAMILIES = "interchange/families"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-_LANGUAGE_MODELS = ("gpt2",)
+_LANGUAGE_MODELS = ("gpt2", "llama")
 _ORDER = ("marian", "pegasus", "m2m_100", "bart", "mbart", "t5")
 _SOURCE, _TARGET, _BIAS = "stem.embedding.table.weight", "decoder.embedding.table.weight", "decoder.output_bias"
 
