@@ -49,6 +49,17 @@ MODELS: dict[str, dict[str, Any]] = {
         "relative_position": {"kind": "buckets", "buckets": 8, "distance": 6},
         "position": "none",
     },
+    "Llama": {
+        **SIZES,
+        "norm": "pre",
+        "norm_kind": "rms",
+        "bias": False,
+        "gated": True,
+        "activation": "silu",
+        "relative_position": {"kind": "rotary", "factor": 4.0, "original": 3},
+        "attention": {"kind": "multi_head", "kv_heads": 2},
+        "position": "none",
+    },
     "post, rms": {
         **SIZES,
         "norm": "post",
