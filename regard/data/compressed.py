@@ -80,7 +80,7 @@ def megabytes(count: int) -> str:
 class _Stream(io.RawIOBase):
     """A readable file made of blocks of bytes."""
 
-    def __init__(self, stream: BinaryIO, name: Path, blocks: Any) -> None:
+    def __init__(self, stream: io.BufferedReader, name: Path, blocks: Any) -> None:
         self._file = stream
         self._blocks: Iterator[bytes] = blocks(stream, name)
         self._rest = memoryview(b"")

@@ -8,7 +8,7 @@ import re
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -76,14 +76,21 @@ def connected(on: str, note: Callable[[str], None]) -> Iterator[Cluster]:
             ray.init(on, **quiet)
     except (Exception, SystemExit) as error:  # Ray raises many kinds, depending on what did not answer
         raise UserError(f"--on {on}: no connection to Ray ({_line(error)}); {HOW}") from None
-    try:
+    with ExitStack() as stack:
+        stack.callback(_disconnect)
+        # Ray's own thread prints there what becomes of nodes and tasks.
+        stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
         client = bool(ray.util.client.ray.is_connected())
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         sizes = tuple({"CPU": float(one.get("CPU", 0)), "GPU": float(one.get("GPU", 0))} for one in nodes)
         yield Cluster(client, sizes, "" if client else ray.get_runtime_context().get_node_id())
-    finally:
-        with suppress(Exception):
-            ray.shutdown()
+
+
+def _disconnect() -> None:
+    import ray
+
+    with suppress(Exception):
+        ray.shutdown()
 
 
 @contextmanager

@@ -71,7 +71,9 @@ class Pipeline:
                 compute=ray.data.ActorPoolStrategy(min_size=size, max_size=max(size, len(shards))),
             )
         )
-        self._batches: Iterator[Any] = iter(found.iter_batches(batch_size=None, prefetch_batches=0, batch_format="pyarrow"))
+        self._batches: Iterator[Any] = iter(
+            found.iter_batches(batch_size=None, prefetch_batches=0, batch_format="pyarrow")
+        )
 
     def next(self) -> list[dict[str, Any]]:
         """The shards that are finished next; none at the end."""

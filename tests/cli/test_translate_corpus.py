@@ -93,7 +93,9 @@ def test_wrong_bytes_and_long_lines_are_said_with_their_numbers(model: str, tmp_
 
 def test_progress_is_told_in_lines_of_all(model: str, tmp_path: Path, capfd, monkeypatch) -> None:
     monkeypatch.setattr(module, "PROGRESS_INTERVAL", 0)
-    translate(model=[model], input=str(corpus(tmp_path / "in.gz", 40)), output=tmp_path / "out", shards=4, batch_tokens=50)
+    translate(
+        model=[model], input=str(corpus(tmp_path / "in.gz", 40)), output=tmp_path / "out", shards=4, batch_tokens=50
+    )
     told = [line for line in capfd.readouterr().err.splitlines() if " of 40 lines" in line]
     counts = [int(line.split()[1]) for line in told]
     assert counts == sorted(counts) and counts[-1] == 40 and len(counts) > 8
