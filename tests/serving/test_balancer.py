@@ -173,8 +173,10 @@ def killed(
     return seen
 
 
-def drained(folder: Path, servers: list[Running], seconds: float, answer: Callable[[str, str], bool]) -> Seen:
-    with haproxy(folder, servers, check="200ms") as address:
+def drained(
+    folder: Path, servers: list[Running], seconds: float, answer: Callable[[str, str], bool], check: str = "1s"
+) -> Seen:
+    with haproxy(folder, servers, check) as address:
         seen = load(address, seconds, lambda: servers[0].process.send_signal(signal.SIGTERM), answer)
     assert servers[0].process.wait(30) == 0
     assert served(servers[0]) > CLIENTS and served(servers[1]) > CLIENTS
@@ -184,13 +186,14 @@ def drained(folder: Path, servers: list[Running], seconds: float, answer: Callab
 
 
 def test_one_server_is_killed_and_nobody_who_repeats_a_request_once_loses_one(tmp_path: Path) -> None:
-    with fake_server(seconds=0.05) as one, fake_server(seconds=0.05) as two:
+    with fake_server(seconds=0.15) as one, fake_server(seconds=0.15) as two:
         killed(tmp_path, [one, two], 2, upper)
 
 
 def test_R15_a_server_is_drained_and_nobody_notices(tmp_path: Path) -> None:
-    with fake_server(seconds=0.05, drain=1.0) as one, fake_server(seconds=0.05) as two:
-        drained(tmp_path, [one, two], 3, upper)
+    """For half a second after it refuses requests, too."""
+    with fake_server(seconds=0.15, drain=2.0) as one, fake_server(seconds=0.15) as two:
+        drained(tmp_path, [one, two], 5, upper, check="200ms")
 
 
 @pytest.mark.slow
