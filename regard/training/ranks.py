@@ -35,6 +35,8 @@ class Ranks:
         self.store = store
         self.lost = False
         """Set once another rank has failed."""
+        self.asked_to_stop: Callable[[], bool] = lambda: False
+        """Whether a signal asked this process to stop."""
         self._keys = 0
 
     def key(self, name: str) -> str:

@@ -208,12 +208,14 @@ def test_only_the_ranks_of_one_start_meet(monkeypatch: pytest.MonkeyPatch) -> No
         distributed._meet(torch.distributed.HashStore(), 1, 3)
 
 
-def test_a_rank_that_no_longer_counts_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_rank_that_no_longer_counts_is_reported(asked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(distributed, "POLL_SECONDS", 0.02)
-    monkeypatch.setattr(distributed, "SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(distributed, "SILENT_SECONDS_STOPPING" if asked else "SILENT_SECONDS", 0.2)
     monkeypatch.setattr(os, "_exit", lambda code: None)
     store, left, ranks = torch.distributed.HashStore(), threading.Event(), Ranks(0, 2)
+    ranks.asked_to_stop = lambda: asked
     monkeypatch.setattr(distributed, "GRACE_SECONDS", 0.0)
     watching = threading.Thread(target=distributed._watch, args=(ranks, store, left))
     watching.start()
