@@ -13,7 +13,7 @@ from regard.inspection.draw.arithmetic import agreement, draw_calculation, title
 from regard.inspection.draw.attention_lines import draw_lines
 from regard.inspection.draw.beam_tree import draw_tree
 from regard.inspection.draw.gates import gates_figure, gates_svg
-from regard.inspection.draw.gradients import draw_gradients
+from regard.inspection.draw.gradients import Scale, draw_gradients
 from regard.inspection.draw.head_grid import Block, draw_grid
 from regard.inspection.draw.heatmap import matrix_figure, matrix_svg
 from regard.inspection.draw.logit_lens import draw_logit_lens
@@ -161,13 +161,13 @@ def gradients(trace: Trace, choice: Choice) -> View:
     """The gradient norms of one output on three scales: shared by all layers, one per panel, and logarithmic."""
     found = trace.gradients_of(choice.position)
     tokens = {side: trace.tokens(side) for side in (SOURCE, TARGET)}
+    scales: dict[str, Scale] = {
+        "gradients": "shared",
+        "gradients, one scale per panel": "own",
+        "gradients, logarithmic scale": "logarithmic",
+    }
     pictures = [
-        canvas_picture(heading, partial(draw_gradients, found, tokens, scale))
-        for heading, scale in (
-            ("gradients", "shared"),
-            ("gradients, one scale per panel", "own"),
-            ("gradients, logarithmic scale", "logarithmic"),
-        )
+        canvas_picture(heading, partial(draw_gradients, found, tokens, scale)) for heading, scale in scales.items()
     ]
     about = (
         f"The gradient norm of the log-probability of output {found.position}, {isolated(shortened(found.token))}, "
