@@ -29,6 +29,8 @@ VIEWS = [
     "next",
     "answer",
     "patches",
+    "what-if",
+    "logit-lens",
 ]
 """For shell completion; which of them a model has depends on its architecture."""
 ENDINGS = (".html", ".svg", ".png", ".json")
@@ -58,28 +60,45 @@ def inspect(
     ] = "",
     layer: Annotated[int | None, typer.Option(min=0, max=MOST, help="Heads or gates of this layer, from 0.")] = None,
     head: Annotated[
-        int | None, typer.Option(min=0, max=MOST, help="This head, from 0; without it .svg and .png show all.")
+        int | None, typer.Option(min=0, max=MOST, help="This head, from 0; without it .svg and .png show all heads.")
     ] = None,
     attention: Annotated[
         Of, typer.Option(help="The kind of attention: cross-attention, or self-attention of source or target.")
     ] = Of.cross,
     position: Annotated[
-        int | None, typer.Option(min=0, max=MOST, help="The index of the query, output or step, from 0.")
+        int | None, typer.Option(min=0, max=MOST, help="The index of the query, output, step or position, from 0.")
     ] = None,
+    unit: Annotated[int | None, typer.Option(min=0, max=MOST, help="Follow this unit of a recurrent layer.")] = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Align the model's tokens, not words.")] = False,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PART",
+            help="What if: switch off encoder.0, decoder.1.cross, encoder.0.self.head.3, encoder.embedding@2, ... "
+            "Repeatable.",
+        ),
+    ] = None,
+    mean: Annotated[
+        bool, typer.Option("--mean", help="What if: replace it by its mean over the text instead of zeros.")
+    ] = False,
+    patch: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PART", help="What if: take this part's values from the --other sentence. Repeatable."),
+    ] = None,
+    other: Annotated[str, typer.Option(metavar="TEXT", help="What if: the other sentence.")] = "",
     beam: Beam = None,
     length_penalty: LengthPenalty = None,
     max_length: MaxLength = None,
     from_: From = None,
     to: To = None,
     temperature: Annotated[
-        float | None, typer.Option(min=0.01, max=100, help="What may come next: below 1 safer, above 1 bolder.")
+        float | None, typer.Option(min=0.01, max=100, help="Sampling temperature: below 1 safer, above 1 bolder.")
     ] = None,
     top_k: Annotated[
-        int | None, typer.Option(min=0, max=MOST, help="What may come next: the k likeliest tokens only.")
+        int | None, typer.Option(min=0, max=MOST, help="Sample from the k most likely tokens only.")
     ] = None,
     top_p: Annotated[
-        float | None, typer.Option(min=0.001, max=1, help="What may come next: the fewest that are so likely.")
+        float | None, typer.Option(min=0.001, max=1, help="Sample from the fewest tokens this likely together.")
     ] = None,
     device: Device = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not say what was written where.")] = False,
@@ -89,6 +108,8 @@ def inspect(
         raise UserError(f"{output}: an output file ends in {', '.join(ENDINGS)}; give it such a name")
     if view and view not in VIEWS:
         raise UserError(f"--view: no view '{view}'{suggestion(view, VIEWS)}")
+    if view != "what-if" and (without or patch or other or mean):
+        raise UserError("--without, --mean, --patch and --other are for --view what-if")
     from regard.inspection.inspect import inspect as record_trace
     from regard.storage import write_file
 
@@ -104,7 +125,15 @@ def inspect(
     }
     given_options = {name: value for name, value in options.items() if value is not None}
     trace = record_trace(model, given, device=device, **given_options)
-    choice = {"layer": layer, "head": head, "attention": attention.value, "tokens": tokens, "position": position}
+    choice = {
+        "layer": layer,
+        "head": head,
+        "attention": attention.value,
+        "tokens": tokens,
+        "position": position,
+        "unit": unit,
+    }
+    choice |= {"without": without or [], "mean": mean, "patch": patch or [], "other": other}
     write_file(output, content(trace, output.suffix.lower(), view, choice))
     if not quiet:
         say(f"{output}: {one_line(trace.texts()[-1].text)}")

@@ -32,7 +32,7 @@ class SSRU(Observable):
     def forward(self, x: Sequence, state: Float[Tensor, "R D"]) -> tuple[Sequence, Float[Tensor, "R D"]]:
         """h at every position and the last c. Computed in the type of `state`: bfloat16 has no forget gate of 0.999."""
         forget, candidate = self.inward(x).to(state.dtype).chunk(2, dim=-1)
-        forget = forget.sigmoid()
+        forget, candidate = self.edited("forget", forget.sigmoid()), self.edited("candidate", candidate)
         cell = linear_recurrence(forget, (1 - forget) * candidate, state)
         if self.observer:
             for name, value in {"forget": forget, "candidate": candidate, "cell": cell}.items():

@@ -31,7 +31,25 @@ def test_mistakes_are_one_line(model, tmp_path, run_regard) -> None:
         ((model, "oui", "-o", out, "--view", "gates"), "no gates"),
         ((model, "oui", "-o", out, "--view", "heads", "--head", "7"), "heads 0 to 1"),
         ((str(tmp_path), "oui", "-o", out), "no model"),
+        ((model, "oui", "-o", out, "--view", "what-if"), "name what to switch off"),
+        ((model, "oui", "-o", out, "--without", "encoder.0"), "are for --view what-if"),
     ]:
         _, err = run_regard("inspect", *arguments, code=2)
         assert message in err and err.count("\n") == 1, err
     assert not list(tmp_path.iterdir())
+
+
+def test_what_if_and_the_logit_lens(model, tmp_path, run_regard) -> None:
+    off = ("--without", "encoder.0.self.head.0", "--without", "decoder.0.cross", "--mean")
+    for ending in BEGINNINGS:
+        file = tmp_path / f"without.{ending}"
+        run_regard("inspect", model, "je suis étudiant.", "-o", file, "--view", "what-if", *off)
+        assert file.read_bytes().startswith(BEGINNINGS[ending])
+    found = json.loads((tmp_path / "without.json").read_bytes())["what_if"]
+    assert found["without"] == ["encoder.0.self.head.0", "decoder.0.cross"] and found["by"] == "mean"
+    patch = ("--patch", "encoder.0.output@1=2", "--other", "oui, bien sûr.")
+    run_regard("inspect", model, "je suis étudiant.", "-o", tmp_path / "p.json", "--view", "what-if", *patch)
+    assert json.loads((tmp_path / "p.json").read_bytes())["what_if"]["other"] == "oui, bien sûr."
+    run_regard("inspect", model, "je suis étudiant.", "-o", tmp_path / "lens.json", "--view", "logit-lens")
+    tree = json.loads((tmp_path / "lens.json").read_bytes())
+    assert [layer["name"] for layer in tree["logit_lens"]["layers"]][:2] == ["embedding", "layer 0"]

@@ -13,6 +13,7 @@ from regard.errors import UserError
 from regard.inspection.record.arithmetic.selection import calculator
 from regard.inspection.record.gradients import gradients_of
 from regard.inspection.record.layers import layers_of
+from regard.inspection.record.logit_lens import logit_lens
 from regard.inspection.record.next_token import distribution_of
 from regard.inspection.record.translate import words_of
 from regard.inspection.trace.base import TARGET, Side
@@ -67,6 +68,9 @@ def record_language_model(
 
     trace.compute_gradients = compute_gradients
     trace.compute_calculation = calculator(generator.model, lambda: generator.model(torch.tensor([fed], device=device)))
+    trace.compute_logit_lens = lambda: logit_lens(
+        generator.model, lambda: generator.model(torch.tensor([fed], device=device)), tokenizer, trace.read, outputs
+    )
     return trace
 
 

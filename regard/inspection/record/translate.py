@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from regard.data.batching import pad
+from regard.data.input._plain_text import PlainText
 from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.step_callback import Step, on_step
 from regard.directions import NO_MARKS, Marks
@@ -21,10 +22,13 @@ from regard.inspection.record.arithmetic.selection import calculator
 from regard.inspection.record.decoding_step import after_tags, alternatives_of, check_prefix
 from regard.inspection.record.gradients import gradients_of
 from regard.inspection.record.layers import layers_of
+from regard.inspection.record.logit_lens import logit_lens
 from regard.inspection.record.search import search_tree
-from regard.inspection.trace.base import NO_WORD, SOURCE, TARGET, Side
+from regard.inspection.record.what_if import what_if
+from regard.inspection.trace.base import NO_WORD, SOURCE, TARGET, Choice, Side
 from regard.inspection.trace.gradients import Gradients
 from regard.inspection.trace.translation import Candidate, TranslationTrace
+from regard.inspection.trace.what_if import WhatIf
 from regard.layers.capture import capture
 from regard.states import Hypothesis
 from regard.types import BEGIN, END
@@ -108,11 +112,24 @@ def record_translation(
         ids=written,
         given=len(prefix),
         alternatives=[alternatives_of(one, output) for one in probabilities],
+        source_ids=list(closed),
     )
     trace.compute_calculation = calculator(
         model, lambda: model(ids, mask, torch.tensor([fed], device=translator.device))
     )
     trace.compute_gradients = partial(_gradients, translator, closed, fed, written, trace)
+    trace.compute_logit_lens = lambda: logit_lens(
+        model, lambda: model(ids, mask, torch.tensor([fed], device=translator.device)), output, trace.read, written
+    )
+
+    def again(other: str) -> TranslationTrace:
+        other = one_sentence(translator, PlainText().accept(other), told)
+        return record_translation(translator, other, name, beam, length_penalty, max_length, told=told)
+
+    def compute_what_if(choice: Choice) -> WhatIf:
+        return what_if(translator, closed, trace, again, choice.without, choice.mean, choice.patch, choice.other)
+
+    trace.compute_what_if = compute_what_if
     return trace
 
 

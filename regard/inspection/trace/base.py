@@ -18,6 +18,7 @@ import numpy as np
 from regard.errors import UserError, suggestion
 from regard.inspection.trace.arithmetic import Calculation
 from regard.inspection.trace.gradients import Gradients
+from regard.inspection.trace.logit_lens import LogitLens
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 CROSS, SOURCE, TARGET = "cross", "source", "target"
 """Kinds of attention: cross-attention, self-attention of the source, self-attention of the target."""
-KINDS = {CROSS: "target to source", SOURCE: "source to itself", TARGET: "target to itself"}
+KINDS = {CROSS: "cross-attention", SOURCE: "self-attention of the source", TARGET: "self-attention of the target"}
 
 NO_WORD = -1
 """In place of the index of a word, for a token that belongs to none: a language tag."""
@@ -110,7 +111,17 @@ class Choice:
     attention: str = CROSS
     tokens: bool = False
     position: int | None = None
-    """The index of a query, or of a decoding step."""
+    """The index of a query, of a decoding step, or of a positional encoding."""
+    unit: int | None = None
+    """The index of a unit of a recurrent layer."""
+    without: Sequence[str] = ()
+    """Parts to switch off, by name (record/interventions.py)."""
+    mean: bool = False
+    """Whether they are replaced by their mean instead of zeros."""
+    patch: Sequence[str] = ()
+    """Parts to take from another sentence."""
+    other: str = ""
+    """The other sentence."""
 
 
 @dataclass(kw_only=True, repr=False)
@@ -131,12 +142,15 @@ class Trace(ABC):
     """The calculation requested last (`calculation_of`)."""
     map: ModelMap | None = None
     """The model's blocks, in the order in which data flows through them."""
+    logit_lens: LogitLens | None = None
+    """What the model would write after each layer, once it was requested (`lens`)."""
 
     def __post_init__(self) -> None:
         self.compute_gradients: Callable[[int], Gradients] | None = None
         """Computes the gradients of an output by its index; set by the recorder that has the model."""
         self.compute_calculation: Callable[[Trace, Choice], Calculation] | None = None
         """Computes the arithmetic of the chosen head; set likewise."""
+        self.compute_logit_lens: Callable[[], LogitLens] | None = None
 
     def __repr__(self) -> str:
         """One line: input, output and the default view. The numbers are in the attributes."""
@@ -188,13 +202,21 @@ class Trace(ABC):
         self.calculations = [self.compute_calculation(self, choice)]
         return self.calculations[0]
 
+    def lens(self) -> LogitLens:
+        """What the model would write after each layer."""
+        if self.logit_lens is None:
+            if self.compute_logit_lens is None:
+                raise UserError("the logit lens shows what a decoder would write; this model has none")
+            self.logit_lens = self.compute_logit_lens()
+        return self.logit_lens
+
     def of_kind(self, kind: str) -> list[Attention]:
         """The attention layers of one kind."""
         return [layer for layer in self.attention if layer.kind == kind]
 
     def parts(self) -> set[str]:
         """The fields that only some views need; a file for one view leaves the others out."""
-        return {"attention", "gates", "ponder", "positions", "gradients", "calculations", "map"}
+        return {"attention", "gates", "ponder", "positions", "gradients", "calculations", "map", "logit_lens"}
 
     def tree(self, parts: Collection[str] | None = None) -> dict[str, Any]:
         """The trace as dicts and lists. Of `parts()`, only those requested are included (None: all)."""
@@ -239,7 +261,8 @@ class Trace(ABC):
 
         Args:
             view: The name of the view; by default the trace's own.
-            choice: Which part of it: `layer`, `head`, `attention`, `tokens`, `position`: see `regard inspect --help`.
+            choice: Which part of it: `layer`, `head`, `attention`, `tokens`, `position`, `unit`; see
+                `regard inspect --help`.
 
         Returns:
             The SVG file as text.
@@ -251,7 +274,8 @@ class Trace(ABC):
 
         Args:
             view: The name of the view; by default the trace's own.
-            choice: Which part of it: `layer`, `head`, `attention`, `tokens`, `position`: see `regard inspect --help`.
+            choice: Which part of it: `layer`, `head`, `attention`, `tokens`, `position`, `unit`; see
+                `regard inspect --help`.
 
         Returns:
             A matplotlib figure.
@@ -263,7 +287,8 @@ class Trace(ABC):
 
         Args:
             view: The name of the view; by default the trace's own.
-            choice: Which part of it: `layer`, `head`, `attention`, `tokens`, `position`: see `regard inspect --help`.
+            choice: Which part of it: `layer`, `head`, `attention`, `tokens`, `position`, `unit`; see
+                `regard inspect --help`.
 
         Returns:
             The HTML file as text.
@@ -279,9 +304,9 @@ class Trace(ABC):
 
 
 def index_in(index: int, count: int, what: str) -> int:
-    """The index of a layer or head, checked."""
+    """The index of a layer, head, unit or position, checked."""
     if not 0 <= index < count:
-        raise UserError(f"{what} {index}: this attention has the {what}s 0 to {count - 1}")
+        raise UserError(f"{what} {index}: there are only {what}s 0 to {count - 1}")
     return index
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,9 @@ import numpy as np
 import torch
 
 from regard import word_alignment
-from regard.inspection.trace.base import CROSS, NO_WORD, SOURCE, Attention, Side, Trace, index_in, plain
+from regard.errors import UserError
+from regard.inspection.trace.base import CROSS, NO_WORD, SOURCE, Attention, Choice, Side, Trace, index_in, plain
+from regard.inspection.trace.what_if import WhatIf
 
 
 @dataclass
@@ -81,6 +83,22 @@ class TranslationTrace(Trace):
     """How many of them were a forced prefix."""
     alternatives: list[list[Alternative]] = field(default_factory=list)
     """The most likely tokens at each step, given the tokens before it, most likely first."""
+    source_ids: list[int] = field(default_factory=list)
+    """The token ids of the source, END included."""
+    what_if: WhatIf | None = None
+    """The translation with parts switched off, as it was requested last (`what_if_of`)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.compute_what_if: Callable[[Choice], WhatIf] | None = None
+        """Translates with the chosen parts switched off; set by the recorder that has the model."""
+
+    def what_if_of(self, choice: Choice) -> WhatIf:
+        """The translation with `choice.without` switched off and `choice.patch` taken from another sentence."""
+        if self.compute_what_if is None:
+            raise UserError("this trace has no model; record it with regard.inspect")
+        self.what_if = self.compute_what_if(choice)
+        return self.what_if
 
     def default_view(self) -> str:
         return "alignment" if self.of_kind(CROSS) else "gates"
@@ -114,7 +132,7 @@ class TranslationTrace(Trace):
         return word_probabilities(self.target, self.probabilities)
 
     def parts(self) -> set[str]:
-        return super().parts() | {"matrices", "search", "ids", "alternatives"}
+        return super().parts() | {"matrices", "search", "ids", "alternatives", "source_ids", "what_if"}
 
     def tree(self, parts: Collection[str] | None = None) -> dict[str, Any]:
         """Includes the two matrices."""

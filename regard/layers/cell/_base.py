@@ -1,6 +1,7 @@
 """The interface of every recurrent cell: weights, equations (`step`), and two ways to run them over a padded batch.
 
-A new cell defines `gates`, `parts` and `step`. One whose equations torch has as fused kernels names them too.
+A new cell defines `gates`, `parts` and `step`, which uses each gate as `edited` returns it. One whose equations torch
+has as fused kernels names them too.
 """
 
 from __future__ import annotations
@@ -74,11 +75,16 @@ class Cell(Observable, ABC):
     def step(self, projected: Stacked, state: CellState) -> tuple[CellState, dict[str, Tensor]]:
         """The equations: from b + U x_t and the state before to the state after, and the gates by name."""
 
+    def edited_step(self, projected: Stacked, state: CellState) -> tuple[CellState, dict[str, Tensor]]:
+        """`step`, with the state after it passed through the editor; `step` itself passes on its gates."""
+        after, gates = self.step(projected, state)
+        return tuple(self.edited(part, value) for part, value in zip(self.parts, after)), gates
+
     def advance(self, projected: Stacked, state: CellState) -> CellState:
         """One step: by the fused kernel where there is one and no observer, else by the equations."""
         if not self.spells_out and projected.is_cuda:
             return self.fused_step(projected, self.recur(state[0]), state)
-        after, gates = self.step(projected, state)
+        after, gates = self.edited_step(projected, state)
         if self.observer:
             for name, value in (gates | dict(zip(self.parts, after))).items():
                 self.observer(name, value[:, None])
@@ -110,8 +116,8 @@ class Cell(Observable, ABC):
 
     @property
     def spells_out(self) -> bool:
-        """Whether the equations are needed: there is no fused kernel, an observer, or a norm."""
-        return self.kernel is None or self.observer is not None or self.normed
+        """Whether the equations are needed: there is no fused kernel, an observer, an editor, or a norm."""
+        return self.kernel is None or self.observer is not None or self.editor is not None or self.normed
 
     def spelled_out(
         self, x: Float[Tensor, "B T I"], mask: Bool[Tensor, "B T"] | None, state: CellState, backwards: bool = False
@@ -122,7 +128,7 @@ class Cell(Observable, ABC):
         values: dict[int, dict[str, Tensor]] = {}
         positions = range(x.shape[1])
         for t in reversed(positions) if backwards else positions:
-            after, gates = self.step(projected[:, t], state)
+            after, gates = self.edited_step(projected[:, t], state)
             if mask is None:
                 state, outputs[t] = after, after[0]
             else:

@@ -19,8 +19,9 @@ class GRU(Cell):
         (h,) = state
         x_r, x_z, x_n = projected.chunk(3, dim=-1)
         h_r, h_z, h_n = self.recur(h).chunk(3, dim=-1)
-        r, z = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
-        n = torch.tanh(x_n + r * h_n)  # the paper has W (r h): reset before the product; after it, W h is one product
+        r, z = self.edited("reset", torch.sigmoid(x_r + h_r)), self.edited("update", torch.sigmoid(x_z + h_z))
+        # The paper has W (r h): reset before the product; after it, W h is one product.
+        n = self.edited("candidate", torch.tanh(x_n + r * h_n))
         h = (1 - z) * n + z * h
         return (h,), {"reset": r, "update": z, "candidate": n}
 

@@ -23,8 +23,8 @@ class LSTM(Cell):
     def step(self, projected: Stacked, state: CellState) -> tuple[CellState, dict[str, Tensor]]:
         h, c = state
         i, f, g, o = (projected + self.recur(h)).chunk(4, dim=-1)
-        i, f, o = torch.sigmoid(i), torch.sigmoid(f), torch.sigmoid(o)
-        g = torch.tanh(g)
+        i, f = self.edited("input", torch.sigmoid(i)), self.edited("forget", torch.sigmoid(f))
+        g, o = self.edited("candidate", torch.tanh(g)), self.edited("output", torch.sigmoid(o))
         c = f * c + i * g
         h = o * torch.tanh(self.norm_cell(c))
         return (h, c), {"input": i, "forget": f, "candidate": g, "output": o}

@@ -17,7 +17,7 @@ class RNN(Cell):
     def step(self, projected: Stacked, state: CellState) -> tuple[CellState, dict[str, Tensor]]:
         (h,) = state
         a = projected + self.recur(h)
-        h = a.tanh()
+        h = self.edited("candidate", a.tanh())
         return (h,), {"candidate": h}
 
     def fused_step(self, projected: Stacked, recurrent: Stacked, state: CellState) -> CellState:

@@ -171,7 +171,7 @@ function drawNotice(name, model) {
     ? `there is no model “${before}” here`
     : view.suits(there)
       ? `${before} was shown on the tab before`
-      : `${before} ${view.lacks ?? "cannot be shown in this view"}`;
+      : `${before} ${typeof view.lacks === "function" ? view.lacks(there) : (view.lacks ?? "cannot be shown in this view")}`;
   fill(place("notice"), "This tab shows ", make("b", {}, model.name), `: ${why}.`);
 }
 
@@ -222,7 +222,7 @@ function draw() {
   const own = make("div");
   fill(place("view"), own);
   if (view.suits && !model) {
-    fill(own, make("p", {}, "None of the models here has this view."));
+    fill(own, make("p", {}, "None of the models here can be shown in this view."));
     return;
   }
   try {

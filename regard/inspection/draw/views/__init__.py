@@ -33,9 +33,11 @@ VIEWS: dict[type[Trace], dict[str, DrawView]] = {
         "gates": common.gates,
         "gradients": common.gradients,
         "ponder": common.ponder,
+        "what-if": translation.what_if,
+        "logit-lens": common.logit_lens,
     },
     TextTrace: {"answer": text.answer, **_TEXT},
-    LanguageModelTrace: {"next": text.next_token, **_TEXT},
+    LanguageModelTrace: {"next": text.next_token, **_TEXT, "logit-lens": common.logit_lens},
     ImageTrace: {
         "patches": image.class_patches,
         "map": common.model_map,

@@ -1,4 +1,4 @@
-"""Views of a translation: the alignment, and decoding step by step."""
+"""Views of a translation: the alignment, decoding step by step, and what changes without a part of the model."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from regard.inspection.draw.heatmap import matrix_figure, matrix_svg
 from regard.inspection.draw.steps import draw_steps
 from regard.inspection.draw.view import Picture, View, canvas_picture
 from regard.inspection.draw.views.common import title_of
+from regard.inspection.draw.what_if import draw_what_if
 from regard.inspection.trace.base import CROSS, Choice
 from regard.inspection.trace.translation import TranslationTrace
 
@@ -27,7 +28,10 @@ def alignment(trace: TranslationTrace, choice: Choice) -> View:
     for name, (weights, columns, rows) in units.items():
         drawn = torch.from_numpy(weights), columns, rows
         pictures.append(Picture(f"between {name}", partial(matrix_svg, *drawn), partial(matrix_figure, *drawn)))
-    about = "The darker a cell, the more the model attended to the word above it to generate the word at its left."
+    about = (
+        "The stronger the colour of a cell, the more the model attended to the word above it to generate the word at "
+        "its left."
+    )
     return View("alignment", about, ("matrices",), pictures[::-1] if choice.tokens else pictures)
 
 
@@ -44,5 +48,24 @@ def steps(trace: TranslationTrace, choice: Choice) -> View:
         title_of(trace),
     )
     attended = "its attention over the source, " if weights is not None else ""
-    about = f"A row per decoding step: the generated token, its probability, {attended}and the likeliest alternatives."
+    about = (
+        f"A row per decoding step: the generated token, its probability, {attended}and the most likely alternatives."
+    )
     return View("steps", about, ("alternatives", "ids", "matrices"), [canvas_picture("step by step", draw)])
+
+
+def what_if(trace: TranslationTrace, choice: Choice) -> View:
+    """The translation with some parts switched off, beside the original, and the attention of both."""
+    if not choice.without and not choice.patch:
+        raise UserError("name what to switch off, such as --without decoder.1.cross or --without encoder.0.self.head.3")
+    found = trace.what_if_of(choice)
+    pictures = [canvas_picture("before and after", partial(draw_what_if, trace, found))]
+    if trace.of_kind(CROSS) and found.after.of_kind(CROSS):
+        for heading, one in (("attention before", trace), ("attention after", found.after)):
+            drawn = torch.from_numpy(one.word_matrix(choice.layer, choice.head)), one.source.words, one.target.words
+            pictures.append(Picture(heading, partial(matrix_svg, *drawn), partial(matrix_figure, *drawn)))
+    about = (
+        f"What the model does with {found.summary()}. Words that changed are marked; the bars are the probability of "
+        "each token of the original translation, pale before and dark after."
+    )
+    return View("what-if", about, ("what_if", "ids"), pictures)
