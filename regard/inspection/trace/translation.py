@@ -90,6 +90,7 @@ class TranslationTrace(Trace):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._what_if_key: tuple[Any, ...] = ()
         self.compute_what_if: Callable[[Choice], WhatIf] | None = None
         """Translates with the chosen parts switched off; set by the recorder that has the model."""
 
@@ -97,7 +98,9 @@ class TranslationTrace(Trace):
         """The translation with `choice.without` switched off and `choice.patch` taken from another sentence."""
         if self.compute_what_if is None:
             raise UserError("this trace has no model; record it with regard.inspect")
-        self.what_if = self.compute_what_if(choice)
+        key = tuple(choice.without), choice.mean, tuple(choice.patch), choice.other
+        if self.what_if is None or self._what_if_key != key:
+            self.what_if, self._what_if_key = self.compute_what_if(choice), key
         return self.what_if
 
     def default_view(self) -> str:
