@@ -33,6 +33,7 @@ class Attention(TypedDict, total=False):
     dropout: Annotated[float, Setting("Dropout of attention weights.", ge=0, lt=1)]
     head_width: Annotated[int, Setting("Width of an attention head; 0: width / heads.", ge=0, le=2**16)]
     bias: Annotated[bool, Setting("Biases of the projections.")]
+    kv_heads: Annotated[int, Setting("Heads of keys and values, which groups of heads share; 0: heads.", ge=0, le=MOST)]
 
 
 class Position(TypedDict, total=False):
@@ -47,6 +48,11 @@ class RelativePosition(TypedDict, total=False):
     kind: Annotated[str, Setting("Kind of relative position.", family="layers/relative_position")]
     buckets: Annotated[int, Setting("Buckets of distances, each with a number per head.", ge=2, le=MOST)]
     distance: Annotated[int, Setting("All distances from here on share the last bucket.", ge=2, le=MOST)]
+    base: Annotated[float, Setting("Columns of a head rotate at rates from 1 down to about 1 / base.", gt=1, le=1e12)]
+    factor: Annotated[float, Setting("How many times slower rotations are, for longer texts.", ge=1, le=1e6)]
+    original: Annotated[int, Setting("Positions before `factor`; 0: all rotations are slowed.", ge=0, le=2**24)]
+    low: Annotated[float, Setting("Turns within `original` up to which rotations are slowed fully.", gt=0, le=1e6)]
+    high: Annotated[float, Setting("Turns within `original` from which rotations are not slowed.", gt=0, le=1e6)]
 
 
 class Schedule(TypedDict, total=False):
@@ -78,7 +84,7 @@ PositionSpec = Annotated[
 RelativePositionSpec = Annotated[
     Spec,
     Setting(
-        "What distances add to the scores of self-attention: its kind, or a table.",
+        "How distances count in the scores of self-attention: its kind, or a table.",
         family="layers/relative_position",
         keys=RelativePosition,
     ),

@@ -148,7 +148,7 @@ def parameters(family: str) -> dict[str, list[inspect.Parameter]]:
         for name, parameter in registry.keywords(registry.factory(family, kind)).items():
             given = {"width", "memory_width"} if family.startswith("layers") else {*GIVEN, *PARTS, "label_smoothing"}
             given |= {"learning_rate", "warmup", "steps"} if family == "training/schedule" else set()
-            given |= {"heads", "causal"} if family == "layers/relative_position" else set()
+            given |= {"heads", "causal", "head_width"} if family == "layers/relative_position" else set()
             if name not in given or family == "data/format":
                 found.setdefault(name, []).append(parameter)
     return found

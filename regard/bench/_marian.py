@@ -12,8 +12,8 @@ import torch
 from regard.types import BEGIN, END, PAD
 
 POSITIONS = 1024
-
-
+IMPORTED = {"position": "sinusoidal_halves", "activation": "silu", "decoder": {"output_bias": True}}
+"""What an OPUS-MT has instead of our defaults."""
 ACTIVATIONS = {"ReLU": "relu", "SiLU": "swish", "GELU": "gelu"}
 
 

@@ -4,6 +4,7 @@
 thread configurations, of which the fastest is the peer. Neither has a vocabulary shortlist. Memory is what a process
 had at most above an idle one that imported ctranslate2. The weights are random, and so is what they write: END is made
 impossible, so that every output has full length, and a source repeats one token, so that outputs may repeat, too.
+Besides our own base model: one of the same size with the parts of an imported OPUS-MT.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import torch
 from regard.assemble import build_model, resolve_model
 from regard.bench import _ctranslate2 as peer
 from regard.bench._benchmark import Benchmark, Row, Setting
+from regard.bench._marian import IMPORTED
 from regard.bench._process import PAUSE, MeasuredProcess, idle_mib, take_turns
 from regard.config import recipe_from_dict
 from regard.data.tokenizer._base import SPECIALS
@@ -45,34 +47,53 @@ class CpuDecode(Benchmark):
 
     def rows(self, setting: Setting) -> Iterator[Row]:
         preset, vocabulary = ("tiny", 500) if setting.quick else ("base", 16_000)
-        idle = idle_mib("ctranslate2")
-        with tempfile.TemporaryDirectory() as place:
-            folder, pieces = random_model(Path(place), preset, vocabulary, 1 if setting.quick else None)
-            for precision in ("float32", "int8"):
-                exported = export(folder, Path(place, precision), precision)
-                for sentences, width in product((2,) if setting.quick else (1, 32), (1, 4)):
-                    search = "greedy" if width == 1 else f"beam {width}"
-                    name = f"decode {preset}, {precision}, batch {sentences}, {search}"
-                    if not setting.wants(name):
-                        continue
-                    setting.note(f"measuring {name} ...")
-                    ids = random_sources(vocabulary, sentences)
-                    words = [[pieces[i] for i in row] for row in ids]
-                    both: dict[str, Any] = {"precision": precision, "width": width, "length": LENGTH}
-                    us = MeasuredProcess(OURS, folder=str(folder), source=ids, **both)
-                    them = {
-                        peer.shown(way): MeasuredProcess(
-                            THEIRS, folder=str(exported), source=words, threads=way, **both
-                        )
-                        for way in peer.ways(sentences)
-                    }
-                    yield _row(name, sentences * LENGTH, us, them, idle, setting.quick)
+        layers: dict[str, Any] = {"layers": 1} if setting.quick else {}
+        yield from _rows(setting, preset, {"preset": preset, **layers}, vocabulary, ("float32", "int8"))
+        yield from _rows(
+            setting,
+            f"{preset} as imported from Marian",
+            {"preset": preset, **layers, **IMPORTED},
+            vocabulary,
+            ("int8",),
+        )
 
 
-def random_model(place: Path, preset: str, vocabulary: int, layers: int | None = None) -> tuple[Path, list[str]]:
+def _rows(
+    setting: Setting, shape: str, tree: dict[str, Any], vocabulary: int, precisions: tuple[str, ...]
+) -> Iterator[Row]:
+    sizes = (2,) if setting.quick else (1, 32)
+    wanted = [
+        (precision, sentences, width, name)
+        for precision, sentences, width in product(precisions, sizes, (1, 4))
+        if setting.wants(
+            name := f"decode {shape}, {precision}, batch {sentences}, " + ("greedy" if width == 1 else f"beam {width}")
+        )
+    ]
+    if not wanted:
+        return
+    idle = idle_mib("ctranslate2")
+    with tempfile.TemporaryDirectory() as place:
+        folder, pieces = random_model(Path(place), tree, vocabulary)
+        for precision, sentences, width, name in wanted:
+            exported = Path(place, precision)
+            if not exported.exists():
+                export(folder, exported, precision)
+            setting.note(f"measuring {name} ...")
+            ids = random_sources(vocabulary, sentences)
+            words = [[pieces[i] for i in row] for row in ids]
+            both: dict[str, Any] = {"precision": precision, "width": width, "length": LENGTH}
+            us = MeasuredProcess(OURS, folder=str(folder), source=ids, **both)
+            them = {
+                peer.shown(way): MeasuredProcess(THEIRS, folder=str(exported), source=words, threads=way, **both)
+                for way in peer.ways(sentences)
+            }
+            yield _row(name, sentences * LENGTH, us, them, idle, setting.quick)
+
+
+def random_model(place: Path, tree: dict[str, Any], vocabulary: int) -> tuple[Path, list[str]]:
     """A new model folder with random weights, and its tokens. Its output layer is not tied to the embedding, else every
     output would repeat its first token."""
-    tree: dict[str, Any] = {"preset": preset, "decoder": {"tie": False}, **({"layers": layers} if layers else {})}
+    tree = {**tree, "decoder": {**tree.get("decoder", {}), "tie": False}}
     model = build_model(tree, vocabulary)
     decoder: Any = model.decoder
     with torch.no_grad():  # the first of the last values is always 1, and subtracts 100 from every special token

@@ -19,7 +19,7 @@ from torch import Tensor
 from regard.assemble import build_model
 from regard.bench._benchmark import Benchmark, Row, Setting, Work
 from regard.bench._compare import compare
-from regard.bench._marian import marian_like
+from regard.bench._marian import IMPORTED, marian_like
 from regard.decoding.beam import beam
 from regard.decoding.greedy import greedy
 from regard.decoding.rules import MinLength
@@ -29,8 +29,6 @@ __all__ = ["Decode"]
 
 LENGTH = 32
 LENGTH_PENALTY = 0.6
-IMPORTED = {"position": "sinusoidal_halves", "activation": "silu", "decoder": {"output_bias": True}}
-"""What an OPUS-MT has instead of our defaults."""
 NLLB = {"width": 1024, "layers": 12, "heads": 16, "feed_forward": 4096, "norm": "pre", "position": "sinusoidal_halves"}
 NLLB_VOCABULARY = 256_206
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 VIEWS = [
     "alignment",
+    "map",
     "heads",
     "steps",
     "numbers",
@@ -59,14 +60,15 @@ def inspect(
     ] = "",
     layer: Annotated[int | None, typer.Option(min=0, max=MOST, help="Heads or gates of this layer, from 0.")] = None,
     head: Annotated[
-        int | None, typer.Option(min=0, max=MOST, help="This head, from 0; without it .svg and .png show all.")
+        int | None, typer.Option(min=0, max=MOST, help="This head, from 0; without it .svg and .png show all heads.")
     ] = None,
     attention: Annotated[
         Of, typer.Option(help="The kind of attention: cross-attention, or self-attention of source or target.")
     ] = Of.cross,
     position: Annotated[
-        int | None, typer.Option(min=0, max=MOST, help="The index of the query, output or step, from 0.")
+        int | None, typer.Option(min=0, max=MOST, help="The index of the query, output, step or position, from 0.")
     ] = None,
+    unit: Annotated[int | None, typer.Option(min=0, max=MOST, help="Follow this unit of a recurrent layer.")] = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Align the model's tokens, not words.")] = False,
     without: Annotated[
         list[str] | None,
@@ -90,13 +92,13 @@ def inspect(
     from_: From = None,
     to: To = None,
     temperature: Annotated[
-        float | None, typer.Option(min=0.01, max=100, help="What may come next: below 1 safer, above 1 bolder.")
+        float | None, typer.Option(min=0.01, max=100, help="Sampling temperature: below 1 safer, above 1 bolder.")
     ] = None,
     top_k: Annotated[
-        int | None, typer.Option(min=0, max=MOST, help="What may come next: the k likeliest tokens only.")
+        int | None, typer.Option(min=0, max=MOST, help="Sample from the k most likely tokens only.")
     ] = None,
     top_p: Annotated[
-        float | None, typer.Option(min=0.001, max=1, help="What may come next: the fewest that are so likely.")
+        float | None, typer.Option(min=0.001, max=1, help="Sample from the fewest tokens this likely together.")
     ] = None,
     device: Device = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not say what was written where.")] = False,
@@ -123,7 +125,14 @@ def inspect(
     }
     given_options = {name: value for name, value in options.items() if value is not None}
     trace = record_trace(model, given, device=device, **given_options)
-    choice = {"layer": layer, "head": head, "attention": attention.value, "tokens": tokens, "position": position}
+    choice = {
+        "layer": layer,
+        "head": head,
+        "attention": attention.value,
+        "tokens": tokens,
+        "position": position,
+        "unit": unit,
+    }
     choice |= {"without": without or [], "mean": mean, "patch": patch or [], "other": other}
     write_file(output, content(trace, output.suffix.lower(), view, choice))
     if not quiet:

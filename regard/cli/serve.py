@@ -131,6 +131,15 @@ def serve(
             metavar="FILE",
         ),
     ] = None,
+    state: Annotated[
+        str,
+        _option(
+            ACCESS,
+            "What servers share, keys (regard keys) and counts of requests: a file, or redis://HOST.",
+            "STATE",
+            metavar="FILE|URL",
+        ),
+    ] = "",
     key_link: Annotated[
         str, _option(ACCESS, "Where to get a key; shown to clients without one.", "KEY_LINK", metavar="URL")
     ] = "",
@@ -165,6 +174,15 @@ def serve(
             metavar="FILE",
         ),
     ] = None,
+    telemetry: Annotated[
+        str,
+        _option(
+            ACCESS,
+            "Send OpenTelemetry traces to this collector, such as http://127.0.0.1:4318.",
+            "TELEMETRY",
+            metavar="URL",
+        ),
+    ] = "",
     char_limit: Annotated[
         int, _option(LIMITS, "Characters per request; -1 is no limit.", "CHAR_LIMIT", libre=True, min=-1, max=1 << 40)
     ] = 100_000,
@@ -247,6 +265,7 @@ def serve(
         worker_memory=worker_memory,
         load_timeout=load_timeout,
         api_keys=(*_secrets(api_key_file), *_from_environment("REGARD_API_KEY")),
+        state=_state(state),
         key_link=key_link,
         allow_origins=tuple(allow_origin or ()),
         allow_hosts=tuple(allow_host or ()),
@@ -254,6 +273,7 @@ def serve(
         log=not quiet,
         metrics=metrics,
         metrics_token=_token(metrics_token_file),
+        telemetry=_traces(telemetry),
         char_limit=_limit("--char-limit", char_limit),
         batch_limit=_limit("--batch-limit", batch_limit),
         alternatives_limit=alternatives_limit,
@@ -336,6 +356,27 @@ def _from_environment(*variables: str) -> list[str]:
     """Secrets from the environment, removed so that child processes do not inherit them."""
     found = [(name, os.environ.pop(name, "").strip()) for name in variables]
     return [_sendable([secret], name)[0] for name, secret in found if secret]
+
+
+def _traces(url: str) -> str:
+    """Where traces are sent: `--telemetry`, or what OpenTelemetry's variables say. The exporter reads the others."""
+    if not url:
+        turned_off = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
+        if turned_off or os.environ.get("OTEL_TRACES_EXPORTER", "otlp") != "otlp":
+            return ""
+        if exact := os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", ""):
+            return exact
+        url = os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "")
+        return f"{url.rstrip('/')}/v1/traces" if url else ""
+    if not re.fullmatch(r"https?://[^/\s]+(/\S*)?", url):
+        raise UserError("--telemetry: not a URL of a collector; write it like http://127.0.0.1:4318")
+    return f"{url.rstrip('/')}/v1/traces" if url.count("/") == 2 or re.fullmatch(r"https?://[^/]+/", url) else url
+
+
+def _state(where: str) -> str:
+    """A URL may hold a password, so child processes do not inherit it."""
+    os.environ.pop("REGARD_STATE", None)
+    return where
 
 
 def _sendable(secrets: list[str], where: str) -> list[str]:

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from regard.decoder._base import Decoder
 from regard.errors import UserError
-from regard.layers.attend import attention_bias
-from regard.layers.attention._base import Attention, Mask, Positions, ProjectedMemory, build_attention
+from regard.layers.attend import Rotation, attention_bias
+from regard.layers.attention._base import Attention, Mask, Positions, ProjectedMemory, build_attention, rotated
 from regard.layers.compiling import Repeated
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.feed_forward import FeedForward
@@ -54,17 +54,20 @@ class DecoderLayer(Repeated):
         cache: KVCache = None,
         at: CachePositions | None = None,
         past: Mask = None,
+        rotation: Rotation | None = None,
     ) -> Float[Tensor, "R T D"]:
         """`positions` are those of all queries to one memory. Without a `cache` x holds all positions, and `past` is a
-        bias if there are relative positions."""
-        x = self.around_attention(x, lambda x: self._self_attention(x, cache, at, past))
+        bias or `rotation` is given if there are relative positions."""
+        x = self.around_attention(x, lambda x: self._self_attention(x, cache, at, past, rotation))
         if self.cross_attends:
             x = self.around_cross_attention(x, lambda x: self._cross_attention(x, memory, memory_mask, positions))
         return self.around_feed_forward(x, self.feed_forward)
 
-    def _self_attention(self, x: Tensor, cache: KVCache, at: CachePositions | None, past: Mask) -> Tensor:
+    def _self_attention(
+        self, x: Tensor, cache: KVCache, at: CachePositions | None, past: Mask, rotation: Rotation | None
+    ) -> Tensor:
         if at is None:
-            return self.attention.self_attend(x, past, causal=past is None)
+            return self.attention.self_attend(x, past, causal=past is None, **rotated(rotation))
         return self.attention.cached_self_attend(x, cache, at)
 
     def _cross_attention(self, x: Tensor, memory: ProjectedMemory, mask: Mask, positions: Positions) -> Tensor:
@@ -77,7 +80,8 @@ class TransformerDecoder(Decoder):
     """A stack of decoder layers between an embedding and a projection to the vocabulary.
 
     Pre-norm, with learned positions, gelu and no scale it is GPT-2 (Radford et al. 2019); pre-norm, with rms norms, no
-    biases, no scale and relative positions in buckets T5's (Raffel et al. 2020).
+    biases, no scale and relative positions in buckets T5's (Raffel et al. 2020), or with rotary positions and a gated
+    silu Llama (Touvron et al. 2023).
     """
 
     cuda_graphable: ClassVar[bool] = True
@@ -133,7 +137,7 @@ class TransformerDecoder(Decoder):
         x = x.to(computed_in(x))
         at = cache_positions(ids, state, x.dtype, self.relative_position)
         for index, layer in enumerate(self.layers):
-            past = (state.cache[index], at) if state.cache else (None, None, at.bias)
+            past = (state.cache[index], at) if state.cache else (None, None, at.bias, at.rotation)
             x = layer(x, state.memory["layers"][index], state.memory["bias"], at.of_queries, *past)
         return self.norm(x), replace(state, position=state.position + ids.shape[1])
 

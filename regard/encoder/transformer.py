@@ -10,8 +10,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.encoder._base import Encoder
-from regard.layers.attend import Mask, attention_bias
-from regard.layers.attention._base import Attention, build_attention
+from regard.layers.attend import Mask, Rotation, attention_bias
+from regard.layers.attention._base import Attention, build_attention, rotated
 from regard.layers.compiling import Repeated
 from regard.layers.feed_forward import FeedForward
 from regard.layers.precision import computed_in
@@ -30,8 +30,10 @@ class EncoderLayer(Repeated):
         self.attention, self.feed_forward = attention, feed_forward
         self.around_attention, self.around_feed_forward = residual(), residual()
 
-    def forward(self, x: Float[Tensor, "B S D"], mask: Mask) -> Float[Tensor, "B S D"]:
-        x = self.around_attention(x, lambda x: self.attention.self_attend(x, mask))
+    def forward(
+        self, x: Float[Tensor, "B S D"], mask: Mask, rotation: Rotation | None = None
+    ) -> Float[Tensor, "B S D"]:
+        x = self.around_attention(x, lambda x: self.attention.self_attend(x, mask, **rotated(rotation)))
         return self.around_feed_forward(x, self.feed_forward)
 
 
@@ -78,6 +80,7 @@ class TransformerEncoder(Encoder):
         x = x.to(computed_in(x))
         positions = torch.arange(x.shape[1], device=x.device)
         bias = attention_bias(mask[:, None, :], x.dtype, self.relative_position(positions, positions))
+        rotation = self.relative_position.rotation(positions)
         for layer in self.layers:
-            x = layer(x, bias)
+            x = layer(x, bias, rotation)
         return Memory(self.norm(x), mask)

@@ -16,6 +16,8 @@ from torch.nn import functional as F
 
 from regard.layers.observable import Observer
 
+Rotation = tuple[Float[Tensor, "T K"], Float[Tensor, "T K"]]
+"""Cosine and sine of the angle by which each column of a head is rotated, by position (relative_position/rotary.py)."""
 Mask = Bool[Tensor, "..."] | Float[Tensor, "..."] | None
 """Broadcastable to (B, T, S): boolean (True = attend) or an additive bias (0 or -inf). With relative positions a bias
 (B, H, T, S) of any numbers, -inf where masked."""
@@ -50,6 +52,13 @@ def attention_bias(
     if relative is not None:
         return relative.to(dtype).masked_fill(~mask[:, None], -torch.inf)
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf)
+
+
+def rotate(heads: Float[Tensor, "B T H K"], rotation: Rotation) -> Float[Tensor, "B T H K"]:
+    """Column i of a head, together with column i + K/2, rotated by the angles of its position."""
+    cosine, sine = (part[:, None].to(heads.dtype) for part in rotation)
+    first, second = heads.chunk(2, dim=-1)
+    return heads * cosine + torch.cat([-second, first], -1) * sine
 
 
 def as_boolean(mask: Bool[Tensor, "*M"] | Float[Tensor, "*M"]) -> Bool[Tensor, "*M"]:

@@ -6,16 +6,19 @@ position of a beam's past. When a search reorders its beams, only `origin` is re
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.layers.attend import attention_bias
+from regard.layers.attend import Rotation, attention_bias
 from regard.types import State, Tree, map_tree
+
+if TYPE_CHECKING:
+    from regard.layers.relative_position._base import RelativePosition
 
 KVCache = Tree
 """The entries of one layer: tensors (B, capacity, beams, ...)."""
@@ -36,6 +39,8 @@ class CachePositions:
     dtype: torch.dtype
     relative: Float[Tensor, "H T length"] | None = None
     """What relative positions add to the scores."""
+    rotation: Rotation | None = None
+    """How they rotate the new tokens' queries and keys."""
 
     @cached_property
     def bias(self) -> Float[Tensor, "..."] | None:
@@ -86,27 +91,28 @@ def cache_positions(
     ids: Int[Tensor, "R T"],
     state: State,
     dtype: torch.dtype,
-    relative_position: Callable[[Tensor, Tensor], Tensor | None] = lambda queries, keys: None,
+    relative_position: RelativePosition | None = None,
 ) -> CachePositions:
     """The positions of the tokens of a step; notes in `state.origin` which beam writes them. `dtype` is the bias's."""
     length = ids.shape[1]
     positions = state.position + torch.arange(length, device=ids.device)
+    rotation = None if relative_position is None else relative_position.rotation(positions)
     if not state.cache:  # all tokens at once
-        relative = relative_position(positions, positions)
+        relative = None if relative_position is None else relative_position(positions, positions)
         past = None if relative is None else (positions <= positions[:, None])[None]
-        return CachePositions(positions, length, past, None, state.beams, dtype, relative)
+        return CachePositions(positions, length, past, None, state.beams, dtype, relative, rotation)
     assert state.origin is not None
     on_cpu = ids.device.type == "cpu"
     # Reading the position costs nothing on a CPU: empty entries are left out. A GPU would wait: they are masked.
     read = int(state.position) + length if on_cpu else state.origin.shape[1]
     keys = torch.arange(read, device=ids.device)
     past = None if length == 1 and on_cpu else (keys <= positions[:, None])[None]
-    relative = relative_position(positions, keys)
+    relative = None if relative_position is None else relative_position(positions, keys)
     if state.beams == 1:
-        return CachePositions(positions, read, past, None, 1, dtype, relative)
+        return CachePositions(positions, read, past, None, 1, dtype, relative, rotation)
     writers = _numbers(state.origin, state.beams).repeat(len(ids) // state.beams)
     state.origin.index_copy_(1, positions, writers[:, None].expand(-1, length))
-    return CachePositions(positions, read, past, state.origin, state.beams, dtype, relative)
+    return CachePositions(positions, read, past, state.origin, state.beams, dtype, relative, rotation)
 
 
 def _numbers(origin: Tensor, beams: int) -> Tensor:

@@ -3,11 +3,12 @@
 RUN/recipe.toml    all values resolved          RUN/checkpoints/  to resume from
 RUN/codec/         tokenizer, labels, ...       RUN/model/        the result, a model folder
 RUN/metrics.jsonl  RUN/tensorboard/             RUN/data.json     fingerprints of the data
+RUN/launch         the torchrun that began it
 and what the task stores: for translation RUN/pack/ and RUN/held_out/
 
     training_run.py  `train`, from start to end   resolution.py   fills in and checks the recipe
     preparation.py   reads the data               setup.py        builds the trainer
-    testing.py       `test` and `cross_validate`
+    restarts.py      by torchrun                  testing.py      `test` and `cross_validate`
 """
 
 from regard.runs.preparation import prepare as prepare

@@ -11,6 +11,7 @@ from regard.data.fingerprints import fingerprints, read_fingerprints, refuse_cha
 from regard.errors import UserError
 from regard.loading import load, task_of
 from regard.runs.data_paths import data_paths
+from regard.runs.restarts import remember_launch
 from regard.runs.training_run import new_folder, saved_recipe, train
 from regard.training.distributed import together
 
@@ -33,7 +34,7 @@ def cross_validate(
     """Trains once per fold and tests on it. Returns mean and standard deviation of every score, and the folder."""
     found: list[dict[str, float]] = []
     with together() as ranks:
-        place = Path(ranks.first(lambda: str(folder or new_folder(recipe))))
+        place = Path(ranks.first(lambda: str(_folder_of_folds(recipe, folder))))
         for fold in range(folds):
             one = apply_overrides(recipe, [f"data.folds={folds}", f"data.fold={fold}"])
             run = train(one, folder=place / f"fold-{fold}", quiet=quiet)
@@ -41,3 +42,9 @@ def cross_validate(
                 raise KeyboardInterrupt
             found.append(ranks.first(partial(test, place / f"fold-{fold}", device)))
     return {name: (mean(s[name] for s in found), pstdev(s[name] for s in found)) for name in found[0]}, place
+
+
+def _folder_of_folds(recipe: Recipe, folder: str | Path | None) -> Path:
+    place = Path(folder or new_folder(recipe))
+    remember_launch(place)
+    return place

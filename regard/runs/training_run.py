@@ -17,6 +17,7 @@ from regard.loading import load, model_files, task_of
 from regard.runs.checks import check_folder, check_name
 from regard.runs.preparation import data_files, join, prepare
 from regard.runs.resolution import Files, file_names, resolve, with_absolute_paths
+from regard.runs.restarts import begun_before_restart, remember_launch
 from regard.runs.setup import make_trainer, without_paths
 from regard.storage import write_folder
 from regard.task._base import Prepared
@@ -68,7 +69,8 @@ def train(
 ) -> Run:
     """Trains a model by a recipe or on two text files, as the command `regard train` does.
 
-    Processes started by torchrun train together; rank 0 prepares the data and reports.
+    Processes started by torchrun train together; rank 0 prepares the data and reports. When torchrun starts them
+    again, they go on from the last checkpoint.
 
     Args:
         recipe: A recipe's file, or the name of a shipped one (`regard recipes` lists them).
@@ -114,6 +116,7 @@ def train(
 
     def begin() -> dict[str, Any]:
         notes: list[str] = []
+        goes_on = bool(resume)
         if resume:
             if out is None:
                 raise UserError("to resume, say which run: regard train --resume RUN")
@@ -129,22 +132,28 @@ def train(
             _check_start(stated, ranks)
             resolved = resolve(stated, source, target, notes.append)
             place = Path(out) if out else new_folder(resolved)
-            if (place / "checkpoints").exists():
+            if begun_before_restart(place) and (place / "recipe.toml").is_file():
+                resolved, goes_on = _resumed(place, []), True
+                notes = [f"restarted: going on with {place}"]
+            elif (place / "checkpoints").exists():
                 raise UserError(f"{place} already holds a run; go on with --resume {place} or choose another folder")
         if not place.exists():
             fresh.append(place)
+        remember_launch(place)
         listener = report or (Quiet() if quiet else Reporter(place, unit=task_of(resolved).unit))
         for note in notes:
             listener.note(note)
         resolved = _with_batch_per_rank(resolved, ranks, listener)
-        begun.append((resolved, prepare(resolved, place, bool(resume), listener), place, listener))
-        return {"recipe": to_toml(resolved), "place": str(place.absolute()), "files": data_files(resolved)}
+        begun.append((resolved, prepare(resolved, place, goes_on, listener), place, listener))
+        files = data_files(resolved)
+        return {"recipe": to_toml(resolved), "place": str(place.absolute()), "files": files, "goes_on": goes_on}
 
     with together() as ranks:
         with _removed_if_refused(fresh):
             shared = ranks.first(begin)
+            goes_on = shared.pop("goes_on")
             started = begun[0] if begun else join(ranks, **shared)
-            trainer = make_trainer(*started, bool(resume), ranks)
+            trainer = make_trainer(*started, goes_on, ranks)
         return _fit(trainer, *started[:3], ranks)
 
 
@@ -211,10 +220,10 @@ def saved_recipe(place: Path) -> Recipe:
 
 
 def new_folder(recipe: Recipe) -> Path:
-    """runs/NAME, or runs/NAME-2 and so on when that is taken."""
+    """runs/NAME, or runs/NAME-2 and so on when that is taken, unless this launch itself took it before a restart."""
     name = recipe.name or "-".join(filter(None, (recipe.source_language, recipe.target_language))) or recipe.task
     folder, count = Path("runs") / name, 1
-    while folder.exists():
+    while folder.exists() and not begun_before_restart(folder):
         count += 1
         folder = Path("runs") / f"{name}-{count}"
     return folder

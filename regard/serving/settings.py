@@ -38,6 +38,8 @@ class Settings:
     # Access.
     api_keys: tuple[str, ...] = ()
     """If there are any, every route that computes requires one."""
+    state: str = ""
+    """SQLite file or Redis URL of the store that servers share: more API keys, and the counts of the rate limit."""
     key_link: str = ""
     """Where to get a key; shown to clients without one."""
     allow_origins: tuple[str, ...] = ()
@@ -50,6 +52,8 @@ class Settings:
     """Whether to log a line per request on stderr."""
     metrics: bool = False
     metrics_token: str = ""
+    telemetry: str = ""
+    """URL to which traces are sent (OTLP over HTTP); empty for no traces."""
 
     # Limits.
     char_limit: int = 100_000

@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.concurrency import run_in_threadpool
 
+from regard.config import read_recipe
+from regard.inspection.trace.base import plain
+from regard.inspection.trace.model_map import map_of_folder
 from regard.serving.catalogue import Catalogue
 from regard.serving.http.app import app_with_middleware
 from regard.serving.http.http_error import HttpError
@@ -47,6 +51,7 @@ def make_studio(models: StudioModels, runs: Path) -> Callable[[Settings, Catalog
 
 def router(studio_models: StudioModels, pool: WorkerPool, runs: Path) -> APIRouter:
     routes = APIRouter()
+    maps: dict[str, Any] = {}
     descriptions = [describe(model) for model in studio_models.catalogue.models.values()]
 
     @routes.get("/")
@@ -74,6 +79,17 @@ def router(studio_models: StudioModels, pool: WorkerPool, runs: Path) -> APIRout
                 "styles": [name for name in page_files() if name.endswith(".css") and name != "studio.css"],
             }
         )
+
+    @routes.get("/studio/map/{name}")
+    async def model_map(name: str) -> JSONResponse:
+        """The blocks of a model, from its recipe and the header of its weight file: before it is loaded."""
+        if name not in studio_models.catalogue.models:
+            raise HttpError(404, "The studio has no model of this name")
+        if name not in maps:
+            model = studio_models.catalogue.models[name]
+            recipe = await run_in_threadpool(read_recipe, model.folder)
+            maps[name] = plain(await run_in_threadpool(map_of_folder, model.folder, recipe.model, recipe.task))
+        return JSONResponse(maps[name])
 
     @routes.post("/studio/ask/{question}")
     async def ask(request: Request, question: str) -> JSONResponse:

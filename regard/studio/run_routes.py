@@ -21,7 +21,8 @@ def router(folder: Path) -> APIRouter:
     @routes.get("/studio/runs")
     def all_runs() -> JSONResponse:
         newest, older = runs.newest()
-        return JSONResponse({"runs": newest} | ({"older": older} if older else {}))
+        told = {"name": folder.name or str(folder), "exists": folder.is_dir()}  # no path: the page may be on a network
+        return JSONResponse({"runs": newest, "folder": told} | ({"older": older} if older else {}))
 
     @routes.get("/studio/runs/{name:path}")
     def one_run(

@@ -92,7 +92,7 @@ class Spelling:
         self.waiting = []
         if self.first and text:
             self.first = False
-            text = text if self.tokenizer.kind == "character" else text.removeprefix(" ")
+            text = text.removeprefix(" ") if self.tokenizer.drops_first_space else text
         return text
 
 

@@ -130,14 +130,14 @@ def average(folders: Iterable[Folder]) -> dict[str, Tensor]:
 class Lock:
     """The lock on a run's folder. The system releases it when the process ends, however it ends."""
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path, patience: float = 0.05) -> None:
+        """Waits `patience` seconds: by default for a process that only checks whether the lock is held."""
         path = Path(run) / "lock"
+        end = time.monotonic() + patience
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            file = hold(path)
-            if file is None:  # perhaps a process that only checks whether it is held
+            while (file := hold(path)) is None and time.monotonic() < end:
                 time.sleep(0.05)
-                file = hold(path)
         except OSError as error:
             raise UserError(f"cannot write in {run}: {error.strerror or error}; choose another folder") from None
         if file is None:

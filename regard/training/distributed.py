@@ -1,6 +1,7 @@
 """Processes started by torchrun: how they find each other, and how all end when one fails.
 
-torchrun gives each process its RANK, WORLD_SIZE and LOCAL_RANK and runs the key-value store they meet in.
+torchrun gives each process its RANK, WORLD_SIZE and LOCAL_RANK and runs the key-value store they meet in. With
+--max-restarts it starts all of them again when one has failed, perhaps with another number of processes.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import socket
 import sys
 import threading
@@ -28,6 +30,9 @@ POLL_SECONDS = 0.5
 GRACE_SECONDS = 3.0
 """How long a rank has to end by itself once another has failed."""
 JOIN_TIMEOUT = timedelta(minutes=5)
+SILENT_SECONDS = 120.0
+"""A rank that writes nothing to the store for so long is lost: its machine is gone, or the process is stopped. Only
+counted while models are trained, not while rank 0 prepares data. Long, since a slow rank is no lost one."""
 
 _current: Ranks | None = None
 
@@ -41,10 +46,10 @@ def together() -> Iterator[Ranks]:
         return
     ranks, left = Ranks(), threading.Event()
     if variables := _torchrun():
-        store = _connect()
+        store = _meet(_connect(), int(variables["RANK"]), int(variables["WORLD_SIZE"]))
         ranks = Ranks(int(variables["RANK"]), int(variables["WORLD_SIZE"]), int(variables["LOCAL_RANK"]), store)
         # a connection of its own: the main thread may be waiting in the other
-        threading.Thread(target=_watch, args=(ranks, _connect(), left), daemon=True, name="watch").start()
+        threading.Thread(target=_watch, args=(ranks, _named(_connect()), left), daemon=True, name="watch").start()
     _current = ranks
     try:
         yield ranks
@@ -72,7 +77,7 @@ def first_to_fail(message: str) -> bool:
         return True
     mine = json.dumps([int(variables["RANK"]), socket.gethostname(), message[:2000]])
     try:
-        found: bytes = _connect(timedelta(seconds=10)).compare_set(FAILED, "", mine)
+        found: bytes = _named(_connect(timedelta(seconds=10))).compare_set(FAILED, "", mine)
     except RuntimeError:  # the store is gone, so no other rank can speak for this one
         return True
     if found.decode() != mine:
@@ -84,9 +89,21 @@ def first_to_fail(message: str) -> bool:
 
 
 def _watch(ranks: Ranks, store: Any, left: threading.Event) -> None:
-    """Ends this process when another has failed, even where it waits for that one in an all-reduce."""
+    """Ends this process when another has failed, even where it waits for that one in an all-reduce.
+
+    Each rank counts in the store as long as it lives, and watches the count of the next one.
+    """
+    watched, heard, silent = (ranks.rank + 1) % ranks.size, 0, 0.0
     while not left.wait(POLL_SECONDS):
         try:
+            if dist.is_initialized():
+                store.add(f"alive/{ranks.rank}", 1)
+                count = store.add(f"alive/{watched}", 0)
+                silent = silent + POLL_SECONDS if count == heard > 0 else 0.0
+                heard = count
+                if silent >= SILENT_SECONDS:
+                    gone = [watched, "", f"rank {watched} does not answer any more; {_what_now()}"]
+                    store.compare_set(FAILED, "", json.dumps(gone))
             if not store.check([FAILED]):
                 continue
             rank, host, message = json.loads(store.get(FAILED))
@@ -125,6 +142,70 @@ def _torchrun() -> dict[str, str]:
 _own_store: Any = None
 
 
+_name = f"before/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+"""What all keys of this start begin with."""
+
+
+def _named(store: Any) -> Any:
+    return dist.PrefixStore(f"regard/{_name}", store)
+
+
+def _meet(store: Any, rank: int, size: int) -> Any:
+    """The store under a name that all ranks of this start agree on.
+
+    The store outlives restarts, and nodes that joined at different times count those differently. So rank 0 makes up a
+    name, and the others take it once rank 0 has answered each of them: the name of an earlier start gets no answer.
+    """
+    global _name
+    before, mine, end = _named(store), secrets.token_hex(8), time.monotonic() + JOIN_TIMEOUT.total_seconds()
+    root, others = dist.PrefixStore("regard", store), range(1, size)
+    if rank == 0:
+        root.set("start", mine)
+    while True:
+        name = mine if rank == 0 else root.get("start").decode() if root.check(["start"]) else ""
+        start = dist.PrefixStore(name, root)
+        if rank == 0:
+            if start.check([f"here/{other}" for other in others]):
+                start.set("answers", json.dumps([mine, *(start.get(f"here/{other}").decode() for other in others)]))
+                break
+        elif name:
+            start.set(f"here/{rank}", mine)
+            if start.check(["answers"]) and json.loads(start.get("answers"))[rank] == mine:
+                break
+        if before.check([FAILED]):
+            raise SystemExit(1)  # the rank itself said why
+        if time.monotonic() > end:
+            raise UserError(f"rank {rank} has waited {JOIN_TIMEOUT} for the other {size - 1} processes; start them all")
+        time.sleep(0.02)
+    _name = name
+    return _named(store)
+
+
+def launch_id() -> str:
+    """What all starts by one torchrun have in common, its restarts included; empty for a process started alone.
+
+    It is --rdzv-id (which --standalone makes up). Without either it is the folder that torchrun makes for error files.
+    """
+    name = os.environ.get("TORCHELASTIC_RUN_ID", "")
+    if name in ("", "none"):
+        report = os.environ.get("TORCHELASTIC_ERROR_FILE", "")
+        return Path(report).parents[2].name if report else ""
+    return name
+
+
+def restarts() -> tuple[int, int]:
+    """How often torchrun starts all processes again if one fails, and how often it has."""
+    most, count = (os.environ.get(f"TORCHELASTIC_{name}") or 0 for name in ("MAX_RESTARTS", "RESTART_COUNT"))
+    return int(most), int(count)
+
+
+def _what_now() -> str:
+    most, count = restarts()
+    if count < most:
+        return f"torchrun starts all again, from the last checkpoint (restart {count + 1} of {most})"
+    return "resume from the last checkpoint (--resume)"
+
+
 def _connect(timeout: timedelta = JOIN_TIMEOUT) -> Any:
     """A connection to the store, which torchrun runs; under another launcher, rank 0 does."""
     global _own_store
@@ -142,12 +223,12 @@ def _connect(timeout: timedelta = JOIN_TIMEOUT) -> Any:
     )
     if is_server:
         _own_store = store
-    return dist.PrefixStore(f"regard/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    return store
 
 
 def _lost_connection(error: BaseException) -> str:
     """The message for an error that only means that another rank is gone; empty for any other error."""
     signs = ("Connection closed by peer", "Connection reset by peer", "NCCL communicator was aborted", "Broken pipe")
     if isinstance(error, RuntimeError) and any(sign in str(error) for sign in signs):
-        return "another process of this run was ended from outside; resume from the last checkpoint (--resume)"
+        return f"another process of this run was ended from outside; {_what_now()}"
     return ""

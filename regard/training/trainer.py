@@ -19,6 +19,7 @@ from regard.errors import UserError
 from regard.storage import Folder, clean_leftovers, read_folder
 from regard.training.checkpoints import Checkpoints, Lock
 from regard.training.defaults import with_defaults
+from regard.training.distributed import restarts
 from regard.training.final_model import write_final_model
 from regard.training.interruption import Interrupted, Interruption
 from regard.training.listener import Listener, Quiet
@@ -33,6 +34,10 @@ from regard.types import BatchStream, Better, Validation
 
 if TYPE_CHECKING:
     from regard.config import Training
+
+
+RESTART_PATIENCE = 60.0
+"""Seconds a restarted run waits for the lock, which a process on another machine may not have given back yet."""
 
 
 @dataclass
@@ -119,7 +124,7 @@ class Trainer:
             folders: list[Folder] = []
 
             def newest() -> tuple[str, int, bool] | None:
-                self._lock = self._lock or Lock(self.folder)
+                self._take_lock()
                 if found := self.checkpoints.newest_valid():
                     folders.append(found[1])
                 return (found[0].path.name, found[0].step, found[0].regular) if found else None
@@ -168,11 +173,15 @@ class Trainer:
 
     def _open(self) -> None:
         """Locks the run's folder and removes what a killed run left half-written."""
-        self._lock = self._lock or Lock(self.folder)
+        self._take_lock()
         if self.saver.random is None and self.checkpoints.all():
             raise UserError(f"{self.folder} already holds a run; resume it or choose another folder")
         clean_leftovers(self.folder)
         clean_leftovers(self.checkpoints.folder)
+
+    def _take_lock(self) -> None:
+        if self._lock is None:
+            self._lock = Lock(self.folder, RESTART_PATIENCE) if restarts()[0] else Lock(self.folder)
 
     def _release(self) -> None:
         if self._lock:

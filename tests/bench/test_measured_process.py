@@ -125,7 +125,7 @@ def test_the_scripts_of_the_peers_need_nothing_of_ours(file):
 def test_both_decode_the_same_tokens_on_the_cpu(width, threads, tmp_path, monkeypatch):
     monkeypatch.setenv("REGARD_CACHE", "")  # restored after the test
     torch.manual_seed(5)
-    folder, pieces = cpu_decode.random_model(tmp_path, "tiny", 200, 1)
+    folder, pieces = cpu_decode.random_model(tmp_path, {"preset": "tiny", "layers": 1}, 200)
     export(folder, tmp_path / "float32", "float32")
     ids = cpu_decode.random_sources(200, 3)
     ours = _ours.decoding(str(folder), "float32", ids, width, 32)()
@@ -136,7 +136,7 @@ def test_both_decode_the_same_tokens_on_the_cpu(width, threads, tmp_path, monkey
 
 
 def test_our_side_needs_no_torch_either(tmp_path):
-    folder, _ = cpu_decode.random_model(tmp_path, "tiny", 60, 1)
+    folder, _ = cpu_decode.random_model(tmp_path, {"preset": "tiny", "layers": 1}, 60)
     code = (
         "import sys; from regard.bench._ours import decoding; "
         "decoding(sys.argv[1], 'int8', [[9] * 31], 4, 32)(); print('torch' in sys.modules)"

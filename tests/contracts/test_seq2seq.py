@@ -39,10 +39,19 @@ T5 = {
     "relative_position": {"kind": "buckets", "buckets": 8, "distance": 6},
     "activation": "silu",
 }
+LLAMA = {
+    "norm": "pre",
+    "norm_kind": "rms",
+    "gated": True,
+    "bias": False,
+    "relative_position": "rotary",
+    "attention": {"kind": "multi_head", "kv_heads": 2},
+    "activation": "silu",
+}
 BART = {"embedding_norm": True, "output_bias": True, "position": "sinusoidal_halves", "tie": False}
 VARIANTS: dict[tuple[str, str], list[dict]] = {
-    ("encoder", "transformer"): [{"norm": "pre"}, {"norm": "post"}, T5],
-    ("decoder", "transformer"): [{"norm": "pre", "position": "learned"}, {"norm": "post"}, T5, T5 | BART],
+    ("encoder", "transformer"): [{"norm": "pre"}, {"norm": "post"}, T5, LLAMA],
+    ("decoder", "transformer"): [{"norm": "pre", "position": "learned"}, {"norm": "post"}, T5, T5 | BART, LLAMA],
     ("encoder", "universal"): [
         {"norm": "pre", "layers": 4},
         {"norm": "post"},

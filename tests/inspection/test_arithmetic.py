@@ -49,6 +49,17 @@ MODELS: dict[str, dict[str, Any]] = {
         "relative_position": {"kind": "buckets", "buckets": 8, "distance": 6},
         "position": "none",
     },
+    "Llama": {
+        **SIZES,
+        "norm": "pre",
+        "norm_kind": "rms",
+        "bias": False,
+        "gated": True,
+        "activation": "silu",
+        "relative_position": {"kind": "rotary", "factor": 4.0, "original": 3},
+        "attention": {"kind": "multi_head", "kv_heads": 2},
+        "position": "none",
+    },
     "post, rms": {
         **SIZES,
         "norm": "post",
@@ -156,7 +167,7 @@ def test_an_attention_without_a_file_is_spelled_out_from_its_scores(values: bool
     assert found.difference < 1e-6 and found.weights.sum() == pytest.approx(1)
     names = [one.name for one in found.stages]
     hidden, own = ["mask"] if causal else [], ["values"] if values else []
-    assert names == ["input", "attended vectors", *own, "scores", *hidden, "softmax", "mixing"]
+    assert names == ["input", "attended vectors", *own, "scores", *hidden, "softmax", "weighted sum"]
     assert (found.weights[3:] == 0).all() == causal
 
 
@@ -192,7 +203,7 @@ def test_V4_a_transformers_numbers_are_those_of_the_formulas() -> None:
             None, None, False, 0.0, layer.attention.outward.weight, layer.attention.outward.bias,
         )[0][:, 0]  # fmt: skip
     expected = {
-        "embedding": e[3], "position": x[3], "layer norm": normed[3], "query": q, "mixing": weights @ v,
+        "embedding": e[3], "position": x[3], "layer norm": normed[3], "query": q, "weighted sum": weights @ v,
         "output": whole[3], "residual": x[3] + whole[3],
     }  # fmt: skip
     for name, values in expected.items():

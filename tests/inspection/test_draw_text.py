@@ -92,18 +92,18 @@ def test_views_know_what_they_are_drawn_from():
     assert tree["next"]["tokens"] and tree["guesses"] and "attention" not in tree and "gradients" not in tree
 
 
-@pytest.mark.parametrize("powers", [False, True])
-def test_bars_of_gradients_stand_as_high_as_they_are_long(powers):
+@pytest.mark.parametrize("scale", ["shared", "own", "logarithmic"])
+def test_bars_of_gradients_stand_as_high_as_they_are_long(scale):
     norms = np.array([1e-4, 1e-2, 0.0, 1.0], np.float32)
     tracks = [Track("m", "vector", SOURCE, norms), Track("n", "vector", TARGET, np.array([0.5], np.float32))]
-    drawn = marks(draw_gradients(Gradients(0, "x", -1.0, tracks), {SOURCE: list("abcd"), TARGET: ["<s>"]}, powers))
+    drawn = marks(draw_gradients(Gradients(0, "x", -1.0, tracks), {SOURCE: list("abcd"), TARGET: ["<s>"]}, scale))
     highs = [float(drawn[f"source vector {i}"][0].get("height")) for i in range(4)]
     most = highs[3]
     assert float(drawn["target vector 0"][0].get("height")) == pytest.approx(
-        most * 0.5 if not powers else most, rel=0.2
+        most * 0.5 if scale == "shared" else most, rel=0.2
     )
     # From 1e-5, the power of ten below the least, to 1.
-    expected = [0, 0.01, 0, 1] if not powers else [0.2, 0.6, 0, 1]
+    expected = [0, 0.01, 0, 1] if scale != "logarithmic" else [0.2, 0.6, 0, 1]
     assert [high / most for high in highs] == pytest.approx(expected, abs=0.03)
     for i, norm in enumerate(norms):
         assert np.float32(drawn[f"source vector {i}"][1].rpartition(": ")[2]) == norm
@@ -111,9 +111,9 @@ def test_bars_of_gradients_stand_as_high_as_they_are_long(powers):
 
 def test_gradients_that_are_no_numbers_are_drawn_as_nothing():
     norms = np.array([np.nan, np.inf, 0.0], np.float32)
-    for powers in (False, True):
+    for scale in ("shared", "own", "logarithmic"):
         draw_gradients(
-            Gradients(0, "x", math.nan, [Track("m", "hidden", TARGET, norms)]), {TARGET: list("abc")}, powers
+            Gradients(0, "x", math.nan, [Track("m", "hidden", TARGET, norms)]), {TARGET: list("abc")}, scale
         ).svg()
 
 

@@ -13,12 +13,16 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import torch
 
 from regard.errors import UserError
+from regard.inspection.draw import style
+from regard.inspection.draw.beam_tree import draw_tree
 from regard.inspection.draw.head_grid import coarse
 from regard.inspection.draw.page import embeddable
 from regard.inspection.draw.positions import spread
 from regard.inspection.draw.views import VIEWS
+from regard.inspection.draw.views.common import steps_and_remainder
 from regard.inspection.trace.arithmetic import Calculation, Row, Stage
 from regard.inspection.trace.base import (
     CROSS,
@@ -33,7 +37,9 @@ from regard.inspection.trace.base import (
     plain,
 )
 from regard.inspection.trace.gradients import Gradients, Track
+from regard.inspection.trace.model_map import Block, ModelMap
 from regard.inspection.trace.translation import Alternative, Branch, SearchStep, TranslationTrace
+from regard.layers.halting import Halting
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = [
@@ -99,6 +105,9 @@ def made(words: list[str] = WORLD, model: str = "some model") -> TranslationTrac
         ids=list(range(4, 4 + size)),
         alternatives=[[Alternative(9, word, 0.25) for word in words]] * size,
     )
+    block = Block("encoder.layers.0.attention", "attention", words[0], SOURCE, 20, words[1], 0, SOURCE, 2, parameters=9)
+    layer_block = Block("encoder.layers.0", "layer", words[0], SOURCE, 20, layer=0, blocks=[block])
+    look.map = ModelMap("seq2seq", [layer_block], [Block("decoder.output", "output", words[0], TARGET, 9)], 20, 9)
     look.compute_calculation = lambda trace, choice: calculation([*words, "</s>"])
     return look
 
@@ -210,7 +219,7 @@ def test_r20_another_head_shows_its_own_values(tmp_path: Path) -> None:
     look = made()
     page = in_browser(look.html("heads"), tmp_path, "#cross-1-0")
     figure = re.search(r'<figure[^>]*data-kind="cross".*?</figure>', page, re.S)
-    assert figure and "target to source, layer 1, head 0" in figure[0]
+    assert figure and "cross-attention, layer 1, head 0" in figure[0]
     found = re.findall(
         r'<line [^>]*stroke-opacity="([^"]*)"[^>]*data-at="(\d+) (\d+)"[^>]*><title>[^<]*: ([^<]*)<', figure[0]
     )
@@ -243,7 +252,7 @@ def test_r20_displayed_values_are_the_exported_values() -> None:
 
 def test_r20_lines_join_the_tokens_they_name() -> None:
     look = made()
-    root = ElementTree.fromstring(look.svg("heads", layer=0))
+    root = ElementTree.fromstring(look.svg("heads", layer=0, head=0))
     height = {one.get("data-at"): float(one.get("y", 0)) - 5 for one in root.iter(f"{SVG}text") if one.get("data-at")}
     names = {one.get("data-at"): one.findtext(f"{SVG}title") for one in root.iter(f"{SVG}text") if one.get("data-at")}
     lines = list(root.iter(f"{SVG}line"))
@@ -280,6 +289,81 @@ def test_the_tree_shows_ways_scores_and_the_chosen_one() -> None:
     assert nodes["2 3"].findtext(f"{SVG}title") == "étudiant </s>: log-probability -1.25, score -0.1"
     bold = [key for key, one in nodes.items() if one.get("font-weight")]
     assert bold == ["1 0", "2 3"]
+
+
+def test_scores_are_told_apart_from_log_probabilities() -> None:
+    found = [one.text for one in ElementTree.fromstring(made().svg("beam")).iter(f"{SVG}text")]
+    assert "-1.25" in found and "score -0.10" in found and "-0.10" not in found
+
+
+def test_no_line_of_the_tree_crosses_a_token() -> None:
+    """Long and short tokens in one column, and lines from each of them to every row of the next."""
+    rows = ["a", "a long token of many letters", "b", "another that is long"]
+    steps = [SearchStep([Branch(0, token, -1.0, False) for token in rows], [])]
+    for shift in range(3):
+        opened = [Branch((at + 3 * shift) % 4, token, -2.0, False) for at, token in enumerate(rows[::-1])]
+        steps.append(SearchStep(opened, [Branch(0, "</s>", -2.5, False, -1.0), Branch(1, "</s>", -3.5, False, -2.0)]))
+    root = ElementTree.fromstring(draw_tree(steps).svg())
+    boxes = []
+    for one in root.iter(f"{SVG}text"):
+        if one.get("data-at"):
+            x, y = float(one.get("x", 0)), float(one.get("y", 0))
+            boxes.append((x, x + style.length(one[0].tail or ""), y - 10, y))
+    lines = [[float(one.get(end, 0)) for end in ("x1", "y1", "x2", "y2")] for one in root.iter(f"{SVG}line")]
+    assert len(lines) > 20 and len(boxes) == 22
+    for x1, y1, x2, y2 in lines:
+        for part in np.linspace(0, 1, 200):
+            x, y = x1 + part * (x2 - x1), y1 + part * (y2 - y1)
+            assert not any(left < x < right and top < y < bottom for left, right, top, bottom in boxes)
+
+
+def test_a_layer_alone_is_all_its_heads() -> None:
+    look = made()
+    root = ElementTree.fromstring(look.svg("heads", layer=1))
+    picks = [one.get("data-at") for one in root.iter(f"{SVG}rect") if one.get("data-at")]
+    assert picks == [f"pick {kind} 1 {head}" for kind in ("cross", "source", "target") for head in (0, 1)]
+    assert 'class="regard-lines"' in look.svg("heads", layer=1, head=0)
+    with pytest.raises(UserError, match="layer 2"):
+        look.svg("heads", layer=2)
+
+
+def test_a_unit_along_the_text_has_the_values_of_its_row() -> None:
+    look = made()
+    (one,) = look.gates
+    root = ElementTree.fromstring(look.svg("gates", unit=1))
+    bars = {rect.get("data-at"): rect for rect in root.iter(f"{SVG}rect") if rect.get("data-at")}
+    assert len(bars) == sum(len(gate) for gate in one.values.values())
+    for name, gate in one.values.items():
+        most = max(1.0, float(np.abs(gate[:, 1]).max()))
+        for i, value in enumerate(gate[:, 1]):
+            bar = bars[f"{name} {i}"]
+            assert np.float32((bar.findtext(f"{SVG}title") or "").rpartition(": ")[2]) == value
+            room = 28 if (gate[:, 1] < 0).any() else 56
+            assert float(bar.get("height", 0)) == pytest.approx(max(1, abs(value) / most * room), abs=0.06)
+    with pytest.raises(UserError, match="unit 99"):
+        look.svg("gates", unit=99)
+
+
+def test_the_similarity_of_positions_is_the_cosine() -> None:
+    look = made()
+    found = [value for text, value in told(look.svg("positions", position=3), "rect")]
+    values = torch.from_numpy(look.positions[0].values[:48])
+    wanted = torch.nn.functional.cosine_similarity(values, values[3:4])
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+    assert found[3] == pytest.approx(1)
+
+
+def test_steps_and_remainder_are_what_halting_did() -> None:
+    """The layer itself, with a judge that gives known probabilities."""
+    halting = Halting(2)
+    with torch.no_grad():
+        halting.judge.weight.zero_()
+        halting.judge.bias.fill_(float(torch.logit(torch.tensor(0.3))))
+        shares: list[torch.Tensor] = []
+        halting.observer = lambda name, value: shares.append(value) if name == "shares" else None
+        _, ponder = halting(torch.zeros(1, 1, 2), lambda x, step: x, 6)
+    # 0.3 + 0.3 + 0.3 is below 0.99, so there is a fourth step, whose weight is what is missing: 0.1
+    assert steps_and_remainder(float(ponder[0, 0]), shares[0][0, 0].numpy()) == "4 + 0.10"
 
 
 def test_the_usual_view() -> None:

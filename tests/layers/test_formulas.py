@@ -9,6 +9,7 @@ import torch
 from regard.assemble import build_model
 from regard.errors import UserError
 from regard.layers import cross_entropy
+from regard.layers.attend import rotate
 from regard.layers.attention.dot import Dot
 from regard.layers.attention.multi_head import MultiHead
 from regard.layers.cross_entropy import projected_loss, token_loss
@@ -17,6 +18,7 @@ from regard.layers.feed_forward import FeedForward
 from regard.layers.position.sinusoidal import Sinusoidal
 from regard.layers.position.sinusoidal_halves import SinusoidalHalves
 from regard.layers.relative_position.buckets import Buckets
+from regard.layers.relative_position.rotary import Rotary
 from regard.layers.residual import Residual, build_norm
 from regard.types import PAD
 
@@ -261,3 +263,56 @@ def test_source_and_target_may_have_vocabularies_of_their_own():
     assert model.stem.embedding.table.num_embeddings == 12 and model.decoder.embedding.table.num_embeddings == 9
     with pytest.raises(UserError, match="model.share: source and target have vocabularies of their own"):
         build_model({"width": 16}, 9, source_vocabulary=12)
+
+
+def test_rotary_positions_are_a_product_of_complex_numbers():
+    """Su et al. 2021, equation 14, with column i + K/2 as the imaginary part of column i."""
+    heads, places = torch.randn(2, 5, 3, 8, dtype=torch.double), torch.tensor([0, 1, 7, 30, 1000])
+    rotary = Rotary(8, base=100.0)
+    turns = torch.polar(torch.ones(5, 4).double(), places[:, None] * rotary.rates().double())[:, None]
+    wanted = torch.complex(*heads.chunk(2, -1)) * turns
+    found = rotate(heads, rotary.rotation(places))
+    torch.testing.assert_close(found, torch.cat([wanted.real, wanted.imag], -1), atol=2e-4, rtol=0)
+    torch.testing.assert_close(found.norm(dim=-1), heads.norm(dim=-1), atol=1e-5, rtol=1e-5)
+
+
+def test_rotations_are_slowed_where_a_text_of_the_original_length_has_few_turns():
+    plain = Rotary(8, base=100.0).rates()
+    torch.testing.assert_close(Rotary(8, base=100.0, factor=4.0).rates(), plain / 4)
+    turns = 50 * plain / (2 * math.pi)  # 8, 2.5, 0.8 and 0.25 of them
+    slowed = Rotary(8, base=100.0, factor=4.0, original=50, low=1.0, high=4.0).rates()
+    assert slowed[0] == plain[0]
+    torch.testing.assert_close(slowed[2:], plain[2:] / 4)
+    share = (turns[1] - 1) / 3
+    torch.testing.assert_close(slowed[1], share * plain[1] + (1 - share) * plain[1] / 4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"head_width": 7}, "rotary needs heads of an even width, not 7"),
+        ({"head_width": 8, "original": 9, "low": 4.0}, "high: 4 is not above low = 4"),
+    ],
+)
+def test_rotary_positions_refuse_what_makes_no_sense(options, message):
+    with pytest.raises(UserError, match=message):
+        Rotary(**options)
+
+
+def test_heads_that_share_keys_and_values_equal_heads_with_copies_of_them():
+    shared, own = MultiHead(12, heads=6, kv_heads=2).eval(), MultiHead(12, heads=6).eval()
+    copies = [part.unflatten(0, (-1, 2)) for part in shared.inward.weight.split(shared.sizes)]
+    copies[1:] = [part.repeat_interleave(3, 0) for part in copies[1:]]
+    with torch.no_grad():
+        own.inward.weight.copy_(torch.cat(copies).flatten(0, 1))
+    own.outward.load_state_dict(shared.outward.state_dict())
+    x, memory = torch.randn(3, 5, 12), torch.randn(3, 7, 12)
+    rotation = Rotary(2).rotation(torch.arange(5))
+    for call in (
+        lambda attention: attention.self_attend(x, causal=True, rotation=rotation),
+        lambda attention: attention.self_attend(x),
+        lambda attention: attention(x, memory),
+    ):
+        torch.testing.assert_close(call(shared), call(own))
+    with pytest.raises(UserError, match="6 heads cannot share 4 kv_heads"):
+        MultiHead(12, heads=6, kv_heads=4)

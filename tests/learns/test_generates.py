@@ -18,10 +18,11 @@ RECIPES = {
     "char-rnn-shakespeare": MadeText,
     "gpt-shakespeare": MadeText,
     "gpt-shakespeare-small": MadeText,
+    "llama-shakespeare": MadeText,
     "music-lstm": MadeChorales,
     "music-transformer": MadeChorales,
 }
-SLOW = ("gpt-shakespeare", "music-transformer")
+SLOW = ("gpt-shakespeare", "llama-shakespeare", "music-transformer")
 """Like the one beside them, as far as shuffled letters can tell."""
 
 

@@ -1,10 +1,11 @@
 """A server in a separate process with the fake pool of fakes.py: real HTTP, no models.
 
-python fake_server.py '{"port": 0, "api_keys": ["k"]}' [MOST_FILES]
+python fake_server.py '{"port": 0, "api_keys": ["k"]}' [MOST_FILES]; every translation takes FAKE_SECONDS.
 """
 
 import asyncio
 import json
+import os
 import resource
 import sys
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ class FakeServerPool(FakePool):
     """Refuses too many sentences at once, like the real pool."""
 
     def __init__(self, settings: Settings, *others: Any):
-        super().__init__()
+        super().__init__(float(os.environ.get("FAKE_SECONDS", "0")))
         self.broken = asyncio.Event()
         self.limit = settings.queue_limit
 

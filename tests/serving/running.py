@@ -48,11 +48,12 @@ def running_server(*options: str, env: dict[str, str] | None = None) -> Iterator
 
 
 @contextmanager
-def fake_server(files: int | None = None, **settings: Any) -> Iterator[Running]:
-    """The same with a fake pool (fake_server.py) and a limit of open files."""
+def fake_server(files: int | None = None, seconds: float = 0.0, **settings: Any) -> Iterator[Running]:
+    """The same with a fake pool (fake_server.py), whose translations take `seconds`, and a limit of open files."""
     script = Path(__file__).with_name("fake_server.py")
     command = [sys.executable, str(script), json.dumps({"port": 0, **settings}), *([str(files)] if files else [])]
-    with _running(command, environment(PYTHONPATH=os.pathsep.join([str(ROOT), str(ROOT / "tests")]))) as it:
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    with _running(command, environment(PYTHONPATH=path, FAKE_SECONDS=str(seconds))) as it:
         yield it
 
 

@@ -225,6 +225,24 @@ def test_R22_11_axe_has_no_serious_finding_in_any_view(browser, studio, colours)
         assert not found
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("colours", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1920])
+def test_R22_11_axe_has_no_serious_finding_at_any_width(browser, shipped_studio, colours, width):
+    from axe_playwright_python.sync_playwright import Axe
+
+    with watched(browser, shipped_studio, viewport={"width": width, "height": 900}, color_scheme=colours) as page:
+        open_view(page, shipped_studio, "start", ".map .out b")
+        found = []
+        for view in tabs(page):
+            page.locator(f"nav a[href*='view={view}&'], nav a[href$='view={view}']").click()
+            settled(page)
+            for one in Axe().run(page).response["violations"]:
+                if one["impact"] in ("serious", "critical"):
+                    found.append((view, one["id"], [node["html"][:150] for node in one["nodes"]][:3]))
+        assert not found
+
+
 def test_R22_12_nothing_runs_over_the_side_of_a_narrow_screen(browser, studio):
     with watched(browser, studio, viewport={"width": 360, "height": 740}) as page:
         open_view(page, studio, "heads", text="elle a lu ce livre deux fois . " * 3)
@@ -248,7 +266,7 @@ def test_S9_hostile_words_stay_words_wherever_they_come_from(page, studio):
     assert page.input_value("textarea") == HOSTILE
     assert HOSTILE in page.locator("#models").text_content()
     for view in ("beam", HOSTILE):
-        open_view(page, studio, view, text=HOSTILE, model=HOSTILE, beam=2)
+        open_view(page, studio, view, "figure, .map", text=HOSTILE, model=HOSTILE, beam=2, block=HOSTILE)
     page.route("**/studio/ask/**", lambda route: route.fulfill(status=400, json={"error": HOSTILE}))
     open_view(page, studio, "beam", wait=".trouble", text="oui")
     assert page.locator("#view .trouble").inner_text() == HOSTILE

@@ -111,6 +111,10 @@ def test_nothing_is_wider_than_the_page(browser, shipped_studio, wide):
             until(page, f"document.querySelector('#title').textContent === '{title}'")
             settled(page)
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), title
+            if title == "Heads" and wide > 1024:  # all heads of a layer side by side
+                page.wait_for_selector(".regard-grid")
+                grid = "document.querySelector('.drawing:has(.regard-grid)')"
+                assert page.evaluate(f"{grid}.scrollWidth <= {grid}.clientWidth")
 
 
 def test_on_a_phone_the_tabs_are_one_row_that_shows_the_current_one(browser, studio):

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from studio.browsing import open_view, running_studio, settled, until, watched, write_tiny
 
+from regard.studio.questions.gradients import content_word
+
 TEXT = "je suis "
 HOSTILE = "</script><img src=x onerror=alert(1)> "
 WRITES = {"gpt": {"decoder": "transformer", "heads": 2, "feed_forward": 32}, "lstm": {"decoder": "recurrent"}}
@@ -161,7 +163,7 @@ def test_drawing_and_going_on_write_what_the_model_writes(page, studio, models):
     how = {"seed": 7, "temperature": 0.5, "top_k": 5}
     open_view(page, studio, "language", ".bars", model="lstm", text=TEXT, write=12, **how)
     for count in (1, 2):
-        page.get_by_role("button", name="Sample one token").click()
+        page.get_by_role("button", name="Sample one").click()
         wanted = models["lstm"].generate(TEXT, length=count, **how)
         until(page, f"document.querySelector('textarea').value === {TEXT + wanted.text!r}")
     page.get_by_role("button", name="Generate").click()
@@ -229,8 +231,23 @@ def test_gradients_are_those_of_the_output_that_was_picked_and_gates_stand_below
         found = {at: float(text.rpartition(": ")[2]) for at, text in told[::-1]}
         assert found == pytest.approx(expected, rel=1e-3)
     assert page.locator(".regard-gates").count() == 1
-    page.get_by_label("Scale").select_option("powers")
-    until(page, "document.querySelector('#view figure h2').textContent === 'gradients, log scale'")
+    page.locator(".controls").get_by_label("Scale").select_option("logarithmic")
+    until(page, "document.querySelector('#view figure h2').textContent === 'gradients, logarithmic scale'")
+    assert "scale=" not in page.url  # that of the Training tab is its own
+
+
+@pytest.mark.parametrize(
+    "outputs, wanted",
+    [
+        (["▁I", "'", "m", "▁a", "▁student", ".", "</s>"], 4),
+        (["▁The", "▁red", "▁cat", "</s>"], 2),
+        (["a", "b", " ", "<s>"], None),
+        ([".", "</s>"], None),
+        ([], None),
+    ],
+)
+def test_gradients_begin_at_a_content_word(outputs, wanted):
+    assert content_word(outputs) == wanted
 
 
 def test_gradients_of_a_translation_reach_both_sides(page, studio, models):

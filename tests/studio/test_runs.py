@@ -62,7 +62,7 @@ def test_the_list_says_what_a_run_is_and_how_far_it_is(tmp_path: Path) -> None:
         "name": "fr-en", "task": "translate", "source": "fr", "target": "", "metric": "bleu", "steps": 100,
         "state": "stopped", "started": 1001.5, "changed": 1003.5, "step": 3,
     }  # fmt: skip
-    assert (status, told) == (200, {"runs": [expected]})
+    assert (status, told) == (200, {"runs": [expected], "folder": {"name": tmp_path.name, "exists": True}})
 
 
 def test_the_newest_first_and_those_inside_a_folder(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_recipe_that_takes_long_to_parse_is_not_parsed(tmp_path: Path) -> None
 
 
 def test_without_a_folder_there_are_no_runs(tmp_path: Path) -> None:
-    assert asked(tmp_path / "nowhere", "") == (200, {"runs": []})
+    assert asked(tmp_path / "nowhere", "") == (200, {"runs": [], "folder": {"name": "nowhere", "exists": False}})
 
 
 def test_a_run_goes_on_as_long_as_its_lock_is_held_and_is_finished_when_it_has_a_model(tmp_path: Path) -> None:

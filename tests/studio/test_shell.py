@@ -62,7 +62,7 @@ def test_V2_a_click_on_a_small_matrix_opens_its_head_and_a_token_shows_its_own_l
     open_view(page, studio, "heads", model="tiny-transformer", text=TEXT)
     page.wait_for_selector(".regard-grid")
     page.locator("[data-at='pick source 1 3']").click()
-    until(page, "document.querySelector('figure h2').textContent === 'source to itself, layer 1, head 3'")
+    until(page, "document.querySelector('figure h2').textContent === 'self-attention of the source, layer 1, head 3'")
     page.locator("[data-at='query 2']").hover()
     looked = page.eval_on_selector_all(".looking line.looked", "lines => lines.map(one => one.dataset.at)")
     assert looked and all(at.startswith("2 ") for at in looked)
@@ -101,6 +101,64 @@ def test_V5_and_V9_positions_and_gates_have_the_models_values(page, studio):
     said = [words for words in page.locator("svg title").all_text_contents() if words.startswith("forget, unit 0,")]
     found = [float(words.rpartition(": ")[2]) for words in said]
     np.testing.assert_allclose(found, writing.values["forget"][:, 0], atol=1e-5)
+
+
+def test_nothing_covers_the_end_of_an_exported_page(browser, studio):
+    model = regard.load(studio.folders["tiny-transformer"], device="cpu")
+    page = browser.new_page(viewport={"width": 800, "height": 500})
+    page.set_content(model.inspect(TEXT).html("heads"))
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    assert page.locator("#said").is_hidden()
+    above = page.evaluate("document.elementFromPoint(20, innerHeight - 2).id")
+    assert above != "said"
+    page.locator(".regard-grid [data-at^=pick] >> nth=-1").hover()
+    assert "head 3" in page.locator("#said").inner_text()
+    page.locator("#values").hover()
+    assert page.locator("#said").is_hidden()
+    page.close()
+
+
+def test_the_small_matrix_of_the_chosen_head_is_marked(page, studio):
+    open_view(page, studio, "heads", model="tiny-transformer", text=TEXT, attention="source", layer=1, head=2)
+    page.wait_for_selector(".regard-grid .picked")
+    assert page.locator(".regard-grid .picked").get_attribute("data-at") == "pick source 1 2"
+    page.locator("[data-at='pick cross 0 1']").click()
+    until(page, "document.querySelector('.regard-grid .picked').dataset.at === 'pick cross 0 1'")
+    assert page.locator(".regard-lines .faint text").all_text_contents()[:2] == ["attended to", "attending token"]
+
+
+def test_a_unit_is_followed_along_the_sentence(page, studio):
+    open_view(page, studio, "gates", ".regard-unit", model="tiny-bahdanau", text=TEXT, picture=1)
+    look = regard.load(studio.folders["tiny-bahdanau"], device="cpu").inspect(TEXT)
+    gates = look.gates[1].values
+
+    def bars() -> list[float]:
+        said = page.eval_on_selector_all(
+            ".regard-unit rect[data-at]", "all => all.map(one => [one.dataset.at, one.textContent])"
+        )
+        values = {at: float(words.rpartition(": ")[2]) for at, words in said}
+        return [values[f"{name} {i}"] for name, gate in gates.items() for i in range(len(gate))]
+
+    unit = int(page.input_value("input[type=number]"))
+    for wanted in (unit, 7):
+        if wanted != unit:
+            page.locator(f".regard-gates [data-at='unit {wanted}'] >> nth=0").click(force=True)
+            page.wait_for_url(re.compile(f"unit={wanted}"))
+            until(page, f"document.querySelector('.second h2').textContent.startsWith('unit {wanted} ')")
+        assert bars() == pytest.approx([value for gate in gates.values() for value in gate[:, wanted]], abs=1e-5)
+    assert unit == 0  # at first the one on top
+
+
+def test_positions_are_compared_to_a_chosen_one(page, studio):
+    open_view(page, studio, "positions", ".regard-similarity", model="tiny-transformer")
+    own = regard.load(studio.folders["tiny-transformer"], device="cpu").inspect(TEXT).positions[0].values[:48]
+    page.locator("[data-at='position 5'] >> nth=3").click()
+    until(page, "document.querySelector('.second h2').textContent === 'similarity to position 5'")
+    said = page.locator(".regard-similarity rect title").all_text_contents()
+    unit = own / np.linalg.norm(own, axis=1, keepdims=True)
+    np.testing.assert_allclose([float(one.rpartition(": ")[2]) for one in said], unit @ unit[5], atol=1e-5)
+    page.locator("#view input[type=range]").fill("9")
+    until(page, "document.querySelector('.second h2').textContent === 'similarity to position 9'")
 
 
 def test_the_colours_follow_the_switch_and_are_those_of_the_pictures(page, studio):

@@ -102,7 +102,7 @@ def test_V3_a_choice_and_what_the_model_makes_of_it(page, studio):
     until(page, "!document.querySelector('.token.chosen')")
     page.go_back()  # to the choice
     page.wait_for_selector(".token.chosen")
-    page.get_by_role("button", name="The model's own translation").click()
+    page.get_by_role("button", name="Reset to the model's translation").click()
     until(page, "!document.querySelector('.token.chosen')")
     assert "way=" not in page.url and len(written(page)) == len(own)
 
@@ -167,7 +167,7 @@ def test_V4_the_numbers_on_the_page_are_the_models(page, studio):
     np.testing.assert_allclose(vector(page, "query", "q", 4), query[place, own], atol=1e-5)
     np.testing.assert_allclose(vector(page, "output", "o", 16), out[place, 0], atol=1e-5)
     mixed = weights[0, head, place] @ value[:, own]
-    np.testing.assert_allclose(vector(page, "mixing", "head₂", 4), mixed, atol=1e-5)
+    np.testing.assert_allclose(vector(page, "weighted sum", "head₂", 4), mixed, atol=1e-5)
     for stage, expected in {"dot products": scores, "scaling": scores / 2, "softmax": weights[0, head, place]}.items():
         tokens, values = column(page, stage)
         assert tokens == model.tokenizer.pieces(ids.tolist())
@@ -189,7 +189,7 @@ def test_V4_a_recurrent_score_is_spelled_out(page, studio):
         context = scores.softmax(-1) @ states
     np.testing.assert_allclose(vector(page, "state", "s", 16), state, atol=1e-5)
     np.testing.assert_allclose(column(page, "scores")[1], scores, atol=1e-5)
-    np.testing.assert_allclose(vector(page, "mixing", "c", 16), context, atol=1e-5)
+    np.testing.assert_allclose(vector(page, "weighted sum", "c", 16), context, atol=1e-5)
     assert page.locator(".stage").last.get_attribute("data-stage") == "use"
 
 
@@ -215,6 +215,27 @@ def test_V4_another_token_another_head_and_stage_after_stage(page, studio):
     with page.expect_download() as saved:
         page.locator("[data-stage='keys']").get_by_role("button", name="SVG").click()
     assert "<svg" in Path(saved.value.path()).read_text()
+
+
+def test_query_and_keys_stay_in_sight_and_the_progress_follows_the_scroll(page, studio):
+    page.emulate_media(reduced_motion="reduce")
+    open_view(page, studio, "numbers", ".stage", model="tiny-transformer", text=TEXT, position=1)
+    told = asked(studio, "numbers", model="tiny-transformer", text=TEXT, position=1)
+    found = page.eval_on_selector_all(".keys .key", "all => all.map(one => Number(one.dataset.weight))")
+    assert found == pytest.approx(told["weights"]) and len(found) == len(TEXT) + 1
+    page.evaluate("document.querySelector('[data-stage=softmax]').scrollIntoView()")
+    until(page, "document.querySelector('.stage.at').dataset.stage === 'softmax'")
+    assert f"{[one['name'] for one in told['stages']].index('softmax') + 1} of" in page.locator(".onwards").inner_text()
+    for selector in (".query-tokens [aria-pressed=true]", ".keys .key >> nth=0"):
+        box = page.locator(selector).bounding_box()
+        assert 0 <= box["y"] < 200, "pinned to the top"
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    until(page, "document.querySelector('.stage.at') === [...document.querySelectorAll('.stage')].at(-1)")
+    page.get_by_role("button", name="Previous").click()
+    page.wait_for_timeout(200)
+    assert page.locator(".onwards").inner_text().count(f"{len(told['stages']) - 1} of {len(told['stages'])}") == 1
+    page.reload()
+    until(page, "document.querySelector('.stage.at') && scrollY > 300")
 
 
 @pytest.mark.parametrize("view", ["steps", "numbers"])

@@ -120,14 +120,14 @@ def test_every_value_on_the_page_is_the_files(page: Page, studio: Studio, run: W
     assert read_back(walked(page, "BLEU"), "BLEU") == {line["step"]: digits(line["valid_bleu"]) for line in validations}
     rates = read_back(walked(page, "Learning rate"), "learning rate")
     assert rates == {line["step"]: digits(line["learning_rate"]) for line in logs}
-    norms = read_back(walked(page, "Gradient"), "norm")
+    norms = read_back(walked(page, "Gradient norm"), "norm")
     assert norms == {line["step"]: digits(line["norm"]) for line in logs}
     last = {line["step"]: line for line in logs}[20]
-    drawing = figure(page, "Gradient of each layer").locator(".drawing")
+    drawing = figure(page, "Gradient norm of each layer").locator(".drawing")
     drawing.focus()
     for name in LAYERS:
         drawing.press("ArrowDown")
-        words = figure(page, "Gradient of each layer").locator(".value").inner_text()
+        words = figure(page, "Gradient norm of each layer").locator(".value").inner_text()
         assert read_back([words], name) == {20: digits(last["layers"][name])}, words
     table = {row.locator("th").inner_text(): row.locator("td").inner_text() for row in page.locator(".last tr").all()}
     assert float(table["training loss"]) == digits(last["loss"]) and table["BLEU"] == "40 (step 20)"
@@ -202,7 +202,7 @@ def test_S9_what_a_run_says_stays_text(page: Page, studio: Studio, runs: Path) -
     page.wait_for_timeout(300)
     assert page.locator(".samples dd").first.evaluate("one => one.textContent") == hostile
     assert page.evaluate("document.querySelectorAll('#view img, #view script, #view b').length") == 0
-    assert walked(page, "Gradient of each layer")[0].startswith("step 1, <img src=x")
+    assert walked(page, "Gradient norm of each layer")[0].startswith("step 1, <img src=x")
     assert page.locator(".controls option").first.inner_text() == "a <b>run"
 
 
@@ -216,7 +216,7 @@ def test_two_runs_on_top_of_each_other_on_a_log_scale(page: Page, studio: Studio
     page.wait_for_selector(".last thead th + th")
     said = walked(page, "Loss")
     assert read_back(said, "training, slower") == {5: 99.5, 15: 98.5} and len(read_back(said, "training")) == 20
-    page.get_by_label("Log scale").check()
+    page.get_by_label("Logarithmic scale").check()
     assert "scale=log" in page.url and "against=slower" in page.url
     assert read_back(walked(page, "Loss"), "training, slower") == {5: 99.5, 15: 98.5}
     page.go_back()
@@ -256,7 +256,7 @@ def test_nobody_is_asked_while_nobody_looks(page: Page, studio: Studio, run: Wri
 @pytest.mark.parametrize("kind", ["SVG", "PNG", "HTML"])
 def test_a_picture_can_be_taken_away(kind: str, page: Page, studio: Studio, run: Written, tmp_path: Path) -> None:
     open_view(page, studio, "training", wait="figure:visible svg")
-    heading = "Gradient of each layer" if kind == "SVG" else "Loss"
+    heading = "Gradient norm of each layer" if kind == "SVG" else "Loss"
     with page.expect_download() as waiting:
         figure(page, heading).get_by_role("button", name=f"Save as {kind}").click()
     saved = tmp_path / waiting.value.suggested_filename
@@ -291,12 +291,33 @@ def test_R22_it_reads_on_a_telephone_and_to_a_screen_reader(browser: Any, studio
 def test_without_runs_it_says_how_to_begin(page: Page, studio: Studio, runs: Path) -> None:
     page.clock.install()
     open_view(page, studio, "training", wait=".none")
+    assert page.locator(".none").inner_text().startswith("There are no training runs in the folder “runs” yet.")
     assert "regard train" in page.locator(".none").inner_text()
     late = Written(runs / "late")
     late.logs(1, 2)
     late.end()
     page.clock.fast_forward(6000)
     page.wait_for_selector('.training[data-step="2"]')
+
+
+def test_a_finished_run_without_numbers_says_why(page: Page, studio: Studio, runs: Path) -> None:
+    quiet = runs / "quiet"
+    (quiet / "model").mkdir(parents=True)
+    (quiet / "lock").touch()
+    open_view(page, studio, "training", wait=".none")
+    assert "--quiet" in page.locator(".none").inner_text()
+
+
+def test_a_bleu_of_almost_zero_is_zero(page: Page, studio: Studio, runs: Path) -> None:
+    written = Written(runs / "new")
+    written.logs(1, 3)
+    written.validation(1, OUTPUTS[0], bleu=4e-47)
+    written.validation(3, OUTPUTS[0], bleu=2e-47)
+    written.end()
+    open_view(page, studio, "training", wait="figure:visible svg")
+    ticks = figure(page, "BLEU").locator("svg .faint text").all_text_contents()
+    assert ticks and not any("e" in tick for tick in ticks), ticks
+    assert page.locator(".last tr", has_text="BLEU").locator("td").inner_text().startswith("0 ")
 
 
 @pytest.mark.slow

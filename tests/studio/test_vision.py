@@ -137,7 +137,7 @@ def test_V4_numbers_of_the_place_that_was_pressed(page, seeing):
     task = classifier()
     layers, _ = by_hand(task, task.pair.input.shaped(sample("boot")))
     open_view(page, seeing, "vision", model=VIT, sample="boot", layer=1, head=1, patch=4, seeing="numbers")
-    page.wait_for_selector("figure h2:text-is('r1 c0: source to itself, layer 1, head 1')")
+    page.wait_for_selector("figure h2:text-is('r1 c0: self-attention of the source, layer 1, head 1')")
     drawing = page.locator("figure .drawing").text_content()
     for weight in layers[1][1][4]:
         assert re.search(rf"= {re.escape(f'{weight:.4f}'[:-1])}", drawing), weight

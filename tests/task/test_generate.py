@@ -369,7 +369,8 @@ def test_attentional_decoders_are_refused_before_anything_is_written():
 
 
 def test_shipped_recipes_are_whole():
-    for name in ("gpt-shakespeare", "gpt-shakespeare-small", "char-rnn-shakespeare", "music-transformer", "music-lstm"):
+    texts = ("gpt-shakespeare", "gpt-shakespeare-small", "llama-shakespeare", "char-rnn-shakespeare")
+    for name in (*texts, "music-transformer", "music-lstm"):
         recipe = read_recipe(name)
         assert recipe.task == "generate" and recipe.data.train == recipe.data.valid == recipe.data.test
         resolved = resolve(tiny_form(recipe))

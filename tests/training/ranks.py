@@ -23,6 +23,7 @@ from torch import nn
 from regard.assemble import build_model
 from regard.data.examples import Coded, ExampleBatches, collate
 from regard.errors import UserError
+from regard.training import distributed
 from regard.training.distributed import together
 from regard.training.loop import Loop
 from regard.training.ranks import Ranks
@@ -152,7 +153,12 @@ def alone(scenario: Scenario) -> Trainer:
 
 
 def fails(ranks: Ranks, how: str) -> None:
-    """Injects an error into rank 1's third step; `stuck`: and rank 0 hears nothing for a long time."""
+    """Injects an error into rank 1's third step; `stuck`: and rank 0 hears nothing for a long time; `killed:2`: in each
+    of the first two starts; `frozen`: rank 1 neither ends nor answers."""
+    how, _, times = how.partition(":")
+    if times and int(os.environ["TORCHELASTIC_RESTART_COUNT"]) >= int(times):
+        return
+    distributed.SILENT_SECONDS = 3.0
     drawn = Loop._draw
     count = 0
 
@@ -167,18 +173,25 @@ def fails(ranks: Ranks, how: str) -> None:
             raise ZeroDivisionError("injected")
         if count == 3 and how == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
+        if count == 3 and how == "frozen":
+            os.kill(os.getpid(), signal.SIGSTOP)
         return drawn(self, batches)
 
     if ranks.rank == 1 or how == "stuck":
         Loop._draw = draw  # type: ignore[method-assign]
 
 
-def launch(*arguments: str, ranks: int = 2, **options: Any) -> subprocess.Popen[str]:
+def launch(
+    *arguments: str, ranks: int = 2, options: Sequence[str] = ("--standalone",), **process: Any
+) -> subprocess.Popen[str]:
     """torchrun, as a user would start it."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), **options.pop("env", {})}
+    command = [sys.executable, "-m", "torch.distributed.run", *options, "--nproc-per-node", str(ranks), "-m"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), **process.pop("env", {})}
     return subprocess.Popen(
-        [*command, *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+        [*command, *arguments],
+        env=environment,
+        text=True,
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **process},
     )
 
 

@@ -25,6 +25,8 @@ class Tokenizer(ABC):
     kind: ClassVar[str]
     between: ClassVar[str] = " "
     """Separator between words; empty where every letter is a word."""
+    drops_first_space: bool = True
+    """Whether a space at the start of a text belongs to its first token alone, and not to the text."""
 
     @classmethod
     @abstractmethod

@@ -35,7 +35,8 @@ class ImportedTokenizer(Tokenizer):
         return sentences
 
     def decode(self, ids: Sequence[int]) -> str:
-        return "".join(self.surfaces(ids)).removeprefix(" ")
+        text = "".join(self.surfaces(ids))
+        return text.removeprefix(" ") if self.drops_first_space else text
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         return [self._vocabulary.pieces[i] for i in ids]

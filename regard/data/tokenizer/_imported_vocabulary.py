@@ -77,7 +77,7 @@ def _distinct(specials: Sequence[str], taken: Collection[str]) -> list[str]:
     if len(specials) != len(SPECIALS):
         raise UserError(f"tokenizer.json names {len(specials)} special tokens, not {len(SPECIALS)}")
     names: dict[int, str] = {}
-    for i in (UNKNOWN, END, PAD, BEGIN):
+    for i in (END, UNKNOWN, PAD, BEGIN):
         tried = [specials[i], SPECIALS[i], _OTHER_NAMES[i]]
         free = [name for name in tried if name and name not in taken and name not in names.values()]
         if not free:

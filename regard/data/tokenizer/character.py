@@ -24,9 +24,10 @@ class Character(Tokenizer):
     """One token per character: the four specials, the 256 bytes, then characters by frequency."""
 
     kind: ClassVar[str] = "character"
+    drops_first_space = False
 
     def __init__(self, characters: Sequence[str], exact: bool = False) -> None:
-        self._characters, self._exact = list(characters), exact
+        self.characters, self.exact = list(characters), exact
         self._parts: list[str | int] = [*("" for _ in SPECIALS), *range(256), *characters]
         self._encoded = [part.encode() if isinstance(part, str) else bytes([part]) for part in self._parts]
         self._first_byte = len(SPECIALS)
@@ -57,14 +58,14 @@ class Character(Tokenizer):
         return cls(saved["characters"], bool(saved.get("exact", False)))
 
     def files(self) -> dict[str, bytes]:
-        saved = {"kind": self.kind, "exact": self._exact, "characters": self._characters}
+        saved = {"kind": self.kind, "exact": self.exact, "characters": self.characters}
         return {_FILE: json.dumps(saved, ensure_ascii=False, indent=0).encode()}
 
     def __len__(self) -> int:
         return len(self._parts)
 
     def encode(self, text: str) -> list[int]:
-        text = as_written(text) if self._exact else normalise(text)
+        text = as_written(text) if self.exact else normalise(text)
         spelled = {character: self._spelled(character) for character in set(text)}
         return [i for character in text for i in spelled[character]]
 

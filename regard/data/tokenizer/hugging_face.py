@@ -1,7 +1,7 @@
 """A `tokenizer.json` of Hugging Face's library `tokenizers`, in our numbering.
 
 Encoding and decoding equal transformers' for the same file, except that text which reads like a special token or a
-language tag (`</s>`, `de_DE`) stays text here. Only the parts that translation models use are accepted: a file from
+language tag (`</s>`, `de_DE`) stays text here. Only the parts that the families here use are accepted: a file from
 anyone may otherwise make a text a million times as long, or take hours to split it.
 """
 
@@ -31,12 +31,17 @@ _PARTS = {
     "model": {"BPE", "Unigram", "WordLevel"},
     "normalizer": {"Sequence", "Precompiled", "Replace", "NFC", "NFD", "NFKC", "NFKD", "Nmt", "Strip", "StripAccents"}
     | {"Lowercase", "Prepend"},
-    "pre_tokenizer": {"Sequence", "Metaspace", "WhitespaceSplit", "Whitespace", "ByteLevel", "Digits", "Punctuation"},
+    "pre_tokenizer": {"Sequence", "Metaspace", "WhitespaceSplit", "Whitespace", "ByteLevel", "Digits", "Punctuation"}
+    | {"Split"},
     "decoder": {"Sequence", "Metaspace", "ByteLevel", "ByteFallback", "Replace", "Fuse", "Strip"},
 }
 _LISTS = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers", "decoder": "decoders"}
 _PATTERNS = {" {2,}", " +", r"\s+", "[\\n\\r\\t]", r"\n", "▁{2,}"}
 """The regular expressions that may be replaced: those that take time in proportion to the text."""
+_WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
+_OTHERS = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_SPLITS = {_WORDS + numbers + _OTHERS for numbers in (r"\p{N}{1,3}", r"\p{N}")}
+"""Where Llama 3 and Qwen2 split texts; other regular expressions may take hours."""
 _GROWTH = 16
 """How many times as long replacements may make a text."""
 
@@ -71,6 +76,7 @@ class HuggingFace(ImportedTokenizer):
         tokens = [names.get(i) or unnamed[i] for i in order]
         secret = {names[i] for i in marked.union(hidden) if i in names} | set(unnamed.values())
         specials = [names.get(i) or SPECIALS[at] for at, i in enumerate(special)]
+        self.drops_first_space = not _is_byte_level(tree)
         self._vocabulary = ImportedVocabulary(tokens, specials, secret, _parts(tree, tokens))
         self._ours = {theirs: i for i, theirs in enumerate(order, len(SPECIALS))}
         self._names = names
@@ -132,6 +138,8 @@ def _checked(part: Any, name: str, kinds: Collection[str]) -> Any:
         raise UserError(f"{_FILE}: {name} {str(part['type'])[:40]!r} is not supported")
     for inner in part[_LISTS[name]] if part["type"] == "Sequence" else []:
         _checked(inner, name, kinds)
+    if part["type"] == "Split" and part["pattern"].get("Regex") not in _SPLITS:
+        raise UserError(f"{_FILE}: texts are split at {str(part['pattern'])[:60]!r}, which is not supported")
     return part
 
 
@@ -222,6 +230,12 @@ def _parts(tree: dict[str, Any], tokens: Sequence[str]) -> list[str | int | byte
         int(token[3:5], 16) if "ByteFallback" in kinds and is_byte(token) else token.replace(SPACE, " ")
         for token in tokens
     ]
+
+
+def _is_byte_level(tree: dict[str, Any]) -> bool:
+    """Whether spaces are bytes like all others, and none is put in front of a text."""
+    split = [one for one in _flat(tree["pre_tokenizer"], "pre_tokenizer") if one["type"] == "ByteLevel"]
+    return bool(split) and not any(one.get("add_prefix_space", True) for one in split)
 
 
 def _byte_characters() -> str:

@@ -1,6 +1,7 @@
 """The arithmetic of one attention head as a worked example: a stage below the other, vectors as cells, weights as bars.
 
-Positive numbers are violet (ink), negative ones rust, darker with their magnitude. Tooltips hold every exact value.
+Purple (ink) is positive, orange (rust) negative; the stronger the colour, the larger the magnitude. Tooltips hold every
+exact value.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def _rows(canvas: Canvas, calculation: Calculation, stage: Stage, number: int, y
         at = f"{number} {place}" if row.key is None else f"{number} {place} key {row.key}"
         long = len(row.values) > 1
         y = _strip(canvas, row, y, left, darkest, at) if long else _bar(canvas, row, y, left, longest, at)
-    notes = [f"darkest: ±{darkest:.3g}"] if strips else []
+    notes = [f"full colour: ±{darkest:.3g}"] if strips else []
     if any(len(_drawn(row)) < len(row.values) for row in rows):
         notes.insert(0, f"the first {ACROSS} of {max(len(row.values) for row in rows)} numbers of each token")
     if len(rows) < len(stage.rows):

@@ -1,4 +1,5 @@
-"""One attention head as lines between tokens: keys on the left, queries on the right, darker for larger weights."""
+"""One attention head as lines between tokens: the attending tokens (queries) are on the right, what they attend to on
+the left; the larger the weight, the stronger the line."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from regard.inspection.draw import style
 from regard.inspection.draw.canvas import Canvas
 from regard.inspection.draw.style import FONT, LONGEST, MARGIN
 
-ROW, ACROSS = 26.0, 220.0
+ROW, ACROSS, SMALL = 26.0, 220.0, 12.0
+SIDES = ("attended to", "attending token")
 FAINTEST = 0.004
 """Lines below this opacity are invisible; they are drawn only on a page that may switch to another head."""
 
@@ -23,9 +25,13 @@ def draw_lines(
         raise ValueError(f"weights of {weights.shape} do not fit {len(queries)} queries and {len(keys)} keys")
     canvas = Canvas("regard-lines", "attention", style.shortened(title, 4 * LONGEST))
     left = MARGIN + max(map(style.length, map(style.label, keys)), default=0.0)
-    right, top = left + 20 + ACROSS, MARGIN + (2 * FONT if title else 0) + ROW / 2
+    left = max(left, MARGIN + style.length(SIDES[0]) * SMALL / FONT)
+    right, top = left + 20 + ACROSS, MARGIN + (2 * FONT if title else 0) + 2 * FONT + ROW / 2
     if title:
         canvas.text(canvas.title, MARGIN, MARGIN + FONT, bold=True)
+    for name, x, anchor in zip(SIDES, (left, right + 20), ("end", "start")):
+        canvas.text(name, x, top - FONT - 10, "faint", anchor, SMALL)
+    canvas.text("←", (left + right + 20) / 2, top - FONT - 10, "faint", "middle", SMALL)
     # The shorter side is centred.
     high = max(len(keys), len(queries))
     tops = [top + (high - len(side)) * ROW / 2 for side in (keys, queries)]

@@ -1,7 +1,7 @@
 """The gates of a recurrent layer as heatmaps over tokens and units: an SVG, and a matplotlib figure for PNG and PDF.
 
-One panel per gate, tokens on top, one row per unit, the same units in the same order in every panel. Positive values
-are violet (ink), negative ones rust, darker with their magnitude.
+One panel per gate, tokens on top, one row per unit, the same units in the same order in every panel. Purple (ink) is
+positive, orange (rust) negative; the stronger the colour, the larger the magnitude.
 """
 
 from __future__ import annotations
@@ -41,10 +41,12 @@ def gates_svg(gates: Gates, tokens: Sequence[str], title: str = "", units: int =
 
     groups: dict[str, list[str]] = {name: [] for name in ("tile", "ink", "rust", "text", "faint")}
 
-    def cell(x: float, y: float, share: float, tooltip: str = "", wide: int = COLUMN - GAP, tall: int = ROW) -> None:
+    def cell(
+        x: float, y: float, share: float, tooltip: str = "", wide: int = COLUMN - GAP, tall: int = ROW, at: str = ""
+    ) -> None:
         end = f"><title>{style.safe(tooltip)}</title></rect>" if tooltip else "/>"
         groups["rust" if share < 0 else "ink"].append(
-            f'<rect x="{x:.0f}" y="{y:.0f}" width="{wide}" height="{tall}" fill-opacity="{abs(share):.2f}"{end}'
+            f'<rect x="{x:.0f}" y="{y:.0f}" width="{wide}" height="{tall}" fill-opacity="{abs(share):.2f}"{at}{end}'
         )
 
     def tile(x: float, y: float, wide: int, tall: int) -> None:
@@ -64,7 +66,7 @@ def gates_svg(gates: Gates, tokens: Sequence[str], title: str = "", units: int =
             tile(x, y, COLUMN - GAP, high)
             for j, unit in enumerate(chosen):
                 tooltip = f"{panel.name}, unit {unit}, {word}: {panel.values[i, unit]!s}" if exact else ""
-                cell(x, y + j * ROW, panel.shares[i, unit], tooltip)
+                cell(x, y + j * ROW, panel.shares[i, unit], tooltip, at=f' data-at="unit {unit}"')
             middle, tooltip = x + (COLUMN - GAP) / 2, f"{panel.name}, mean, {word}: {panel.means[i]!s}"
             remark(_rounded(panel.means[i]), middle, y + high + 13, ' text-anchor="middle"', tooltip)
         y += high + 28

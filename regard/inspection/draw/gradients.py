@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from regard.inspection.draw.canvas import Canvas
 from regard.inspection.draw.style import FONT, MARGIN
 from regard.inspection.trace.gradients import Gradients, Track
 
+Scale = Literal["shared", "own", "logarithmic"]
 HIGH, GAP, SMALL = 46.0, 18.0, 11.0
 WIDE, NARROW = 38.0, 29.0
 """The width of a column of words, and of one of single characters."""
@@ -22,14 +24,17 @@ LOWEST = 1e-12
 """The lowest end of a log scale: smaller gradients are negligible."""
 
 
-def draw_gradients(found: Gradients, tokens: Mapping[str, Sequence[str]], log_scale: bool = False) -> Canvas:
-    """A panel per track, below the tokens of its side. Tooltips hold the exact norms."""
+def draw_gradients(found: Gradients, tokens: Mapping[str, Sequence[str]], scale: Scale = "shared") -> Canvas:
+    """A panel per track, below the tokens of its side. Tooltips hold the exact norms.
+
+    All embeddings share one scale and all states another, on both sides of a translation; with `own` each panel has its
+    own, so that none is flat.
+    """
     title = f"log p({style.isolated(style.shortened(found.token))}) = {found.log_probability:.3f}, and its gradient by"
     canvas = Canvas("regard-gradients", "gradients through time", title)
     canvas.text(title, MARGIN, MARGIN + FONT, bold=True)
     y = MARGIN + 3 * FONT
     left = MARGIN + max((style.length(track.title) for track in found.tracks), default=0.0) + 10
-    # All embeddings share one scale and all states another, on both sides of a translation.
     tallest = {
         kind: max((_greatest(t.norms) for t in found.tracks if (t.what == "vector") == kind), default=0.0)
         for kind in (True, False)
@@ -48,7 +53,8 @@ def draw_gradients(found: Gradients, tokens: Mapping[str, Sequence[str]], log_sc
             )
         y += 10
         for track in tracks:
-            _panel(canvas, track, tokens[side], left, y, column, tallest[track.what == "vector"], log_scale)
+            top = _greatest(track.norms) if scale == "own" else tallest[track.what == "vector"]
+            _panel(canvas, track, tokens[side], left, y, column, top, scale == "logarithmic")
             y += HIGH + GAP
         y += GAP
     return canvas

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -10,35 +10,30 @@ from regard.inspection.draw import style
 from regard.inspection.draw.canvas import Box, Canvas
 from regard.inspection.draw.style import FONT, LONGEST, MARGIN
 
-SIDE, GAP = 96.0, 12.0
+SIDE, GAP, BELOW = 96.0, 12.0, 20.0
 MOST = 48
 """The most cells of a heatmap across and down. Longer texts are max-pooled."""
 SHADES = 12
 """Cells of the same shade are one mark, which keeps the file small."""
-SMALL = 12.0
+SMALL = 11.0
 
-Block = tuple[str, str, Sequence[np.ndarray]]
-"""The heading, the kind of attention, and (heads, queries, keys) for each layer."""
+Block = tuple[str, str, Mapping[int, np.ndarray]]
+"""The heading, the kind of attention, and (heads, queries, keys) of each layer, by its number."""
 
 
 def draw_grid(blocks: Sequence[Block], title: str = "") -> Canvas:
     """A block per kind of attention. The background of a head is named `pick KIND LAYER HEAD`."""
     canvas = Canvas("regard-grid", "attention of all layers and heads", style.shortened(title, 4 * LONGEST))
     y = MARGIN + (2 * FONT if title else 0)
-    left = MARGIN + 66
     if title:
         canvas.text(canvas.title, MARGIN, MARGIN + FONT, bold=True)
     for name, key, layers in blocks:
         canvas.text(name, MARGIN, y + FONT)
         y += 2 * FONT
-        for head in range(max(len(weights) for weights in layers)):
-            canvas.text(f"head {head}", left + head * (SIDE + GAP), y + 8, "faint", size=SMALL)
-        y += 16
-        for number, weights in enumerate(layers):
-            canvas.text(f"layer {number}", MARGIN, y + SIDE / 2, "faint", size=SMALL)
+        for number, weights in layers.items():
             for head, one in enumerate(weights):
-                _head(canvas, one, left + head * (SIDE + GAP), y, f"{key} {number} {head}", number, head)
-            y += SIDE + GAP
+                _head(canvas, one, MARGIN + head * (SIDE + GAP), y, f"{key} {number} {head}", number, head)
+            y += SIDE + BELOW
         y += FONT
     return canvas
 
@@ -54,6 +49,7 @@ def _head(canvas: Canvas, weights: np.ndarray, x: float, y: float, key: str, lay
             shades.setdefault(shade, []).append((x + i * wide, y + j * high, wide, high))
     for shade, boxes in sorted(shades.items()):
         canvas.boxes(boxes, "ink", shade / SHADES)
+    canvas.text(f"layer {layer}, head {head}", x, y + SIDE + 12, "faint", size=SMALL)
 
 
 def coarse(weights: np.ndarray, most: int = MOST) -> np.ndarray:

@@ -111,7 +111,7 @@ if (kind) pick(kind, head);
 
 document.addEventListener("pointerover", (event) => {
   const title = [...event.target.children].find((one) => one.tagName === "title");
-  if (title) value.textContent = title.textContent;
+  value.textContent = title?.textContent ?? "";
 });
 
 for (const button of all("button.save")) {

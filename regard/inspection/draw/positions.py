@@ -1,6 +1,6 @@
 """A positional encoding as a heatmap: a row per position, a column per dimension.
 
-Positive numbers are violet (ink), negative ones rust, darker with their magnitude.
+Purple (ink) is positive, orange (rust) negative; the stronger the colour, the larger the magnitude.
 """
 
 from __future__ import annotations
@@ -41,10 +41,20 @@ def draw_positions(values: np.ndarray, title: str = "") -> Canvas:
                 "rust" if share < 0 else "ink",
                 abs(share),
                 f"position {j}, dimension {column}: {row[column]!s}",
+                f"position {j}",
             )
-    note = f"positions 0 to {len(drawn) - 1}, {len(columns)} of {values.shape[1]} dimensions; darkest: ±{darkest:.3g}"
+    note = (
+        f"positions 0 to {len(drawn) - 1}, {len(columns)} of {values.shape[1]} dimensions; full colour: ±{darkest:.3g}"
+    )
     canvas.text(note, left, top + high + 22, "faint", size=SMALL)
     return canvas
+
+
+def cosine_similarity(values: np.ndarray, position: int) -> np.ndarray:
+    """Of each row to one of them; 0 for a row of zeros."""
+    norms = np.linalg.norm(values, axis=1)
+    products = values @ values[position]
+    return np.divide(products, norms * norms[position], out=np.zeros_like(products), where=norms * norms[position] > 0)
 
 
 def spread(width: int, most: int = COLUMNS) -> list[int]:

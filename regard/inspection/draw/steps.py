@@ -47,8 +47,8 @@ def draw_steps(
         for s, name in enumerate(above):
             x = left + (s + 0.5) * cell
             canvas.text(name, x, top - 8, anchor="start" if rotated else "middle", size=SMALL, rotated=rotated)
-    canvas.text("p", sure, top - 8, "faint", size=SMALL)
-    canvas.text("or", others, top - 8, "faint", size=SMALL)
+    canvas.text("probability", sure, top - 8, "faint", size=SMALL)
+    canvas.text("other candidates", others, top - 8, "faint", size=SMALL)
     for t, (label, token, probability) in enumerate(zip(labels, tokens, probabilities)):
         y = top + t * ROW
         canvas.text(str(t), MARGIN, y + 16, "faint", size=SMALL)

@@ -34,8 +34,6 @@ DARK = {
     "veil": "#6b6685",
 }
 RIM = "#8a84a8"
-HUES = 12
-"""The number of colours for words: as many as can be told apart."""
 
 
 def picture(
@@ -124,16 +122,3 @@ def length(words: str) -> float:
     wide = sum(character == "\ufffd" or unicodedata.east_asian_width(character) in "WF" for character in words)
     marks = sum(unicodedata.category(character) in ("Mn", "Cf") for character in words)
     return FONT * (0.6 * (len(words) - wide - marks) + 1.2 * wide)
-
-
-def hue(word: str) -> int:
-    """The index of a word's colour (of HUES), independent of capitalisation and surrounding punctuation.
-
-    studio/page/words.js computes the same.
-    """
-    inside = [place for place, letter in enumerate(word) if unicodedata.category(letter)[0] in "LMN"]
-    found = 0x811C9DC5  # FNV-1a
-    bare = word[inside[0] : inside[-1] + 1] if inside else word
-    for byte in re.sub("[\ud800-\udfff]", "\ufffd", bare.lower()).encode():
-        found = (found ^ byte) * 0x01000193 & 0xFFFFFFFF
-    return found % HUES

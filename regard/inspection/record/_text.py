@@ -44,7 +44,7 @@ def text_trace(
         read=list(side.tokens),
         guesses=guesses,
         said=said,
-        **layers_of(task.model, captured, lengths, task.device),
+        **layers_of(task, captured, lengths),
     )
 
     def source() -> Tensor:

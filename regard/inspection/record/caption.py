@@ -55,7 +55,7 @@ def record_caption(
         log_probability=best.log_probability,
         score=best.score,
         finished=best.finished,
-        **layers_of(model, captured, {SOURCE: len(scene.tokens), TARGET: len(fed)}, writer.device),
+        **layers_of(writer, captured, {SOURCE: len(scene.tokens), TARGET: len(fed)}),
         beam=writer.recipe.decoding.beam if beam is None else beam,
         search=search_tree(steps, best.ids, best.finished, tokenizer),
         candidates=[

@@ -71,7 +71,7 @@ def _record_image(classifier: Classifier, given: Any, name: str) -> ImageTrace:
         scene=scene,
         label=ranked[0][0],
         probabilities=dict(ranked),
-        **layers_of(model, captured, {SOURCE: len(scene.tokens), TARGET: 0}, classifier.device),
+        **layers_of(classifier, captured, {SOURCE: len(scene.tokens), TARGET: 0}),
     )
     trace.compute_calculation = calculator(model, lambda: model(source, mask))
     return trace

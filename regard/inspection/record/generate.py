@@ -53,7 +53,7 @@ def record_language_model(
         guesses=_guesses(tokenizer, logits[:-1], ids),
         said=text,
         next=distribution_of(tokenizer, last, log_probs, temperature, top_k, top_p),
-        **layers_of(generator.model, captured, {TARGET: len(fed)}, device),
+        **layers_of(generator, captured, {TARGET: len(fed)}),
     )
     outputs = [*ids, int(log_probs.nan_to_num(nan=-torch.inf).argmax())]
 

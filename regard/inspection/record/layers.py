@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from regard.inspection.trace.base import CROSS, SOURCE, TARGET, Attention, Gates, Ponder, Positions
+from regard.inspection.trace.model_map import ModelMap, model_map
 from regard.layers.attention._base import Attention as AttentionLayer
 from regard.layers.capture import Captured
 from regard.layers.cell._base import Cell
@@ -23,22 +24,25 @@ POSITIONS = 64
 
 
 class Layers(TypedDict):
-    """The fields of a trace that come from captured tensors."""
+    """The fields of a trace that come from captured tensors, and from the model itself."""
 
     attention: list[Attention]
     gates: list[Gates]
     ponder: list[Ponder]
     positions: list[Positions]
+    map: ModelMap
 
 
-def layers_of(model: nn.Module, captured: Captured, lengths: dict[str, int], device: torch.device) -> Layers:
+def layers_of(task: Any, captured: Captured, lengths: dict[str, int]) -> Layers:
     """All of them; `lengths` are the tokens of each side."""
-    modules = dict(model.named_modules())
+    modules = dict(task.model.named_modules())
+    shapes = {name: parameter.shape for name, parameter in task.model.named_parameters()}
     return {
         "attention": attention(modules, captured),
         "gates": gates(modules, captured, lengths),
         "ponder": ponder(modules, captured),
-        "positions": positions(modules, max(POSITIONS, *lengths.values()), device),
+        "positions": positions(modules, max(POSITIONS, *lengths.values()), task.device),
+        "map": model_map(task.recipe.model, shapes, task.recipe.task),
     }
 
 

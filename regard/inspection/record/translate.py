@@ -100,7 +100,7 @@ def record_translation(
         log_probability=best.log_probability,
         score=best.score,
         finished=best.finished,
-        **layers_of(model, captured, {SOURCE: len(closed), TARGET: len(fed)}, translator.device),
+        **layers_of(translator, captured, {SOURCE: len(closed), TARGET: len(fed)}),
         beam=width,
         length_penalty=penalty,
         search=search_tree(steps, best.ids, best.finished, output, prefix),

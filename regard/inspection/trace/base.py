@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from regard.inspection.draw.view import DrawView, View
+    from regard.inspection.trace.model_map import ModelMap
 
 CROSS, SOURCE, TARGET = "cross", "source", "target"
 """Kinds of attention: cross-attention, self-attention of the source, self-attention of the target."""
-KINDS = {CROSS: "target to source", SOURCE: "source to itself", TARGET: "target to itself"}
+KINDS = {CROSS: "cross-attention", SOURCE: "self-attention of the source", TARGET: "self-attention of the target"}
 
 NO_WORD = -1
 """In place of the index of a word, for a token that belongs to none: a language tag."""
@@ -110,7 +111,9 @@ class Choice:
     attention: str = CROSS
     tokens: bool = False
     position: int | None = None
-    """The index of a query, or of a decoding step."""
+    """The index of a query, of a decoding step, or of a positional encoding."""
+    unit: int | None = None
+    """The index of a unit of a recurrent layer."""
     without: Sequence[str] = ()
     """Parts to switch off, by name (record/interventions.py)."""
     mean: bool = False
@@ -137,6 +140,8 @@ class Trace(ABC):
     """Those requested so far (`gradients_of`): each needs a backward pass."""
     calculations: list[Calculation] = field(default_factory=list)
     """The calculation requested last (`calculation_of`)."""
+    map: ModelMap | None = None
+    """The model's blocks, in the order in which data flows through them."""
     logit_lens: LogitLens | None = None
     """What the model would write after each layer, once it was requested (`lens`)."""
 
@@ -211,7 +216,7 @@ class Trace(ABC):
 
     def parts(self) -> set[str]:
         """The fields that only some views need; a file for one view leaves the others out."""
-        return {"attention", "gates", "ponder", "positions", "gradients", "calculations", "logit_lens"}
+        return {"attention", "gates", "ponder", "positions", "gradients", "calculations", "map", "logit_lens"}
 
     def tree(self, parts: Collection[str] | None = None) -> dict[str, Any]:
         """The trace as dicts and lists. Of `parts()`, only those requested are included (None: all)."""
@@ -256,7 +261,8 @@ class Trace(ABC):
 
         Args:
             view: The name of the view; by default the trace's own.
-            choice: Which part of it: `layer`, `head`, `attention`, `tokens`, `position`: see `regard inspect --help`.
+            choice: Which part of it: `layer`, `head`, `attention`, `tokens`, `position`, `unit`; see
+                `regard inspect --help`.
 
         Returns:
             The SVG file as text.
@@ -268,7 +274,8 @@ class Trace(ABC):
 
         Args:
             view: The name of the view; by default the trace's own.
-            choice: Which part of it: `layer`, `head`, `attention`, `tokens`, `position`: see `regard inspect --help`.
+            choice: Which part of it: `layer`, `head`, `attention`, `tokens`, `position`, `unit`; see
+                `regard inspect --help`.
 
         Returns:
             A matplotlib figure.
@@ -280,7 +287,8 @@ class Trace(ABC):
 
         Args:
             view: The name of the view; by default the trace's own.
-            choice: Which part of it: `layer`, `head`, `attention`, `tokens`, `position`: see `regard inspect --help`.
+            choice: Which part of it: `layer`, `head`, `attention`, `tokens`, `position`, `unit`; see
+                `regard inspect --help`.
 
         Returns:
             The HTML file as text.
@@ -296,9 +304,9 @@ class Trace(ABC):
 
 
 def index_in(index: int, count: int, what: str) -> int:
-    """The index of a layer or head, checked."""
+    """The index of a layer, head, unit or position, checked."""
     if not 0 <= index < count:
-        raise UserError(f"{what} {index}: this attention has the {what}s 0 to {count - 1}")
+        raise UserError(f"{what} {index}: there are only {what}s 0 to {count - 1}")
     return index
 
 

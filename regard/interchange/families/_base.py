@@ -113,4 +113,6 @@ def no_transformer(recipe: Recipe) -> str:
         attention = part.get("attention")
         if (attention.get("kind") if isinstance(attention, dict) else attention) != "multi_head":
             return "only multi-head attention"
+        if isinstance(attention, dict) and attention.keys() - {"kind", "dropout"}:
+            return "only multi-head attention with as many keys as queries"
     return ""

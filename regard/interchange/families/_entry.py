@@ -18,7 +18,7 @@ class Entry:
 
     ours: str
     theirs: tuple[str, ...]
-    """Stacked along the first axis."""
+    """Stacked along the first axis. None: ours is not in their files, and `make` needs no tensor of theirs."""
     factors: tuple[float, ...] = ()
     """What each of theirs is multiplied by, for a factor that our architecture does not have."""
     rows: str = ""

@@ -306,7 +306,10 @@ def _check_shape(
     entry: Entry, stored: StoredTensors, expected: dict[str, tuple[int, ...]], vocabulary: Vocabulary | None
 ) -> None:
     if entry.ours not in expected:
-        raise UserError(f"{stored.where}: tensor {entry.theirs[0]!r} has no place in the model of its config")
+        name = (entry.theirs or (entry.ours,))[0]
+        raise UserError(f"{stored.where}: tensor {name!r} has no place in the model of its config")
+    if not entry.theirs:
+        return
     wanted = expected[entry.ours]
     rows = vocabulary.size if vocabulary else wanted[0] + entry.skip
     shapes = [stored.shape(name) for name in entry.theirs]

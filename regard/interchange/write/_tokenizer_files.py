@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import sentencepiece
@@ -105,7 +105,7 @@ def files(origin: Folder, recipe: Recipe, tokenizer: Tokenizer, variant: str, pl
                 with_normaliser(origin.read(_MODEL), plain) for plain in (recipe.data.plain_source, False)
             )
             return _marian(source, target, recipe, tokenizer, plan)
-        whole = json.dumps(_unigram(origin.read(_MODEL), recipe), ensure_ascii=False).encode()
+        whole = json.dumps(unigram(origin.read(_MODEL), recipe), ensure_ascii=False).encode()
         config = {"tokenizer_class": "PreTrainedTokenizerFast"}
         return {**_fast(whole, config, recipe, plan), _MODEL: origin.read(_MODEL)}
     source = origin.read(_SOURCE)
@@ -216,39 +216,17 @@ def _fast(file: bytes, config: Mapping[str, Any], recipe: Recipe, plan: Plan) ->
     return {"tokenizer.json": file, "tokenizer_config.json": _json(stated)}
 
 
-def _unigram(model: bytes, recipe: Recipe) -> dict[str, Any]:
+def unigram(model: bytes, recipe: Recipe) -> dict[str, Any]:
     """Our subword tokenizer as a tokenizer.json: the same pieces and scores, and the normalisation in front of them."""
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     pieces = [processor.id_to_piece(id) for id in range(len(processor))]
-    replaced = [(_DROPPED, "")]
-    if recipe.data.plain_source:
-        replaced.append((_APOSTROPHES, "'"))
-    normalizers: list[dict[str, Any]] = [
-        {"type": "Replace", "pattern": {"String": SPACE}, "content": "_"},
-        *({"type": "Replace", "pattern": {"Regex": pattern}, "content": by} for pattern, by in replaced),
-        {"type": "NFC"},
-        {"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "},
-        {"type": "Strip", "strip_left": True, "strip_right": True},
-    ]
-    special = [
-        {
-            "id": id,
-            "content": pieces[id],
-            "single_word": False,
-            "lstrip": False,
-            "rstrip": False,
-            "normalized": False,
-            "special": True,
-        }
-        for id in range(_FIRST)
-    ]
     end = {"SpecialToken": {"id": pieces[END], "type_id": 0}}
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": special,
-        "normalizer": {"type": "Sequence", "normalizers": normalizers},
+        "added_tokens": special_tokens(pieces[:_FIRST]),
+        "normalizer": normalizer(recipe.data.plain_source),
         "pre_tokenizer": {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": False},
         "post_processor": {
             "type": "TemplateProcessing",
@@ -272,6 +250,27 @@ def _unigram(model: bytes, recipe: Recipe) -> dict[str, Any]:
             "vocab": [[piece, processor.get_score(id)] for id, piece in enumerate(pieces)],
         },
     }
+
+
+def normalizer(plain_source: bool) -> dict[str, Any]:
+    """What data/normalise.py does to a text."""
+    replaced = [(_DROPPED, ""), *([(_APOSTROPHES, "'")] if plain_source else [])]
+    return {
+        "type": "Sequence",
+        "normalizers": [
+            {"type": "Replace", "pattern": {"String": SPACE}, "content": "_"},
+            *({"type": "Replace", "pattern": {"Regex": pattern}, "content": by} for pattern, by in replaced),
+            {"type": "NFC"},
+            {"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "},
+            {"type": "Strip", "strip_left": True, "strip_right": True},
+        ],
+    }
+
+
+def special_tokens(pieces: Sequence[str]) -> list[dict[str, Any]]:
+    """The first ids as added tokens, which texts do not contain."""
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    return [{"id": id, "content": piece, **flags, "special": True} for id, piece in enumerate(pieces)]
 
 
 def _json(content: Any) -> bytes:

@@ -1,4 +1,5 @@
-"""Writes a Transformer that translates as a Hugging Face folder, in the family that computes exactly the same.
+"""Writes a Transformer that translates as a Hugging Face folder, in the family that computes exactly the same; language
+models are in _language_model.py.
 
 An imported model becomes its own family again. Ours becomes Marian (post-norm) or Pegasus (pre-norm): both have the
 paper's sinusoids with all sines before all cosines, ours alternate. So the columns of the residual stream, whose order
@@ -8,7 +9,7 @@ matters to nothing else, are put into that order in every weight that reads or w
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -24,8 +25,10 @@ from regard.errors import UserError
 from regard.find_model import find_model
 from regard.interchange.families._base import Family
 from regard.interchange.families._entry import Entry
+from regard.interchange.families._language_model import LanguageModelFamily
 from regard.interchange.families._vocabulary import NEVER
 from regard.interchange.write import _tokenizer_files
+from regard.interchange.write._language_model import written
 from regard.interchange.write._whole_folder import whole_folder
 from regard.layers.embedding import TokenEmbedding
 from regard.loading import read_model
@@ -36,6 +39,7 @@ __all__ = ["export"]
 
 FAMILIES = "interchange/families"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_LANGUAGE_MODELS = ("gpt2", "llama")
 _ORDER = ("marian", "pegasus", "m2m_100", "bart", "mbart", "t5")
 _SOURCE, _TARGET, _BIAS = "stem.embedding.table.weight", "decoder.embedding.table.weight", "decoder.output_bias"
 
@@ -46,11 +50,16 @@ def export(name: str | Path, folder: str | Path, precision: str = "float32") -> 
         raise UserError(f"precision {precision} is not for huggingface; use {', '.join(DTYPES)}")
     origin = read_folder(find_model(name))
     recipe, codec, _ = read_model(origin)  # checks the weights
-    if recipe.task != "translate" or not isinstance(codec, Tokenizer):
-        raise UserError(f"{name}: only models that translate are written for huggingface, not one to {recipe.task}")
+    if recipe.task not in ("translate", "generate") or not isinstance(codec, Tokenizer):
+        raise UserError(
+            f"{name}: only models that translate or continue texts are written for huggingface, not one to "
+            f"{recipe.task}"
+        )
     recipe = replace(recipe, model=resolve_model(recipe.model))  # older recipes leave defaults out
+    if recipe.task == "generate":
+        return _export_language_model(name, origin, recipe, codec, Path(folder), precision)
     try:
-        family = _family(recipe)
+        family: Family = _family(recipe)
         weights = origin.weights()
         plan = _plan(origin, weights, recipe, codec, family)
         tensors = dict(_tensors(weights, recipe, family, plan))
@@ -68,6 +77,24 @@ def export(name: str | Path, folder: str | Path, precision: str = "float32") -> 
     return Path(folder)
 
 
+def _export_language_model(
+    name: str | Path, origin: Folder, recipe: Recipe, tokenizer: Tokenizer, folder: Path, precision: str
+) -> Path:
+    weights = origin.weights()
+    try:
+        family = cast(LanguageModelFamily, _family(recipe, _LANGUAGE_MODELS))
+        config, tensors, files = written(origin, weights, recipe, tokenizer, family, _merged(weights, recipe))
+    except UserError as error:
+        raise UserError(f"{name}: {error}") from None
+    with whole_folder(folder) as place:
+        _write_tensors(place / "model.safetensors", tensors, DTYPES[precision])
+        _write_json(place / "config.json", config | {"dtype": precision})
+        for file, content in files.items():
+            (place / file).write_bytes(content)
+        (place / "README.md").write_text(_card(recipe), encoding="utf-8")
+    return folder
+
+
 @dataclass
 class Plan:
     """Their numbering: which of our ids each row is."""
@@ -83,14 +110,14 @@ class Plan:
     """Rows that are never written."""
 
 
-def _family(recipe: Recipe) -> Family:
+def _family(recipe: Recipe, order: Sequence[str] = _ORDER) -> Any:
     """The first family that can hold the model."""
-    by_type: dict[str, type[Family]] = {}
+    by_type: dict[str, Any] = {}
     for kind in registry.kinds(FAMILIES):
-        maker = cast(type[Family], registry.factory(FAMILIES, kind))
+        maker: Any = registry.factory(FAMILIES, kind)
         by_type |= dict.fromkeys(maker.model_types, maker)
     reasons = []
-    for variant in _ORDER:
+    for variant in order:
         family = by_type[variant](variant)
         if not (why := family.why_not(recipe)):
             return family
@@ -115,8 +142,7 @@ def _merged(weights: Mapping[str, Tensor], recipe: Recipe) -> dict[int, int]:
     rows as another one (training may have changed one of them)."""
     if _BIAS not in weights:
         return {}
-    shared = recipe.model.get("share", True)
-    tables = [weights[_SOURCE if shared else _TARGET]]
+    tables = [weights[_TARGET if _TARGET in weights else _SOURCE]]
     if not recipe.model["decoder"]["tie"]:
         tables.append(weights["decoder.output.weight"])
     found: dict[int, int] = {}
@@ -244,7 +270,8 @@ def _card(recipe: Recipe) -> str:
         code for code in (recipe.source_language, recipe.target_language) if code
     ]
     listed = "".join(f"- {code}\n" for code in spoken)
-    header = (
-        f"---\nlibrary_name: transformers\npipeline_tag: translation\n{'language:' if listed else ''}\n{listed}---\n"
-    )
-    return f"{header}# {recipe.name or 'A translator'}\n\nWritten by `regard export --format huggingface`.\n"
+    use, title = "translation", "A translator"
+    if recipe.task == "generate":
+        use, title = "text-generation", "A language model"
+    header = f"---\nlibrary_name: transformers\npipeline_tag: {use}\n{'language:' if listed else ''}\n{listed}---\n"
+    return f"{header}# {recipe.name or title}\n\nWritten by `regard export --format huggingface`.\n"

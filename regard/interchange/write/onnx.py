@@ -87,6 +87,11 @@ def why_not(recipe: Recipe) -> str:
             return f"ONNX files are written of Transformers; this model's {part} is of the kind {own}"
     if (attention := table(tree["decoder"].get("attention", "multi_head"))["kind"]) != "multi_head":
         return f"ONNX files are written of multi-head attention; this model's is {attention}"
+    for part in ("encoder", "decoder"):
+        if table(tree[part].get("attention")).get("kv_heads"):
+            return f"ONNX files are written of as many keys as queries; model.{part}.attention has kv_heads"
+    if (relative := table(tree["decoder"].get("relative_position", "none"))["kind"]) not in ("none", "buckets"):
+        return f"ONNX files are not written of relative positions of the kind {relative}"
     return ""
 
 

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard import registry
-from regard.layers.attend import Mask, as_boolean, weighted_sum
+from regard.layers.attend import Mask, Rotation, as_boolean, weighted_sum
 from regard.layers.kv_cache import CachePositions, KVCache
 from regard.layers.observable import Observable
 from regard.layers.precision import computed_in
@@ -39,7 +39,8 @@ class Attention(Observable, ABC):
     cuda_graphable: ClassVar[bool] = False
     """True if a forward pass never waits for the GPU and draws no numbers on the host."""
     takes_relative_position: ClassVar[bool] = False
-    """True if a mask may be a bias of any numbers, for each head (B H T S): see layers/relative_position."""
+    """True if a mask may be a bias of any numbers, for each head (B H T S), and `self_attend` takes a rotation: see
+    layers/relative_position. It then has a `head_width`."""
 
     @abstractmethod
     def project_memory(self, memory: Float[Tensor, "B S M"]) -> ProjectedMemory: ...
@@ -76,6 +77,11 @@ class Attention(Observable, ABC):
         """An empty KV cache for inputs of the type and width of `like`."""
         entry = self.project_memory(torch.zeros(1, 1, like.shape[-1], dtype=computed_in(like), device=like.device))
         return {name: value.new_zeros(sentences, capacity, beams, *value.shape[2:]) for name, value in entry.items()}
+
+
+def rotated(rotation: Rotation | None) -> dict[str, Rotation]:
+    """The keyword of `self_attend` for a rotation; an attention without relative positions has none."""
+    return {} if rotation is None else {"rotation": rotation}
 
 
 def build_attention(

@@ -1,4 +1,4 @@
-"""The interface of relative positions: numbers that are added to the scores of self-attention."""
+"""The interface of relative positions: what makes the scores of self-attention depend on the distance of two tokens."""
 
 from __future__ import annotations
 
@@ -11,25 +11,35 @@ from torch import Tensor, nn
 
 from regard import registry
 from regard.errors import UserError
+from regard.layers.attend import Rotation
 
 
 class RelativePosition(nn.Module, ABC):
-    """Positions of queries and keys in, what is added to the score of each pair out: one table for a whole stack."""
+    """One for a whole stack: numbers that are added to the scores, or angles by which queries and keys are rotated."""
 
     adds: ClassVar[bool] = True
     """False if nothing is ever added."""
+    rotates: ClassVar[bool] = False
+    """True if `rotation` has angles."""
     cuda_graphable: ClassVar[bool] = False
     """True if a forward pass never waits for the GPU and draws no numbers on the host."""
 
     @abstractmethod
     def forward(self, queries: Int[Tensor, "T"], keys: Int[Tensor, "S"]) -> Float[Tensor, "H T S"] | None:
-        """None where nothing is added."""
+        """What is added to the score of each pair; None where nothing is."""
+
+    def rotation(self, positions: Int[Tensor, "T"]) -> Rotation | None:
+        """How queries and keys at these positions are rotated; None: not at all. This is the default."""
+        return None
 
 
 def build_relative_position(spec: str | dict[str, Any], part: str, layers: Iterable[Any], causal: bool) -> Any:
     """What a part's recipe names, for self-attention in these layers. `causal`: no query attends to later keys."""
     attention, where = next(iter(layers)).attention, f"{part}.relative_position"
-    made = registry.build("layers/relative_position", spec, where, heads=attention.heads, causal=causal)
-    if made.adds and not attention.takes_relative_position:
+    offered = {"heads": attention.heads, "causal": causal}
+    if attention.takes_relative_position:
+        offered["head_width"] = attention.head_width
+    made = registry.build("layers/relative_position", spec, where, **offered)
+    if (made.adds or made.rotates) and not attention.takes_relative_position:
         raise UserError(f"{where}: {type(attention).__name__} adds nothing to its scores; use the attention multi_head")
     return made

@@ -18,18 +18,26 @@ from regard.serving.http.rate_limit import UNLIMITED_PATHS, RateLimiter
 from regard.serving.http.request_body import BodyLimits, BodyUsage, has_body, is_text
 from regard.serving.http.request_fields import fields_of, query_fields
 from regard.serving.http.routing import is_below, path_of
+from regard.serving.http.shared_state import SharedState
 from regard.serving.settings import Settings
+from regard.serving.state import KeyStatus, digest_of, keys_required
 
 
 class AccessMiddleware:
     """Checks path prefix, host, origin, API key, rate and body; sets `owner` (of the API key) in its state."""
 
     def __init__(
-        self, app: ASGIApp, settings: Settings, cors: CorsPolicy, addresses: ClientAddresses, body_limits: BodyLimits
+        self,
+        app: ASGIApp,
+        settings: Settings,
+        cors: CorsPolicy,
+        addresses: ClientAddresses,
+        body_limits: BodyLimits,
+        shared: SharedState | None = None,
     ):
         self.app, self.settings, self.body_limits = app, settings, body_limits
         self.cors, self.addresses = cors, addresses
-        self.hosts, self.keys = AllowedHosts(settings), ApiKeys(settings)
+        self.hosts, self.keys, self.shared = AllowedHosts(settings), ApiKeys(settings, shared), shared
         self.rate_limiter = RateLimiter(settings.req_limit)
         self.prefix = prefix_of(settings)
 
@@ -66,21 +74,29 @@ class AccessMiddleware:
         path, query, state = path_of(scope), scope["query_string"], scope["state"]
         key, error = key_in_header(headers), None
         body: bytes | None = None
+        status = KeyStatus(False, False)
         try:
             self.body_limits.check(headers, query)
-            if key is None and self.keys.required(path):
+        except HttpError as caught:
+            error = caught  # raised below, since the request still counts
+        try:
+            status = await self.keys.status(path, key)
+            if key is None and status.required and not error:
                 key = key_in_fields(query_fields(query))
                 if key is None and is_text(headers) and has_body(headers):
                     body = await self._read(scope, headers, receive, usage, unauthenticated=True)
                     key = key_in_fields(await fields_of(Request(scope, _body_only(body))))
+                if key is not None:
+                    status = await self.keys.status(path, key)
         except HttpError as caught:
-            error = caught  # raised below, since the request still counts
-        state["owner"] = self.keys.owner(key)
+            error = error or caught
+        state["owner"] = digest_of(key) if key and status.known else ""
         if path not in UNLIMITED_PATHS:
-            self.rate_limiter.count(state["owner"] or self.addresses.of(scope.get("client"), headers))
+            client = state["owner"] or self.addresses.of(scope.get("client"), headers)
+            await self.rate_limiter.count_shared(client, self.shared)
         if error:
             raise error
-        self.keys.check(path, key, state["owner"])
+        self.keys.check(path, key, status)
         self.body_limits.authenticated(usage)
         return body if body is not None else await self._read(scope, headers, receive, usage)
 
@@ -95,7 +111,7 @@ class AccessMiddleware:
 
 def warning(settings: Settings) -> str | None:
     """The warning for a server that is reachable from the network without API keys."""
-    if is_loopback(settings.host) or settings.api_keys:
+    if is_loopback(settings.host) or settings.api_keys or (settings.state and keys_required(settings.state)):
         return None
     return (
         f"anyone who can reach {settings.host or 'any address of this machine'}, port {settings.port}, can use this "

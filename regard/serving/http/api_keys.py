@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import re
 from collections.abc import Mapping
@@ -12,7 +11,9 @@ from starlette.datastructures import Headers
 
 from regard.serving.http.http_error import HttpError
 from regard.serving.http.routing import is_below
+from regard.serving.http.shared_state import SharedState
 from regard.serving.settings import Settings
+from regard.serving.state import KeyStatus, StateUnavailable, digest_of
 
 PUBLIC_PATHS = frozenset(
     {
@@ -34,24 +35,38 @@ _AUTHORIZATION = re.compile(r"(?:bearer|deepl-auth-key) +(\S+)", re.IGNORECASE)
 
 
 class ApiKeys:
-    """Stores and compares digests, so that a comparison takes constant time."""
+    """The keys that the server was started with and those of the state store, all as digests."""
 
-    def __init__(self, settings: Settings):
-        self.digests = [_digest(key) for key in settings.api_keys]
+    def __init__(self, settings: Settings, shared: SharedState | None = None):
+        self.shared = shared
+        self.digests = [digest_of(key) for key in settings.api_keys]
         self.contact = f"Visit {settings.key_link}" if settings.key_link else "Please contact the server operator"
 
-    def required(self, path: str) -> bool:
-        return bool(self.digests) and path not in PUBLIC_PATHS
+    async def status(self, path: str, given: str | None) -> KeyStatus:
+        """Whether the key is known, and whether the path requires one. Raises 503 if only a state store that does not
+        answer could tell."""
+        own = self._is_own(given)
+        required, public = bool(self.digests), path in PUBLIC_PATHS
+        if self.shared is None or own or (public and not given):
+            return KeyStatus(own, required and not public)
+        try:
+            stored = await self.shared.key_status(digest_of(given or ""))
+        except StateUnavailable:
+            if self.shared.keys_required and not public:
+                raise HttpError(503, "API keys cannot be checked at present", {"Retry-After": "2"}) from None
+            stored = KeyStatus(False, False)
+        return KeyStatus(bool(given) and stored.known, (required or stored.required) and not public)
 
-    def owner(self, given: str | None) -> str:
-        """An identifier of the key's owner (its digest) that can be stored safely; empty if the key is unknown."""
-        digest = _digest(given or "")
+    def _is_own(self, given: str | None) -> bool:
+        """Whether it is a key that the server was started with. (The store looks for a digest, whose comparison reveals
+        nothing of a key.)"""
+        digest = digest_of(given or "")
         found = [hmac.compare_digest(digest, known) for known in self.digests]  # always all of them, for constant time
-        return digest.hex() if given and any(found) else ""
+        return bool(given) and any(found)
 
-    def check(self, path: str, given: str | None, owner: str) -> None:
+    def check(self, path: str, given: str | None, status: KeyStatus) -> None:
         """Refuses a missing or wrong key with the status that the path's API uses."""
-        if not self.required(path) or owner:
+        if status.known or not status.required:
             return
         if given:
             raise HttpError(403, "Invalid API key")
@@ -72,7 +87,3 @@ def key_in_header(headers: Headers) -> str | None:
 def key_in_fields(fields: Mapping[str, Any]) -> str | None:
     key = fields.get("api_key")
     return None if key is None or key == "" else str(key)
-
-
-def _digest(key: str) -> bytes:
-    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from regard.serving.catalogue import Catalogue
-from regard.serving.http.access import AccessMiddleware
+from regard.serving.http.access import AccessMiddleware, prefix_of
 from regard.serving.http.client_address import ClientAddresses
 from regard.serving.http.cors import CorsPolicy
 from regard.serving.http.error_responses import ErrorMiddleware
@@ -23,6 +23,8 @@ from regard.serving.http.request_body import BodyLimits
 from regard.serving.http.request_log import RequestLogMiddleware, log_request
 from regard.serving.http.response_headers import ResponseHeadersMiddleware
 from regard.serving.http.routes import deepl, docs, libretranslate, tasks
+from regard.serving.http.shared_state import SharedState
+from regard.serving.http.telemetry import Telemetry, TraceMiddleware
 from regard.serving.settings import Settings
 from regard.serving.text.translator import TextTranslator
 
@@ -59,7 +61,9 @@ def app_with_middleware(
 ) -> FastAPI:
     """An app with these routers behind the middleware. `regard studio` uses it with its own routers."""
     cors, addresses = CorsPolicy(settings.allow_origins), ClientAddresses(settings.trusted_proxies)
-    metrics = Metrics(pool) if settings.metrics else None
+    shared = SharedState(settings.state) if settings.state else None
+    metrics = Metrics(pool, shared) if settings.metrics else None
+    telemetry = Telemetry(settings.telemetry) if settings.telemetry else None
     listeners = [*([log_request] if log_requests else []), *([metrics.observe] if metrics else [])]
     app = FastAPI(
         title="Regard",
@@ -69,15 +73,17 @@ def app_with_middleware(
         openapi_url=None,
         redirect_slashes=False,
         middleware=[
+            *([Middleware(TraceMiddleware, telemetry, prefix_of(settings))] if telemetry else []),
             Middleware(RequestLogMiddleware, listeners),
             Middleware(ResponseHeadersMiddleware),
             Middleware(ErrorMiddleware, list(catalogue.models.values())),
-            Middleware(AccessMiddleware, settings, cors, addresses, body_limits or BodyLimits(settings)),
+            Middleware(AccessMiddleware, settings, cors, addresses, body_limits or BodyLimits(settings), shared),
         ],
         exception_handlers={HTTPException: _reraise, RequestValidationError: _reraise},
     )
     app.state.draining = app.state.refusing = False
     app.state.parsing = asyncio.Lock()
+    app.state.shared, app.state.telemetry = shared, telemetry
     for router in (*routers, metrics_router(settings, metrics)):
         app.router.routes.extend(router.routes)  # a flat list, so that tests can check every route
     return app

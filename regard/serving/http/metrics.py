@@ -17,6 +17,7 @@ from starlette.responses import Response
 from regard.serving.http.api_keys import key_in_header
 from regard.serving.http.http_error import HttpError
 from regard.serving.http.request_log import FinishedRequest
+from regard.serving.http.shared_state import SharedState
 from regard.serving.settings import Settings
 
 if TYPE_CHECKING:
@@ -28,10 +29,12 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 class Metrics:
     """The metrics of one server; several servers in one process have separate registries."""
 
-    def __init__(self, pool: WorkerPool):
+    def __init__(self, pool: WorkerPool, shared: SharedState | None = None):
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.registry.register(PoolCollector(pool))
+        if shared:
+            self.registry.register(StateCollector(shared))
         labels = ("route", "status")
         self.requests = Counter("regard_requests", "Finished requests", labels, registry=self.registry)
         self.seconds = Histogram(
@@ -71,6 +74,14 @@ class PoolCollector(Collector):
         yield CounterMetricFamily("regard_batched_sentences", "Sentences in these batches", counted.batched)
         yield CounterMetricFamily("regard_input_characters", "Characters of these", counted.input_characters)
         yield CounterMetricFamily("regard_output_tokens", "Tokens of the answers", counted.output_tokens)
+
+
+class StateCollector(Collector):
+    def __init__(self, shared: SharedState):
+        self.shared = shared
+
+    def collect(self) -> Iterable[Metric]:
+        yield CounterMetricFamily("regard_state_failures", "Failures of the state store", self.shared.failures)
 
 
 def router(settings: Settings, metrics: Metrics | None) -> APIRouter:

@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 from regard.serving.http.health import HEALTH_PATHS
 from regard.serving.http.http_error import HttpError
+from regard.serving.http.shared_state import SharedState
+from regard.serving.state import MINUTE, StateUnavailable
 
-MINUTE = 60.0
 UNLIMITED_PATHS = HEALTH_PATHS | {"/languages"}
 """Paths that do not count."""
 
@@ -27,19 +28,35 @@ class RateLimiter:
     def __len__(self) -> int:
         return len(self._clients)
 
+    async def count_shared(self, client: str, shared: SharedState | None) -> None:
+        """Counts a request in the state store, for all servers together; without one, or if it fails, for this server
+        alone. Raises 429 beyond the limit."""
+        if self.limit < 0:
+            return
+        try:
+            if shared is None:
+                raise StateUnavailable
+            wait = await shared.count(client, self.limit)
+        except StateUnavailable:
+            self.count(client)
+        else:
+            if wait:
+                raise self._refused(wait)
+
     def count(self, client: str) -> None:
-        """Counts a request; raises 429 beyond the limit."""
         if self.limit < 0:
             return
         now = self.clock()
         self._forget(now - MINUTE)
         began, requests = self._clients.get(client, (now, 0))
         if requests >= self.limit:
-            wait = max(1, math.ceil(began + MINUTE - now))
-            raise HttpError(429, f"Slowdown: {self.limit} per 1 minute", {"Retry-After": str(wait)})
+            raise self._refused(max(1, math.ceil(began + MINUTE - now)))
         self._clients[client] = (began, requests + 1)
         if len(self._clients) > self.max_clients:
             self._clients.popitem(last=False)
+
+    def _refused(self, wait: int) -> HttpError:
+        return HttpError(429, f"Slowdown: {self.limit} per 1 minute", {"Retry-After": str(wait)})
 
     def _forget(self, before: float) -> None:
         while self._clients and self._clients[next(iter(self._clients))][0] <= before:

@@ -154,6 +154,8 @@ async def _run(
         server.should_exit = True
         await serving
         await pool.close()
+        if app.state.telemetry:
+            await asyncio.to_thread(app.state.telemetry.close)
     if broken.done():
         note("no worker can be started any more; see the lines above")
     broken.cancel()

@@ -39,6 +39,10 @@ class Job:
     """Number of the request that it belongs to, set by the queue."""
     assignment: tuple[WorkerProcess, int, int] | None = None
     """The worker, the batch id and the index in the batch, while it runs."""
+    batch: tuple[int, int, int] | None = None
+    """The worker's process id, the batch id and the size of the batch, once it was started."""
+    started_at: float = 0.0
+    ended_at: float = 0.0
 
 
 class JobQueue:

@@ -16,6 +16,7 @@ from regard.errors import UserError
 from regard.serving.catalogue import Catalogue
 from regard.serving.log import log_error
 from regard.serving.settings import Settings
+from regard.serving.workers import batch_times
 from regard.serving.workers.errors import JobFailed, JobRefused, ServerBusy
 from regard.serving.workers.job_queue import Job, JobQueue, Throughput
 from regard.serving.workers.statistics import PoolStatistics
@@ -227,6 +228,7 @@ class WorkerPool:
         try:
             return await asyncio.gather(*(job.future for job in jobs))
         finally:
+            batch_times.report(jobs)
             self._cancel(jobs)
 
     def refuse_if_busy(self, jobs: int = 1) -> None:
@@ -280,6 +282,7 @@ class WorkerPool:
         now = time.monotonic()
         for item, job in enumerate(batch):
             job.assignment = (worker, worker.next_id, item)
+            job.batch, job.started_at = (worker.pid or 0, worker.next_id, len(batch)), now
             self.statistics.waited(now - job.queued_at)
         action, model, options = batch[0].batch_key
         message: dict[str, Any] = {"action": action, "model": model}
@@ -379,7 +382,7 @@ class WorkerPool:
         self._idle.append(worker)
         self._changed.set()
         for job, answer in zip(jobs, _answers(message, len(jobs)), strict=True):
-            job.assignment = None
+            job.assignment, job.ended_at = None, worker.idle_since
             if isinstance(answer, Exception):
                 _fail(job, answer)
                 continue

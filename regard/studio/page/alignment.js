@@ -2,7 +2,7 @@
 // Rows of the weights are words or tokens of the translation, columns those of the source.
 
 import { make } from "./dom.js";
-import { ink, mark, sentence } from "./words.js";
+import { hueOf, ink, mark, sentence } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const FAINTEST = 0.12; // weights below this get no line while nothing is pointed at
@@ -23,7 +23,13 @@ export function alignment(found, { tokens, names, langs = {}, onhover, onpick })
       onpick: (place) => onpick(name, place),
       ...more,
     });
-  const sides = { source: side("source"), target: side("target", { sure: found.probabilities[unit] }) };
+  // Every source word has a colour; a target word has that of the source word it attended to most.
+  const hues = found.source[unit].map((_, at) => (weights && isWord(found.source, at) ? hueOf(tokens ? found.source.word_of[at] : at) : null));
+  const most = (row) => row.reduce((best, weight, at) => (weight > row[best] ? at : best), 0);
+  const sides = {
+    source: side("source", { hues }),
+    target: side("target", { sure: found.probabilities[unit], hues: weights?.map((row) => (row.length ? hues[most(row)] : null)) }),
+  };
   const lines = document.createElementNS(SVG, "svg");
   lines.setAttribute("class", "links");
   lines.setAttribute("aria-hidden", "true");
@@ -94,6 +100,6 @@ export function alignment(found, { tokens, names, langs = {}, onhover, onpick })
   }
 
   function isWord(side, place) {
-    return side.word_of[place] >= 0;
+    return !tokens || side.word_of[place] >= 0;
   }
 }

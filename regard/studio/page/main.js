@@ -37,8 +37,14 @@ const studio = {
   link,
   /** The values to change to open another tab: its model, and what belongs to it. */
   toView: (view, values = {}) => ({ ...toView(view), ...values }),
+  /** Whether there is such a view, and it can show the current model. */
+  opens: (view) => views.has(view) && Boolean(views.get(view).suits?.(studio.model) ?? true),
   get state() {
     return read();
+  },
+  /** Whether the server is still loading its models: questions to them fail. */
+  get loading() {
+    return !known.ready;
   },
   get models() {
     return known.models;
@@ -60,7 +66,8 @@ function viewName() {
 
 function suited(name) {
   const view = views.get(name);
-  return view?.suits ? known.models.filter(view.suits) : [];
+  const fitting = view?.suits ? known.models.filter(view.suits) : [];
+  return view?.first ? [...fitting.filter(view.first), ...fitting.filter((one) => !view.first(one))] : fitting;
 }
 
 /** The chosen model, if the view can show it, or else the one that this tab showed last. */
@@ -164,7 +171,7 @@ function drawNotice(name, model) {
     ? `there is no model “${before}” here`
     : view.suits(there)
       ? `${before} was shown on the tab before`
-      : `${before} ${view.lacks ?? "cannot be shown in this view"}`;
+      : `${before} ${typeof view.lacks === "function" ? view.lacks(there) : (view.lacks ?? "cannot be shown in this view")}`;
   fill(place("notice"), "This tab shows ", make("b", {}, model.name), `: ${why}.`);
 }
 
@@ -215,7 +222,7 @@ function draw() {
   const own = make("div");
   fill(place("view"), own);
   if (view.suits && !model) {
-    fill(own, make("p", {}, "None of the models here has this view."));
+    fill(own, make("p", {}, "None of the models here can be shown in this view."));
     return;
   }
   try {
@@ -248,21 +255,28 @@ async function load() {
 /** Waits until the server has loaded its models, and shows what it is loading. */
 async function begin() {
   const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
+  let begun = false; // the start page needs no loaded model: it is drawn from the recipe
+  const start = async () => {
+    begun = true;
+    await load();
+    listen(draw);
+    draw();
+  };
   while (!known.ready) {
     try {
       known = { ...known, ...(await get("models")) };
     } catch (error) {
-      fill(place("view"), trouble(error));
+      if (!begun) fill(place("view"), trouble(error));
       await pause(1000);
       continue;
     }
     if (known.ready) break;
-    fill(place("view"), waiting(known.loading ? `Loading the model ${known.loading} …` : "Starting …"));
+    if (!begun && known.models.length && (read().view ?? "start") === "start") await start();
+    if (!begun) fill(place("view"), waiting(known.loading ? `Loading the model ${known.loading} …` : "Starting …"));
     await pause(250);
   }
-  await load();
-  listen(draw);
-  draw();
+  if (begun) draw();
+  else await start();
   document.documentElement.dataset.ready = "yes";
 }
 

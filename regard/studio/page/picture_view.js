@@ -9,8 +9,9 @@ const PAUSE = 250; // milliseconds without a key before the server is asked
 /**
  * Shows the pictures of a view (regard/inspection/draw/views). `choices(studio)` are further controls, `fields(studio)`
  * further fields of the question. Of several pictures one is shown, whose number is the state's `picture`, unless `all`.
+ * `onpick(at)` is called with the mark that is clicked, `ondrawn(element)` once the pictures are there.
  */
-export function pictureView(place, studio, { view, typed = true, choices = () => [], fields = () => ({}), all = false }) {
+export function pictureView(place, studio, { view, typed = true, choices = () => [], fields = () => ({}), all = false, onpick, ondrawn }) {
   const box = typed ? textbox(studio) : null;
   const controls = make("div", { class: "controls" });
   const shown = make("div", { class: "pictures", "aria-busy": "false" });
@@ -29,7 +30,8 @@ export function pictureView(place, studio, { view, typed = true, choices = () =>
       const pick = (number) => studio.change({ picture: number });
       fill(controls, choices(studio), several ? select("Picture", options, wanted.only, pick) : null);
       const drawn = answer.pictures.filter((one) => one.svg);
-      fill(shown, drawn.map((one) => studio.picture({ about: answer.about, ...one })));
+      fill(shown, drawn.map((one) => studio.picture({ about: answer.about, ...one }, { onpick })));
+      ondrawn?.(shown);
       shown.setAttribute("aria-busy", "false");
       studio.say(`${drawn.map((one) => one.heading).join(", ")} of ${answer.texts.map((one) => one.text).join(" → ")}`);
     },

@@ -1,7 +1,6 @@
 // The model's outputs for the same few examples, at each validation.
 import { diffWords } from "./word_diff.js";
 import { fill, make, slider } from "./dom.js";
-import { colour } from "./words.js";
 
 const FRESH = "Highlighted: words that are new since the previous validation. ";
 const SHARED = "Underlined: words that output and reference have in common.";
@@ -61,17 +60,17 @@ function one(sample, before) {
   return make(
     "dl",
     {},
-    row("source", sample.source),
+    row("input", sample.source),
     row("output", words(known, sample.output, sample.reference), "output"),
     sample.reference ? row("reference", words(null, sample.reference, sample.output)) : null,
   );
 }
 
-/** A text; words that `other` has too are coloured, words that are not in `before` are highlighted. */
+/** A text; words that `other` has too are underlined, words that are not in `before` are highlighted. */
 function words(before, text, other) {
   const there = new Set(other.split(/\s+/));
   return diffWords(before, text).map(({ text: word, fresh }) => {
-    const shared = there.has(word) ? { class: "hued", "data-hue": colour(word) } : null;
+    const shared = there.has(word) ? { class: "shared" } : null;
     return fresh ? make("mark", shared ?? {}, word) : shared ? make("span", shared, word) : word;
   });
 }

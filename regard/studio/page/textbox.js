@@ -15,6 +15,9 @@ const EXAMPLES = {
 export const readsText = (model) =>
   ["translate", "generate", "tag", "fill"].includes(model.task) || (model.task === "classify" && model.stem === "tokens");
 
+/** What a model lacks that a view of texts cannot show: perhaps that it reads no text. */
+export const lacking = (what) => (model) => (readsText(model) ? what : "does not read text");
+
 /** The text in the box: what was typed, or else an example in the model's language. */
 export function textOf(studio) {
   return studio.state.text ?? EXAMPLES[languageOf(studio)] ?? EXAMPLES[studio.model?.task] ?? EXAMPLES.en;

@@ -27,8 +27,10 @@ export function explained(text) {
     const name = found[0].toLowerCase();
     if (seen.has(name)) continue;
     seen.add(name);
-    parts.push(text.slice(from, found.index), term(found[0]));
-    from = found.index + found[0].length;
+    const end = found.index + found[0].length;
+    const mark = /^[.,;:)]+/.exec(text.slice(end))?.[0] ?? ""; // a button would leave it to begin the next line
+    parts.push(text.slice(from, found.index), mark ? make("span", { class: "nowrap" }, term(found[0]), mark) : term(found[0]));
+    from = end + mark.length;
   }
   return [...parts, text.slice(from)];
 }

@@ -49,7 +49,7 @@ export function controls(studio) {
       oninput: () => (output.textContent = input.value),
       onchange: () => studio.change({ [name]: input.value, of: null }),
     });
-    return make("label", {}, make("span", {}, label), input, output);
+    return make("label", {}, make("span", { "data-term": label.toLowerCase() }, label), input, output);
   }
 
   /** A checkbox for each model to compare with. */
@@ -80,17 +80,17 @@ export function controls(studio) {
       const held = document.activeElement?.closest(".where label, .sliders label")?.textContent;
       const all = [layers, heads, layer, head].join();
       if (where.dataset.all !== all)
-        fill(where, make("legend", {}, "Attention of"), menu("layer", layers, layer), menu("head", heads, head));
+        fill(where, make("legend", { "data-term": "attention" }, "Attention"), menu("layer", layers, layer), menu("head", heads, head));
       where.dataset.all = all;
       const { beam, length_penalty: penalty } = answer;
-      settings.textContent = `beam ${beam}, length penalty ${penalty}`;
+      settings.textContent = `beam width ${beam}, length penalty ${penalty}`;
       const reset = () => studio.change({ beam: null, penalty: null, of: null });
       const changed = studio.state.beam !== undefined || studio.state.penalty !== undefined;
       fill(
         sliders,
-        slider("beam", "beam width", beam, { min: 1, max: 16, step: 1 }),
-        slider("penalty", "length penalty", penalty, { min: 0, max: 2, step: 0.1 }),
-        changed && make("button", { type: "button", class: "plain", onclick: reset }, "Model defaults"),
+        slider("beam", "Beam width", beam, { min: 1, max: 16, step: 1 }),
+        slider("penalty", "Length penalty", penalty, { min: 0, max: 2, step: 0.1 }),
+        changed && make("button", { type: "button", class: "plain", onclick: reset }, "Reset to defaults"),
       );
       const same = [...where.children, ...sliders.children].find((one) => held && one.textContent === held);
       same?.querySelector("select, input")?.focus();

@@ -1,18 +1,11 @@
-// A text whose words or tokens are buttons: each has the colour of its word, and a background by its attention weight.
+// A text whose words or tokens are buttons, with an underline as long as a probability and a background by attention weight.
 
 import { make } from "./dom.js";
 
 const HUES = 12;
-const BARE = /[\p{L}\p{M}\p{N}](?:.*[\p{L}\p{M}\p{N}])?/su;
 
-/** The index of a word's colour, independent of capitalisation and surrounding punctuation. Python computes the same
- *  (inspection/draw/style.py, `hue`). */
-export function colour(word) {
-  const bare = BARE.exec(word)?.[0] ?? word;
-  let found = 0x811c9dc5; // FNV-1a
-  for (const byte of new TextEncoder().encode(bare.toLowerCase())) found = Math.imul(found ^ byte, 0x01000193) >>> 0;
-  return found % HUES;
-}
+/** The colour of the word at an index (words.css): neighbours are far apart on the colour circle. */
+export const hueOf = (index) => (5 * index) % HUES;
 
 /** A token for display: the space before a word is a dot. */
 export const shown = (token) => (token.startsWith("▁") && token.length > 1 ? `·${token.slice(1)}` : token);
@@ -25,17 +18,18 @@ export function percent(value) {
 
 /**
  * A side of a translation ({words, tokens, word_of, direction}) as buttons in a wrapping row.
- * `lang` is the language of the text; `tokens` shows the model's tokens; `sure` is a probability for each, drawn as the length of the line below it;
+ * `lang` is the language of the text; `tokens` shows the model's tokens; `sure` is a probability for each, drawn as the
+ * length of its underline; `hues` is the colour of each underline (`hueOf`), or null for none;
  * `onhover(index or null)` gets the one under the pointer or with the focus, `onpick(index)` the one pressed.
  * Tab reaches one of them; the arrow keys move between them.
  */
-export function sentence(side, { name = "", lang, tokens = false, sure, weights, onhover, onpick } = {}) {
+export function sentence(side, { name = "", lang, tokens = false, sure, hues, weights, onhover, onpick } = {}) {
   const units = tokens ? side.tokens : side.words;
   const buttons = units.map((unit, place) => {
     const button = make("button", { type: "button", class: "word", tabindex: place ? -1 : 0 });
     button.append(make("bdi", {}, tokens ? shown(unit) : unit), make("small", { "aria-hidden": "true" }));
     button.dataset.place = place;
-    button.dataset.hue = colour(unit);
+    if (typeof hues?.[place] === "number") button.dataset.hue = hues[place];
     if (sure) {
       button.dataset.sure = sure[place];
       button.style.setProperty("--sure", sure[place]);

@@ -25,6 +25,8 @@ class Request(TextRequest):
     head: int | None = Field(None, ge=0, le=1000)
     attention: str = Field("cross", max_length=10, description="The kind of attention: cross, source or target.")
     tokens: bool = False
+    position: int | None = Field(None, ge=0, le=10_000, description="The index of a query, step or position.")
+    unit: int | None = Field(None, ge=0, le=100_000, description="The index of a unit of a recurrent layer.")
     only: int | None = Field(None, ge=0, le=100, description="Draw only this picture of the view.")
 
 
@@ -37,7 +39,13 @@ def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
     if trace.attention and not trace.of_kind(attention):
         attention = trace.attention[0].kind
     view = trace.view(
-        question.view, layer=question.layer, head=question.head, attention=attention, tokens=question.tokens
+        question.view,
+        layer=question.layer,
+        head=question.head,
+        attention=attention,
+        tokens=question.tokens,
+        position=question.position,
+        unit=question.unit,
     )
     if question.only is not None and question.only >= len(view.pictures):
         raise UserError(f"picture {question.only}: this view has the pictures 0 to {len(view.pictures) - 1}")

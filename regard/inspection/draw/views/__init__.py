@@ -12,6 +12,7 @@ from regard.inspection.trace.text import LanguageModelTrace, TextTrace
 from regard.inspection.trace.translation import TranslationTrace
 
 _TEXT: dict[str, DrawView] = {
+    "map": common.model_map,
     "heads": text.heads,
     "numbers": common.numbers,
     "positions": common.positions,
@@ -23,6 +24,7 @@ _TEXT: dict[str, DrawView] = {
 VIEWS: dict[type[Trace], dict[str, DrawView]] = {
     TranslationTrace: {
         "alignment": translation.alignment,
+        "map": common.model_map,
         "heads": common.heads,
         "steps": translation.steps,
         "numbers": common.numbers,
@@ -38,6 +40,7 @@ VIEWS: dict[type[Trace], dict[str, DrawView]] = {
     LanguageModelTrace: {"next": text.next_token, **_TEXT, "logit-lens": common.logit_lens},
     ImageTrace: {
         "patches": image.class_patches,
+        "map": common.model_map,
         "heads": image.heads,
         "numbers": common.numbers,
         "positions": image.positions,
@@ -46,6 +49,7 @@ VIEWS: dict[type[Trace], dict[str, DrawView]] = {
     },
     CaptionTrace: {
         "patches": image.caption_patches,
+        "map": common.model_map,
         "heads": image.heads,
         "numbers": common.numbers,
         "positions": image.positions,

@@ -17,7 +17,9 @@ from regard.inspection.draw.gradients import draw_gradients
 from regard.inspection.draw.head_grid import Block, draw_grid
 from regard.inspection.draw.heatmap import matrix_figure, matrix_svg
 from regard.inspection.draw.logit_lens import draw_logit_lens
-from regard.inspection.draw.positions import draw_positions
+from regard.inspection.draw.model_map import draw_map
+from regard.inspection.draw.positions import ROWS, cosine_similarity, draw_positions
+from regard.inspection.draw.signed_bars import draw_signed_bars
 from regard.inspection.draw.style import isolated, shortened
 from regard.inspection.draw.view import Picture, View, canvas_picture
 from regard.inspection.trace.base import KINDS, SOURCE, TARGET, Choice, Gates, Trace, index_in
@@ -26,15 +28,22 @@ from regard.inspection.trace.translation import TranslationTrace
 
 
 def heads(trace: Trace, choice: Choice) -> View:
-    """All attention heads as small heatmaps, and one head of each kind as lines between tokens."""
+    """All attention heads, or those of one layer, as small heatmaps; one head of each kind as lines between tokens."""
     if not trace.attention:
         raise UserError("this model has no attention, so it has no heads; try the view gates")
     kinds = [kind for kind in KINDS if trace.of_kind(kind)]
-    blocks: list[Block] = [(KINDS[kind], kind, [layer.weights for layer in trace.of_kind(kind)]) for kind in kinds]
-    chosen = choice.layer is not None or choice.head is not None
-    if chosen and choice.attention not in kinds:
+    if (choice.layer is not None or choice.head is not None) and choice.attention not in kinds:
         raise UserError(f"this model has no attention '{choice.attention}'{suggestion(choice.attention, kinds)}")
-    pictures = [canvas_picture("all layers and heads", partial(draw_grid, blocks, title_of(trace)))]
+    only = choice.layer if choice.head is None else None  # a layer alone: all its heads
+    if only is not None:
+        index_in(only, len(trace.of_kind(choice.attention)), "layer")
+    blocks: list[Block] = [
+        (KINDS[kind], kind, layers)
+        for kind in kinds
+        if (layers := {n: one.weights for n, one in enumerate(trace.of_kind(kind)) if only in (None, n)})
+    ]
+    name = "all layers and heads" if only is None else f"all heads of layer {only}"
+    pictures = [canvas_picture(name, partial(draw_grid, blocks, title_of(trace)))]
     for kind in [choice.attention, *(kind for kind in kinds if kind != choice.attention)]:
         if kind not in kinds:
             continue
@@ -52,10 +61,11 @@ def heads(trace: Trace, choice: Choice) -> View:
             layers=len(trace.of_kind(kind)),
             heads=len(weights),
         )
-        pictures.insert(0, one) if own and chosen else pictures.append(one)
+        pictures.insert(0, one) if own and choice.head is not None else pictures.append(one)
     about = (
-        "Each small matrix is one attention head: its rows are queries, its columns keys. As lines, keys are on the "
-        "left and queries on the right."
+        "Each small matrix is one attention head: a row per attending token (query), a column per token that it "
+        "attends to (key). As lines, the attending token is on the right. The stronger the colour, the larger the "
+        "weight."
     )
     return View("heads", about, ("attention",), pictures)
 
@@ -64,23 +74,47 @@ def numbers(trace: Trace, choice: Choice) -> View:
     """The arithmetic of one head for one query, with every number."""
     found = trace.calculation_of(choice)
     about = (
-        "What one head computes for one token: positive numbers are violet, negative ones rust, darker with their "
-        "magnitude. "
+        "What one head computes for one token: purple is positive, orange negative; the stronger the colour, the "
+        "larger the magnitude. "
         f"{agreement(found)}"
     )
     picture = canvas_picture(title_of_calculation(found), partial(draw_calculation, found))
     return View("numbers", about, ("calculations",), [picture])
 
 
+def model_map(trace: Trace, choice: Choice) -> View:
+    """The blocks of the model, with the input at the top and the output at the bottom."""
+    if trace.map is None:
+        raise UserError("this trace has no map of its model; record it again")
+    tokens = {SOURCE: trace.tokens(SOURCE), TARGET: trace.tokens(TARGET)}
+    outputs = trace.outputs() or trace.texts()[-1].words
+    draw = partial(draw_map, trace.map, tokens, outputs, title_of(trace), choice.layer or 0)
+    about = (
+        "The blocks of the model in the order in which data flows through them; beside an arrow is the size of what "
+        "flows along it, tokens x numbers."
+    )
+    return View("map", about, ("map",), [canvas_picture(f"{trace.map.parameters:,} parameters", draw)])
+
+
 def positions(trace: Trace, choice: Choice) -> View:
-    """The positional encodings as heatmaps."""
+    """The positional encodings as heatmaps, or with a position, how similar all others are to it."""
     if not trace.positions:
         raise UserError("this model has no positional encoding: it reads one token after the other")
     pictures = []
     for one in trace.positions:
         heading = f"{one.kind} positions of {', '.join(one.paths)}"
-        pictures.append(canvas_picture(heading, partial(draw_positions, one.values, heading)))
-    about = "The positional encoding that is added to the embeddings: a row per position, a column per dimension."
+        draw = partial(draw_positions, one.values, heading)
+        if choice.position is not None:
+            chosen = index_in(choice.position, min(len(one.values), ROWS), "position")
+            heading = f"similarity to position {chosen}"
+            found = {"cosine": cosine_similarity(one.values[:ROWS], chosen)}
+            labels = list(map(str, range(len(found["cosine"]))))
+            draw = partial(draw_signed_bars, "regard-similarity", heading, found, labels, chosen)
+        pictures.append(canvas_picture(heading, draw))
+    about = (
+        "The positional encoding that is added to the embeddings: a row per position, a column per dimension. "
+        "Purple is positive, orange negative."
+    )
     return View("positions", about, ("positions",), pictures)
 
 
@@ -88,14 +122,15 @@ def beam(trace: TranslationTrace | CaptionTrace, choice: Choice) -> View:
     """The beam search as a tree."""
     about = (
         f"Beam search of width {trace.beam}: each column is a step with its open hypotheses, best first, and below "
-        "them those that ended. The chosen hypothesis is highlighted."
+        "them those that ended. Below a token is the log-probability of its hypothesis; of one that ended also its "
+        "score, the log-probability divided by the length penalty. The best score wins: it is highlighted."
     )
     picture = canvas_picture("beam search", partial(draw_tree, trace.search, title_of(trace)))
     return View("beam", about, ("search",), [picture])
 
 
 def gates(trace: Trace, choice: Choice) -> View:
-    """The gates and states of each recurrent layer."""
+    """The gates and states of each recurrent layer, or those of one unit of it along the text."""
     if not trace.gates:
         raise UserError("this model has no gates: nothing in it is recurrent; try the view alignment or heads")
     layers = {one.layer for one in trace.gates}
@@ -105,22 +140,34 @@ def gates(trace: Trace, choice: Choice) -> View:
     for one in trace.gates:
         if choice.layer not in (None, one.layer):
             continue
+        if choice.unit is not None:
+            unit = index_in(choice.unit, next(iter(one.values.values())).shape[1], "unit")
+            heading = f"unit {unit} of {_gates_heading(one)}"
+            along = {name: gate[:, unit] for name, gate in one.values.items()}
+            draw = partial(draw_signed_bars, "regard-unit", heading, along, trace.tokens(one.side))
+            pictures.append(canvas_picture(heading, draw))
+            continue
         values = {name: torch.from_numpy(gate) for name, gate in one.values.items()}
         drawn = values, trace.tokens(one.side), one.path
         pictures.append(Picture(_gates_heading(one), partial(gates_svg, *drawn), partial(gates_figure, *drawn)))
     about = (
-        "One panel per gate, one row per unit: positive values are violet, negative ones rust, darker with magnitude."
+        "One panel per gate, one row per unit: purple is positive, orange negative; the stronger the colour, the "
+        "larger the magnitude."
     )
     return View("gates", about, ("gates",), pictures)
 
 
 def gradients(trace: Trace, choice: Choice) -> View:
-    """The gradient norms of one output, on a linear scale and on a log scale, which shows where they vanish."""
+    """The gradient norms of one output on three scales: shared by all layers, one per panel, and logarithmic."""
     found = trace.gradients_of(choice.position)
     tokens = {side: trace.tokens(side) for side in (SOURCE, TARGET)}
     pictures = [
-        canvas_picture(heading, partial(draw_gradients, found, tokens, log_scale))
-        for heading, log_scale in (("gradients", False), ("gradients, log scale", True))
+        canvas_picture(heading, partial(draw_gradients, found, tokens, scale))
+        for heading, scale in (
+            ("gradients", "shared"),
+            ("gradients, one scale per panel", "own"),
+            ("gradients, logarithmic scale", "logarithmic"),
+        )
     ]
     about = (
         f"The gradient norm of the log-probability of output {found.position}, {isolated(shortened(found.token))}, "
@@ -146,13 +193,25 @@ def ponder(trace: Trace, choice: Choice) -> View:
         raise UserError("this model has no ponder time: only a Universal Transformer with halting does")
     pictures = []
     for one in trace.ponder:
-        steps = [f"step {number}" for number in range(one.shares.shape[1])]
-        tokens = [f"{isolated(token)} {time:.2f}" for token, time in zip(trace.tokens(one.side), one.times.tolist())]
+        steps = [f"step {number}" for number in range(1, one.shares.shape[1] + 1)]
+        tokens = [
+            f"{isolated(token)} {steps_and_remainder(time, shares)}"
+            for token, time, shares in zip(trace.tokens(one.side), one.times.tolist(), one.shares)
+        ]
         drawn = torch.from_numpy(np.ascontiguousarray(one.shares.T)), tokens, steps, one.path
         heading = f"ponder time of each {one.side} token"
         pictures.append(Picture(heading, partial(matrix_svg, *drawn), partial(matrix_figure, *drawn)))
-    about = "The number beside a token is its ponder time in steps; the cells below are the weight of each step."
+    about = (
+        "Beside a token: how many steps it took before it halted, plus the remainder, which is the weight of its last "
+        "step. Their sum is the ponder time. The cells are the weight of each step; those of a token sum to one."
+    )
     return View("ponder", about, ("ponder",), pictures)
+
+
+def steps_and_remainder(ponder_time: float, shares: np.ndarray) -> str:
+    """`4 + 0.56`: the steps of a token and its remainder; their sum is the ponder time."""
+    steps = int(np.flatnonzero(shares).max(initial=0)) + 1
+    return f"{steps} + {max(0.0, ponder_time - steps):.2f}"
 
 
 def title_of(trace: Trace) -> str:

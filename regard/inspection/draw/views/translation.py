@@ -28,7 +28,10 @@ def alignment(trace: TranslationTrace, choice: Choice) -> View:
     for name, (weights, columns, rows) in units.items():
         drawn = torch.from_numpy(weights), columns, rows
         pictures.append(Picture(f"between {name}", partial(matrix_svg, *drawn), partial(matrix_figure, *drawn)))
-    about = "The darker a cell, the more the model attended to the word above it to generate the word at its left."
+    about = (
+        "The stronger the colour of a cell, the more the model attended to the word above it to generate the word at "
+        "its left."
+    )
     return View("alignment", about, ("matrices",), pictures[::-1] if choice.tokens else pictures)
 
 
@@ -45,7 +48,9 @@ def steps(trace: TranslationTrace, choice: Choice) -> View:
         title_of(trace),
     )
     attended = "its attention over the source, " if weights is not None else ""
-    about = f"A row per decoding step: the generated token, its probability, {attended}and the likeliest alternatives."
+    about = (
+        f"A row per decoding step: the generated token, its probability, {attended}and the most likely alternatives."
+    )
     return View("steps", about, ("alternatives", "ids", "matrices"), [canvas_picture("step by step", draw)])
 
 

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from regard.decoder.attentional import AttentionalDecoder
 from regard.errors import UserError
-from regard.layers.attend import as_boolean
-from regard.layers.attention._base import Attention
+from regard.layers.attend import Rotation, as_boolean
+from regard.layers.attention._base import Attention, rotated
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.fast_linear import FastLinear
 from regard.layers.linear import Linear
@@ -38,6 +38,8 @@ class Call:
     """(T,) the positions of the queries."""
     output: Tensor
     """(T, C)"""
+    rotation: Rotation | None = None
+    """How relative positions rotate the queries and keys of self-attention."""
 
 
 @dataclass
@@ -117,13 +119,16 @@ def _intercepting(attention: Attention, intercepted: Intercepted) -> Iterator[No
         intercepted.calls.append(Call(plain(query)[0], memory, seen, relative(mask), at, plain(output)[0]))
         return output
 
-    def self_attend(x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+    def self_attend(
+        x: Tensor, mask: Tensor | None = None, causal: bool = False, rotation: Rotation | None = None
+    ) -> Tensor:
         before = len(intercepted.calls)
-        output = old_self_attend(x, mask, causal)
+        output = old_self_attend(x, mask, causal, **rotated(rotation))
         del intercepted.calls[before:]  # those of `attend`, where self-attention calls it
         count, own = x.shape[1], plain(x)[0]
         seen = visible(mask, causal, count, count)
-        intercepted.calls.append(Call(own, own, seen, relative(mask), torch.arange(count), plain(output)[0]))
+        turned = None if rotation is None else (plain(rotation[0]), plain(rotation[1]))
+        intercepted.calls.append(Call(own, own, seen, relative(mask), torch.arange(count), plain(output)[0], turned))
         return output
 
     old_project_memory, old_attend = attention.project_memory, attention.attend

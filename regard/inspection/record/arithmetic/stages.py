@@ -86,7 +86,7 @@ def softmax_and_sum(
     first = weights.argsort(descending=True, stable=True)  # the largest terms
     summed = products(weights[first], values[first].T, mixed)
     mixing = Stage(
-        "mixing",
+        "weighted sum",
         f"{made} = Σ αⱼ {value}ⱼ",
         "Each token's vector is multiplied by its weight; the weighted sum is the output.",
         [*of_tokens(names, shares, f"α {value}", of_each), row(made, mixed, how=summed)],

@@ -67,9 +67,11 @@ def router(settings: Settings, catalogue: Catalogue, translator: TextTranslator)
         return reported(readiness(request.app, translator.pool))
 
     @routes.get("/frontend/settings", summary="Settings for front ends", responses=docs.settings)
-    async def frontend_settings() -> JSONResponse:
+    async def frontend_settings(request: Request) -> JSONResponse:
         """Limits and default languages, for front ends."""
-        return JSONResponse(frontend(settings, catalogue))
+        shared = request.app.state.shared
+        keys = bool(settings.api_keys or (shared and shared.keys_required))
+        return JSONResponse(frontend(settings, catalogue, keys))
 
     @routes.post("/suggest", summary="Suggest a translation (disabled)", responses=docs.no_suggestions)
     async def suggest() -> None:
@@ -179,13 +181,13 @@ def offered(catalogue: Catalogue, limit: int | None = None) -> list[dict[str, An
     ]
 
 
-def frontend(settings: Settings, catalogue: Catalogue) -> dict[str, Any]:
+def frontend(settings: Settings, catalogue: Catalogue, keys: bool = False) -> dict[str, Any]:
     target = sample(catalogue).target
     return {
         "charLimit": settings.char_limit,
         "frontendTimeout": FRONTEND_TIMEOUT,
-        "apiKeys": bool(settings.api_keys),
-        "keyRequired": bool(settings.api_keys),
+        "apiKeys": keys,
+        "keyRequired": keys,
         "suggestions": False,
         "filesTranslation": False,
         "supportedFilesFormat": [],

@@ -4,7 +4,9 @@ import { pictureView } from "../picture_view.js";
 
 export const title = "Beam";
 export const about =
-  "The beam search as a tree: each column is a step with its open hypotheses, best first, and below them those that ended. The chosen one is highlighted; below each token is the log-probability of its hypothesis.";
+  "Beam search as a tree: each column is a step with the open hypotheses, best first, and below them those that ended. Below a token is the log-probability of its hypothesis; one that ended also has a score, and the best score wins.";
+export const more =
+  "A log-probability can only fall as a hypothesis grows. Dividing it by a length penalty gives the score, so that a long translation can still beat a short one.";
 export const code = ["regard/decoding/search.py", "regard/decoding/beam.py"];
 export const suits = (model) => model.task === "translate";
 export const lacks = "does not translate";

@@ -7,12 +7,19 @@ import { mark, sentence } from "../words.js";
 
 export const title = "Gradients";
 export const about =
-  "The gradient norm of one output's log-probability at each step: the higher a bar, the more the output depends on that step. In a recurrent model it shows how far back the gradient reaches.";
+  "How strongly one output depends on each step: the gradient norm of its log-probability. In a recurrent model it shows how far back the gradient reaches.";
+export const more =
+  "The higher a bar, the more a small change at this step would change the output. Give all layers one scale to compare them, or choose a logarithmic scale to see how fast small gradients vanish.";
 export const code = ["regard/inspection/record/differentiable.py:through_time", "regard/inspection/record/gradients.py:gradients_of"];
 export const suits = readsText;
 export const lacks = "does not read text";
 
 const PAUSE = 250;
+const SCALES = [
+  ["own", "linear, one scale per panel"],
+  ["shared", "linear, one scale for all layers"],
+  ["logarithmic", "logarithmic"],
+];
 
 export function show(place, studio) {
   const box = textbox(studio, "Text");
@@ -67,21 +74,20 @@ export function show(place, studio) {
     const held = outputs.contains(document.activeElement);
     const side = { tokens: answer.outputs, words: answer.outputs, word_of: [] };
     const pick = (at) => studio.change({ output: at });
-    const whole = sentence(side, { name: "Outputs: press one to see its gradients", tokens: true, onpick: pick });
+    const whole = sentence(side, { name: "Explain which token?", tokens: true, onpick: pick });
     mark(whole, [answer.position]);
     for (const [at, button] of [...whole.children].entries()) {
       button.setAttribute("aria-pressed", at === answer.position);
       button.tabIndex = at === answer.position ? 0 : -1;
     }
-    fill(outputs, make("span", { class: "faint" }, "Output"), whole);
+    fill(outputs, make("span", { class: "faint" }, "Explain which token?"), whole);
     if (held) whole.children[answer.position].focus();
-    const scales = [["even", "linear"], ["powers", "logarithmic"]];
-    const picked = studio.state.scale === "powers" ? "powers" : "even";
-    const scale = select("Scale", scales, picked, (chosen) => studio.change({ scale: chosen === "even" ? null : chosen }));
+    const picked = SCALES.findIndex(([name]) => name === (studio.state.axis ?? "own"));
+    const scale = select("Scale", SCALES, SCALES[picked]?.[0] ?? "own", (chosen) => studio.change({ axis: chosen === "own" ? null : chosen }));
     const focused = controls.contains(document.activeElement);
     fill(controls, scale);
     if (focused) scale.querySelector("select").focus();
-    fill(bars, studio.picture({ about: answer.about, ...answer.pictures[picked === "powers" ? 1 : 0] }));
+    fill(bars, studio.picture({ about: answer.about, ...answer.pictures.find((one) => one.scale === (SCALES[picked]?.[0] ?? "own")) }));
   }
 
   const later = debounce(load, PAUSE);

@@ -1,17 +1,18 @@
 // All attention heads as small heatmaps, and one head as lines between tokens.
 import { direction } from "../direction.js";
-import { readsText, textOf, textbox } from "../textbox.js";
+import { lacking, readsText, textOf, textbox } from "../textbox.js";
 import { trouble, waiting } from "../messages.js";
 import { debounce, fill, make, select } from "../dom.js";
+import { KINDS } from "../attention_kinds.js";
 
 export const title = "Heads";
 export const about =
-  "Every attention head as a small heatmap: rows are queries, columns are keys. Click one to see it as lines between tokens, with keys on the left and queries on the right.";
+  "Every attention head as a small heatmap. Click one to see it as lines: the attending token is on the right, the tokens it attends to are on the left.";
+export const more =
+  "In a heatmap, rows are queries (the attending tokens) and columns are keys. The stronger the colour of a cell or line, the larger the attention weight.";
 export const code = ["regard/layers/attention/multi_head.py:MultiHead", "regard/inspection/draw/attention_lines.py:draw_lines"];
 export const suits = (model) => model.attention && readsText(model);
-export const lacks = "has no attention";
-
-const KINDS = { cross: "target to source", source: "source to itself", target: "target to itself" };
+export const lacks = lacking("has no attention");
 
 export function show(place, studio) {
   const box = textbox(studio);
@@ -57,6 +58,8 @@ export function show(place, studio) {
       select("Head", numbers(kinds[now.attention]?.heads ?? 1), now.head, (head) => pick({ head })),
     );
     if (held >= 0) controls.querySelectorAll("select")[held].focus();
+    for (const small of grid.querySelectorAll(".picked")) small.classList.remove("picked");
+    grid.querySelector(`[data-at="pick ${now.attention} ${now.layer} ${now.head}"]`)?.classList.add("picked");
     loadOne(wanted);
   };
   const loadAll = studio.latest(

@@ -4,7 +4,8 @@
 //   more           further sentences, folded away until somebody asks
 //   code           the Python file and name of what computes it, or several (see heads.js)
 //   suits(model)   whether it can show a model (studio/models.py, `describe`); without it, it needs no model
-//   lacks          what a model is missing that it cannot show: "has no recurrent layer"
+//   first(model)   the models that it offers first, if not all alike
+//   lacks          what a model is missing that it cannot show, "has no recurrent layer", or a function of the model
 //   ofModel        the names of values of the state that mean nothing to another model: dropped when the model changes
 //   terms          {"logit lens": "One sentence."}: tooltips beside those in terms.js; in a view of its own making, use
 //                  `explained(text)` of tooltip.js, or an element with the attribute data-term

@@ -8,18 +8,18 @@ import { ink, sentence } from "../words.js";
 
 export const title = "Next token";
 export const about =
-  "The next-token distribution of a language model: the longer a bar, the more likely the token. See what temperature, top-k and top-p do to it, and click a token to append it.";
+  "What a language model expects next: the longer a bar, the more likely the token. See what temperature, top-k and top-p change, and click a token to append it.";
 export const code = ["regard/decoding/sampling.py:distribution", "regard/decoding/stream.py:stream", "regard/model/language_model.py"];
 export const suits = (model) => model.task === "generate";
 export const lacks = "is not a language model";
 
 const PAUSE = 60; // milliseconds without a key press before a request: bars follow what is typed
 const SHOWN = 24;
-const NOTHING = "This token adds no text: it ends the text, or is part of a character.";
+const NOTHING = "This token adds no text: it ends the text, or is only a part of a character.";
 /** The stages from logits to sampling probabilities: their name in an answer, in the menu, and in a line. */
 const STAGES = [
   ["logit", "logits", "logit"],
-  ["probability", "the model's own probabilities", "the model's own"],
+  ["probability", "model probabilities", "model probability"],
   ["tempered", "after temperature", "after temperature"],
   ["within_k", "after top-k", "after top-k"],
   ["drawn", "after top-p: sampling probabilities", "after top-p"],
@@ -61,7 +61,7 @@ export function show(place, studio) {
   const buttons = make(
     "div",
     { class: "controls" },
-    make("button", { type: "button", onclick: () => write(1) }, "Sample one token"),
+    make("button", { type: "button", onclick: () => write(1) }, "Sample one"),
     make("button", { type: "button", onclick: () => write(Number(length.input.value)) }, "Generate"),
     length.element,
     seed.element,

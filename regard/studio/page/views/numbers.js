@@ -1,29 +1,35 @@
 // One attention head as a worked example: every stage with its formula and all its numbers, for one query.
 
 import { direction } from "../direction.js";
-import { readsText, textOf, textbox } from "../textbox.js";
+import { lacking, readsText, textOf, textbox } from "../textbox.js";
 import { trouble, waiting } from "../messages.js";
 import { debounce, fill, make, select } from "../dom.js";
+import { KINDS } from "../attention_kinds.js";
+import { percent, shown } from "../words.js";
 
 export const title = "Numbers";
 export const about =
-  "What one head computes for one token, stage by stage, with the model's own numbers: violet is positive, rust negative. Point at a number to read its value and how it was computed.";
+  "What one head computes for one token, stage by stage, with the model's own numbers. Purple is positive, orange negative. Point at a number to see how it was computed.";
+export const more =
+  "The numbers are recomputed from the model's weights, one small step at a time, and compared with what the model itself computed: the difference is stated below the token.";
 export const code = ["regard/layers/attend.py:attention_weights", "regard/inspection/record/arithmetic/attention/multi_head.py:multi_head", "regard/inspection/record/arithmetic/stages.py"];
 export const suits = (model) => model.attention && readsText(model);
-export const lacks = "has no attention";
-
-const KINDS = { cross: "target to source", source: "source to itself", target: "target to itself" };
+export const lacks = lacking("has no attention");
 
 export function show(place, studio) {
   const box = textbox(studio);
   const controls = make("div", { class: "controls" });
-  const tokens = make("div", { class: "query-tokens", role: "group", "aria-label": "Query token" });
+  const tokens = make("div", { class: "query-tokens", role: "group", "aria-label": "Explain which token?" });
   const stages = make("div", { class: "stages" });
   const onwards = make("div", { class: "onwards", role: "group", "aria-label": "Stages" });
-  fill(place, box.element, controls, tokens, stages, onwards);
+  const keys = make("div", { class: "keys", tabindex: "0", role: "group", "aria-label": "Attention weights of this token" });
+  const pinned = make("div", { class: "pinned" }, tokens, keys);
+  fill(place, box.element, controls, pinned, stages, onwards);
   let last = "";
   let now = null;
+  let fresh = true; // a link may begin at a stage
   let figures = [];
+  let aimed = null; // the stage that a button scrolls to
 
   const number = (name) => Math.max(0, Number(studio.state[name] ?? 0) || 0);
   const request = () => ({
@@ -44,7 +50,10 @@ export function show(place, studio) {
       drawControls();
       figures = answer.stages.map((stage, at) => drawn(stage, at, answer));
       fill(stages, make("p", { class: "faint" }, `${answer.called}. ${answer.agreement}`), figures);
+      drawKeys();
       drawOnwards();
+      if (fresh && number("stage")) figures[stage()].scrollIntoView({ block: "start" });
+      fresh = false;
       studio.say(answer.called);
     },
     (error, wanted) => {
@@ -52,6 +61,7 @@ export function show(place, studio) {
       stages.setAttribute("aria-busy", "false");
       fill(controls);
       fill(tokens);
+      fill(keys);
       fill(onwards);
       fill(stages, trouble(error, () => load(wanted)));
     },
@@ -83,17 +93,31 @@ export function show(place, studio) {
     );
     fill(
       tokens,
-      make("span", { class: "faint" }, attention === "cross" ? "Generated token" : "Query token"),
+      make("span", { class: "faint" }, "Explain which token?"),
       kinds[attention].queries.map((token, at) =>
         make(
           "button",
           { type: "button", class: "token", dir: "auto", "aria-pressed": String(at === position), onclick: () => pick({ position: at || null }) },
-          make("bdi", {}, token.startsWith("▁") && token.length > 1 ? `·${token.slice(1)}` : token),
+          make("bdi", {}, shown(token)),
         ),
       ),
     );
     if (held >= 0) controls.querySelectorAll("select")[held]?.focus();
     if (looking) tokens.querySelector('[aria-pressed="true"]')?.focus();
+  }
+
+  /** The keys with their weights, which stay in sight with the query while the stages scroll. */
+  function drawKeys() {
+    const most = Math.max(...now.weights, 1e-12);
+    const all = now.keys.map((key, at) => {
+      const weight = make("small", {}, percent(now.weights[at]));
+      const one = make("span", { class: "key", "data-key": at, "data-weight": now.weights[at] }, make("bdi", {}, shown(key)), weight);
+      one.style.setProperty("--weight", now.weights[at] / most);
+      one.addEventListener("pointerenter", () => link(` key ${at}`));
+      one.addEventListener("pointerleave", () => link(""));
+      return one;
+    });
+    fill(keys, make("span", { class: "faint" }, "attends to"), all);
   }
 
   // Moving through the stages.
@@ -114,7 +138,30 @@ export function show(place, studio) {
     if (held >= 0) onwards.querySelectorAll("button")[held]?.focus();
   }
 
+  /** The stage at the top of what is in sight; at the end of the page, the last one. */
+  function follow() {
+    const end = innerHeight + scrollY >= document.documentElement.scrollHeight - 2;
+    const top = pinned.getBoundingClientRect().bottom + innerHeight / 4;
+    const at = end ? figures.length - 1 : figures.findLastIndex((figure) => figure.getBoundingClientRect().top <= top);
+    if (aimed !== null) {
+      if (Math.abs(at - aimed) > 0 && !end) return; // on its way
+      aimed = null;
+      return;
+    }
+    if (now && at !== stage()) studio.change({ stage: Math.max(0, at) || null }, { same: true });
+  }
+  let frame = 0;
+  const scrolled = () => {
+    cancelAnimationFrame(frame);
+    frame = requestAnimationFrame(follow);
+  };
+  const aim = () => (aimed = null); // the user scrolls
+  addEventListener("scroll", scrolled, { passive: true });
+  addEventListener("wheel", aim, { passive: true });
+  addEventListener("touchmove", aim, { passive: true });
+
   function to_stage(at) {
+    aimed = at;
     studio.change({ stage: at || null }, { same: true });
     const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
     figures[at]?.scrollIntoView({ block: "start", behavior: calm ? "auto" : "smooth" });
@@ -123,10 +170,11 @@ export function show(place, studio) {
 
   /** Highlights the token of the number under the pointer in all stages. */
   function link(at) {
-    for (const one of stages.querySelectorAll("text.same")) one.classList.remove("same");
+    for (const one of place.querySelectorAll(".same")) one.classList.remove("same");
     const key = / key (\d+)/.exec(at)?.[1];
     if (key === undefined) return;
     for (const one of stages.querySelectorAll(`text[data-at$=" key ${key}"]`)) one.classList.add("same");
+    keys.querySelector(`[data-key="${key}"]`)?.classList.add("same");
   }
 
   function update() {
@@ -149,6 +197,10 @@ export function show(place, studio) {
   return {
     update,
     leave() {
+      removeEventListener("scroll", scrolled);
+      removeEventListener("wheel", aim);
+      removeEventListener("touchmove", aim);
+      cancelAnimationFrame(frame);
       later.cancel();
       load.stop();
     },

@@ -12,7 +12,9 @@ import { ink, mark, percent, sentence } from "../words.js";
 
 export const title = "Steps";
 export const about =
-  "Decoding token by token: the attention over the source and the most likely next tokens at each step. Choose another token and let the model continue from there.";
+  "The translation one token at a time: at each step the most likely next tokens, and the attention over the source. Click another candidate and let the model continue from there.";
+export const more =
+  "The model chooses a token from these probabilities, reads it as its next input, and computes the probabilities again. What you choose is marked and becomes part of the address.";
 export const code = ["regard/inspection/record/decoding_step.py:decoding_step", "regard/decoding/opening.py:first_ids"];
 export const suits = (model) => model.task === "translate";
 export const lacks = "does not translate";
@@ -209,7 +211,7 @@ export function show(place, studio) {
       ended(tokens) ? null : button("Let the model continue", () => (stop(), goOn(tokens)), false, { class: "main" }),
       tokens[at]?.chosen ? button("Undo this choice", () => goOn(tokens.slice(0, at))) : null,
       chosen || (studio.state.way !== undefined && !ended(tokens))
-        ? button("The model's own translation", () => (stop(), studio.change({ way: null, step: Math.min(at, furthest(own.way)) || null })))
+        ? button("Reset to the model's translation", () => (stop(), studio.change({ way: null, step: Math.min(at, furthest(own.way)) || null })))
         : null,
     );
     if (held >= 0) [...controls.querySelectorAll("button, input")][held]?.focus();
@@ -219,7 +221,7 @@ export function show(place, studio) {
     const held = [...next.querySelectorAll("button")].indexOf(document.activeElement);
     const written = tokens[at]?.id;
     const rest = 1 - now.next.reduce((sum, one) => sum + one.probability, 0);
-    const heading = written === undefined ? "Most likely next tokens" : "Alternatives at this step";
+    const heading = written === undefined ? "Top candidates" : "Chosen token and other candidates";
     const rows = now.next.map((one) => ({ label: shown(one.token), value: one.probability, onpick: () => choose(one) }));
     const list = bars(rows, { name: heading });
     [...list.children].forEach((button, place) => {
@@ -228,7 +230,7 @@ export function show(place, studio) {
     });
     const elsewhere = written !== undefined && !now.next.some((one) => one.id === written);
     const others = `All other tokens: ${share(Math.max(0, rest))}.`;
-    fill(next, make("h2", {}, heading), list, make("p", { class: "faint" }, others, elsewhere ? " The chosen token is among them." : ""));
+    fill(next, make("h2", {}, heading), list, make("p", { class: "faint" }, others, elsewhere ? " The chosen token is one of them." : ""));
     if (held >= 0) list.children[held]?.focus();
   }
 

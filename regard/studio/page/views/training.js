@@ -10,19 +10,24 @@ import { samples } from "../samples.js";
 
 export const title = "Training";
 export const about =
-  "A training run, live: loss, validation scores, gradient norms, and the model's outputs for the same few examples.";
+  "A training run, live: loss, validation scores, learning rate, gradient norms, and the model's outputs for the same few examples.";
 export const code = ["regard/training/trainer.py:Trainer", "regard/training/loop.py:Loop", "regard/training/gradient_norms.py"];
 
 const LISTED = 5000; // milliseconds between two checks for new runs
-const NONE =
-  "There are no training runs here yet. Runs that “regard train” starts in the studio's folder appear automatically; for another folder use “regard studio --runs FOLDER”.";
-const SILENT = "This run has not logged anything yet.";
+const none = ({ name, exists }) =>
+  (exists ? `There are no training runs in the folder “${name}” yet.` : `There is no folder “${name}” yet.`) +
+  " Runs that “regard train” writes there appear here by themselves; “regard studio --runs FOLDER” watches another folder.";
+const SILENT = "This run has not logged any numbers yet.";
+const QUIET = "This run has logged no numbers, so there are no curves: “regard train --quiet” writes none.";
+const NEGLIGIBLE = 1e-12; // a smaller score is drawn as zero: the BLEU of an untrained model may be 1e-47
 const NAMES = { bleu: "BLEU", chrf: "chrF", f1: "F1", wer: "word error rate", mse: "MSE", mae: "MAE" };
 const titled = (score) => NAMES[score] ?? score.replaceAll("_", " ");
+const rounded = (score) => (typeof score === "number" && Math.abs(score) < NEGLIGIBLE ? 0 : score);
 const whole = (count) => count.toLocaleString("en");
 
 export function show(place, studio) {
   let runs = null; // the list; null until it is loaded
+  let folder = { name: "runs", exists: true }; // where they are
   let older = 0; // how many runs are not listed
   let followed = []; // the run that is shown, and one to compare it with
   let listed = ""; // what the menus show
@@ -45,7 +50,7 @@ export function show(place, studio) {
 
   const log = () => studio.state.scale === "log";
   const logged = (run, name) => run.logs.map((entry) => [entry.step, entry[name] ?? null]);
-  const scored = (run, name) => run.validations.map((entry) => [entry.step, entry.scores[name] ?? null]);
+  const scored = (run, name) => run.validations.map((entry) => [entry.step, rounded(entry.scores[name] ?? null)]);
 
   /** A curve per run: `points(run)`. */
   const ofEach = (name, colour, points, dots = false) =>
@@ -81,17 +86,17 @@ export function show(place, studio) {
   const rate = lines({ heading: "Learning rate", about: "The learning rate at each step." }, () =>
     ofEach("learning rate", "ink", (run) => logged(run, "learning_rate")),
   );
-  const norm = lines({ heading: "Gradient", about: "The norm of the whole gradient, before clipping." }, () =>
+  const norm = lines({ heading: "Gradient norm", about: "The norm of the whole gradient, before clipping." }, () =>
     ofEach("norm", "ink", (run) => logged(run, "norm")),
   );
   const layers = liveFigure(
     {
-      heading: "Gradient of each layer",
-      about: "The gradient norm of each layer, on a log scale: the darker, the larger.",
+      heading: "Gradient norm of each layer",
+      about: "The gradient norm of each layer, on a logarithmic scale: the stronger the colour, the larger.",
     },
     (width, tips) => {
       const logs = (followed[0]?.logs ?? []).filter((entry) => entry.layers && Object.keys(entry.layers).length);
-      return logs.length ? heatmap({ heading: "Gradient of each layer", logs, width, tips }) : null;
+      return logs.length ? heatmap({ heading: "Gradient norm of each layer", logs, width, tips }) : null;
     },
   );
   layers.element.classList.add("whole");
@@ -120,6 +125,7 @@ export function show(place, studio) {
       const found = await studio.get("runs", mine.signal);
       if (mine.signal.aborted) return;
       runs = found.runs;
+      folder = found.folder;
       older = found.older ?? 0;
       update();
     } catch (error) {
@@ -160,7 +166,7 @@ export function show(place, studio) {
       choices,
       runs.length ? select("Run", runs.map(option), names[0], (name) => studio.change({ run: name })) : null,
       others.length > 1 ? select("Compare with", others, names[1] ?? "", (name) => studio.change({ against: name || null })) : null,
-      runs.length ? make("label", { class: "choice" }, scale, " Log scale") : null,
+      runs.length ? make("label", { class: "choice" }, scale, " Logarithmic scale") : null,
       older ? make("p", { class: "note" }, `The newest ${runs.length} runs are listed; ${older} older ones are not.`) : null,
     );
   }
@@ -177,7 +183,7 @@ export function show(place, studio) {
     const told = first?.run;
     const empty = told && !first.logs.length && !first.validations.length;
     const silent = followed.find((run) => run.trouble)?.trouble;
-    const instead = !runs.length ? NONE : empty ? SILENT : "";
+    const instead = !runs.length ? none(folder) : !empty ? "" : told.state === "finished" ? QUIET : SILENT;
     fill(message, silent ? trouble(silent) : null, instead ? make("p", { class: "none" }, instead) : null);
     content.hidden = !told || empty;
     place.dataset.state = told?.state ?? "";
@@ -216,7 +222,7 @@ export function show(place, studio) {
       if (entry) put("training loss", number(entry.loss, 6));
       for (const name of allScores()) {
         const found = run.validations.findLast((one) => typeof one.scores[name] === "number");
-        const value = found && `${number(found.scores[name], 6)} (step ${whole(found.step)})`;
+        const value = found && `${number(rounded(found.scores[name]), 6)} (step ${whole(found.step)})`;
         if (value) put(name === "loss" ? "validation loss" : titled(name), value);
       }
       if (!entry) return;

@@ -6,16 +6,21 @@ import { direction, lang, languagesOf, sourceOf } from "../direction.js";
 import { examples } from "../examples.js";
 import { panel, signed } from "../panel.js";
 import { debounce, fill, make } from "../dom.js";
-import { colour, percent, shown } from "../words.js";
+import { percent, shown } from "../words.js";
 
 export const title = "Translate";
-export const about = "Type a sentence, then point at a word to see which words the model attended to when it generated it.";
+export const about =
+  "Type a sentence, then point at a word of the translation to see how much attention the model paid to each source word when it wrote it.";
+export const more =
+  "The lines are attention weights, averaged over all layers and heads unless you choose some. Point at a source word to see which words attended to it. Compare several models side by side, and change the beam search under Search.";
 export const code = "regard/inspection/record/translate.py:record_translation";
 export const suits = (model) => model.task === "translate";
 export const lacks = "does not translate";
 
 const PAUSE = 150; // milliseconds without a key press before a request
 const FOUND = 4; // length of the n-best list
+const COLOURS = "Each translated word has the colour of the source word it attended to most.";
+const LENGTHS = "The underline is as long as the word is probable.";
 const LEAVING = 90; // milliseconds that a word stays highlighted while the pointer moves to the next
 
 export function show(place, studio) {
@@ -34,8 +39,9 @@ export function show(place, studio) {
   const said = make("p", { class: "said", "aria-live": "polite" });
   const found = make("section", { class: "found" });
   const matrix = make("section", { class: "matrix" });
+  const legend = make("p", { class: "legend faint" });
   const choices = controls(studio);
-  const results = make("div", { class: "results" }, grid, said, choices.element, found, matrix);
+  const results = make("div", { class: "results" }, grid, legend, said, choices.element, found, matrix);
   fill(place, make("div", { class: "typing" }, label, text), parts, samples, results);
   place.classList.add("translate");
 
@@ -150,6 +156,8 @@ export function show(place, studio) {
   // Shown for the first model only.
 
   function answered(one, answer) {
+    const all = [...panels.values()].map((each) => each.answer).filter(Boolean);
+    legend.textContent = !all.length ? "" : all.some((each) => each.weights) ? `${COLOURS} ${LENGTHS}` : LENGTHS;
     if (pinned?.one === one) pinned = null;
     if (one.model.name !== studio.model.name) return;
     said.textContent = "";
@@ -172,7 +180,7 @@ export function show(place, studio) {
       }),
     );
     const candidates = answer.candidates.map((other, number) => candidate(studio, other, number, answer));
-    refill(found, make("h2", {}, "N-best list"), make("ol", {}, candidates));
+    refill(found, make("h2", {}, "Top translations"), make("ol", {}, candidates));
     if (!answer.attention) return;
     const { layer, head } = answer.attention;
     const asked = { ...request(one.model, true), layer, head, text: answer.parts[answer.part] };
@@ -195,9 +203,7 @@ export function show(place, studio) {
       studio.change({ text: words, part: null, of: null });
       text.focus();
     };
-    const hued = (word) => make("span", { class: "hued", "data-hue": colour(word) }, word);
-    const line = make("span", {}, words.split(" ").flatMap((word, at) => [at ? " " : "", hued(word)]));
-    return make("li", {}, make("button", { type: "button", onclick: use }, line, make("small", {}, why)));
+    return make("li", {}, make("button", { type: "button", onclick: use }, make("span", {}, words), make("small", {}, why)));
   }
 
   update();

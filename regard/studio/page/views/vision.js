@@ -8,7 +8,7 @@ import { attentionOverlay, probabilityBars } from "../attention_overlay.js";
 
 export const title = "Images";
 export const about =
-  "Point at a patch of the image, or at a word of the caption, to see its attention over the image: patches are clear where the weight is large. Click to keep it.";
+  "Point at a patch of the image, or at a word of the caption, to see its attention over the image: the larger the attention weight, the clearer the patch. Click to pin.";
 export const code = [
   "regard/stem/patches.py:Patches",
   "regard/inspection/record/classify.py:record_classification",
@@ -236,7 +236,7 @@ function keep(place, controls) {
 function views(studio, told) {
   if (told.views.length < 2) return null;
   const options = told.views.map((name) => [name, NAMES[name] ?? name]);
-  return select("Show below", options, studio.state.seeing ?? told.views[0], (seeing) => studio.change({ seeing }));
+  return select("Show", options, studio.state.seeing ?? told.views[0], (seeing) => studio.change({ seeing }));
 }
 
 function choices(studio, told) {
@@ -282,7 +282,7 @@ function classified(studio, told) {
   const press = (token) => studio.change({ patch: pinned() === token ? null : token });
 
   const overlay = attentionOverlay(told.scene, {
-    label: "The image, patch by patch. Arrow keys move between patches; Enter keeps one.",
+    label: "The image, patch by patch. Arrow keys move between patches; Enter pins one.",
     onpoint(place) {
       pointed = place === null ? null : place + before;
       draw();

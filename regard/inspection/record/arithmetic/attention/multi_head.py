@@ -21,6 +21,7 @@ from regard.inspection.record.arithmetic.stages import (
     softmax_and_sum,
 )
 from regard.inspection.trace.arithmetic import Stage, short_number
+from regard.layers.attend import Rotation, rotate
 from regard.layers.attention.multi_head import MultiHead
 
 __all__ = ["multi_head"]
@@ -35,19 +36,39 @@ def multi_head(
     weight, bias = plain(weight_of(attention.inward)), _bias(attention.inward)
     x, memory, seen = call.query[place], call.memory, call.visible[place]
 
+    group = attention.heads // attention.kv_heads
+    """Heads that share keys and values."""
+
+    def rows(which: int, number: int) -> slice:
+        """The rows of W_Q, W_K or W_V that belong to a head."""
+        start = sum(attention.sizes[:which]) + (number if which == 0 else number // group) * size
+        return slice(start, start + size)
+
     def projected(which: int, number: int, of: Tensor) -> Tensor:
-        start = which * attention.size + number * size
-        own = slice(start, start + size)
-        return of @ weight[own].T + bias[own]
+        return of @ weight[rows(which, number)].T + bias[rows(which, number)]
+
+    def turned(heads: Tensor, places: slice) -> Tensor:
+        """Rotated as the positions of these rows say."""
+        if call.rotation is None:
+            return heads
+        cosine, sine = (part[places] for part in call.rotation)
+        return rotate(heads[None, :, None], (cosine, sine))[0, :, 0]
+
+    def query_of(number: int) -> Tensor:
+        return turned(projected(0, number, x)[None], slice(place, place + 1))[0]
+
+    def keys_of(number: int) -> Tensor:
+        return turned(projected(1, number, memory), slice(None))
 
     def scores_of(number: int) -> Tensor:
-        return projected(1, number, memory) @ projected(0, number, x)
+        return keys_of(number) @ query_of(number)
 
     def relative_of(number: int) -> Tensor:
         return torch.zeros(len(names)) if call.relative is None else call.relative[number, place].where(seen, 0.0)
 
     query, key, value = (projected(i, head, of) for i, of in enumerate((x, memory, memory)))
-    own = slice(head * size, (head + 1) * size)
+    own = rows(0, head)
+    turned_query, turned_key = query_of(head), keys_of(head)
     scores = scores_of(head)
     scaled = scores / math.sqrt(size)
     total = scaled + relative_of(head)
@@ -77,7 +98,7 @@ def multi_head(
         Stage(
             "keys",
             f"kⱼ = W_K {given.of_keys}{plus('K', attention.inward)}",
-            f"A key for each token; {given.keys_are}.",
+            f"A key for each token; {given.keys_are}.{_shared(head, group)}",
             of_tokens(names, key, "k"),
         ),
         Stage(
@@ -86,11 +107,12 @@ def multi_head(
             "A value for each token: what it contributes to the output.",
             of_tokens(names, value, "v"),
         ),
+        *([] if call.rotation is None else _rotation(call.rotation, place, query, turned_query, names, turned_key)),
         Stage(
             "dot products",
-            "scoreⱼ = q · kⱼ",
+            "scoreⱼ = q · kⱼ" if call.rotation is None else "scoreⱼ = q′ · k′ⱼ",
             "The dot product of the query with each key: the more similar, the larger.",
-            of_tokens(names, scores, "q · k", single(products(query, key, scores))),
+            of_tokens(names, scores, "q · k", single(products(turned_query, turned_key, scores))),
         ),
         scaling(names, scores, scaled, size),
         *([] if call.relative is None else [_relative(names, scaled, relative_of(head), total)]),
@@ -113,6 +135,33 @@ def multi_head(
         ),
     ]
     return stages, weights, made
+
+
+def _shared(head: int, group: int) -> str:
+    """Which heads have the same keys and values."""
+    first = head // group * group
+    return "" if group == 1 else f" The heads {first} to {first + group - 1} share these keys, and the values."
+
+
+def _rotation(
+    rotation: Rotation, place: int, query: Tensor, turned: Tensor, names: list[str], turned_keys: Tensor
+) -> list[Stage]:
+    cosine, sine = rotation[0][place].tolist(), rotation[1][place].tolist()
+    half, values, after = len(query) // 2, query.tolist(), turned.tolist()
+    how = [
+        f"{short_number(values[i])} × {short_number(cosine[i])} {'-' if i < half else '+'} "
+        f"{short_number(values[(i + half) % len(values)])} × {short_number(sine[i])} = {short_number(after[i])}"
+        for i in range(len(values))
+    ]
+    sentence = (
+        f"The query's columns i and {half} + i are the two coordinates of a point, which is rotated by an angle: its "
+        f"position, {place}, times a rate that falls from 1 with i."
+    )
+    keys = "Each key is rotated likewise by its own position, so that q′ · k′ⱼ depends on the distance j - i alone."
+    return [
+        Stage("rotated query", "q′ᵢ = qᵢ cos(pos rᵢ) ∓ qᵢ₊ₕ sin(pos rᵢ)", sentence, [row("q′", turned, how=how)]),
+        Stage("rotated keys", "k′ⱼ = rotate(kⱼ, j)", keys, of_tokens(names, turned_keys, "k′")),
+    ]
 
 
 def _relative(names: list[str], scaled: Tensor, added: Tensor, total: Tensor) -> Stage:
