@@ -59,6 +59,8 @@ def ablate(
     """
     if len(sources) != len(references) or not sources:
         raise UserError(f"{len(sources)} sources but {len(references)} references; each text needs its own")
+    if translator.engine != "torch":
+        raise UserError("parts can only be switched off in torch; load the model with engine='torch'")
     parts = parts_to_ablate(translator, layers)
     language = options.get("target") or translator.recipe.target_language
 
