@@ -31,6 +31,7 @@ VIEWS = [
     "patches",
     "what-if",
     "logit-lens",
+    "near",
 ]
 """For shell completion; which of them a model has depends on its architecture."""
 ENDINGS = (".html", ".svg", ".png", ".json")
@@ -66,7 +67,8 @@ def inspect(
         Of, typer.Option(help="The kind of attention: cross-attention, or self-attention of source or target.")
     ] = Of.cross,
     position: Annotated[
-        int | None, typer.Option(min=0, max=MOST, help="The index of the query, output, step or position, from 0.")
+        int | None,
+        typer.Option(min=0, max=MOST, help="The index of the query, output, step, position or word, from 0."),
     ] = None,
     unit: Annotated[int | None, typer.Option(min=0, max=MOST, help="Follow this unit of a recurrent layer.")] = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Align the model's tokens, not words.")] = False,
@@ -86,6 +88,9 @@ def inspect(
         typer.Option(metavar="PART", help="What if: take this part's values from the --other sentence. Repeatable."),
     ] = None,
     other: Annotated[str, typer.Option(metavar="TEXT", help="What if: the other sentence.")] = "",
+    index: Annotated[
+        str, typer.Option(metavar="FILE", help="Near: an index other than the one that regard index keeps.")
+    ] = "",
     beam: Beam = None,
     length_penalty: LengthPenalty = None,
     max_length: MaxLength = None,
@@ -133,7 +138,7 @@ def inspect(
         "position": position,
         "unit": unit,
     }
-    choice |= {"without": without or [], "mean": mean, "patch": patch or [], "other": other}
+    choice |= {"without": without or [], "mean": mean, "patch": patch or [], "other": other, "index": index}
     write_file(output, content(trace, output.suffix.lower(), view, choice))
     if not quiet:
         say(f"{output}: {one_line(trace.texts()[-1].text)}")

@@ -27,6 +27,7 @@ from regard.inspection.record.search import search_tree
 from regard.inspection.record.what_if import what_if
 from regard.inspection.trace.base import NO_WORD, SOURCE, TARGET, Choice, Side
 from regard.inspection.trace.gradients import Gradients
+from regard.inspection.trace.near import Near
 from regard.inspection.trace.translation import Candidate, TranslationTrace
 from regard.inspection.trace.what_if import WhatIf
 from regard.layers.capture import capture
@@ -129,7 +130,13 @@ def record_translation(
     def compute_what_if(choice: Choice) -> WhatIf:
         return what_if(translator, closed, trace, again, choice.without, choice.mean, choice.patch, choice.other)
 
-    trace.compute_what_if = compute_what_if
+    def compute_near(choice: Choice) -> Near:
+        from regard.inspection.record.near import near
+
+        side = SOURCE if choice.attention == SOURCE else TARGET
+        return near(translator, trace, told, side, choice.position, choice.index)
+
+    trace.compute_what_if, trace.compute_near = compute_what_if, compute_near
     return trace
 
 

@@ -122,6 +122,8 @@ class Choice:
     """Parts to take from another sentence."""
     other: str = ""
     """The other sentence."""
+    index: str = ""
+    """The file of an index of training examples; empty: the model's own in the cache."""
 
 
 @dataclass(kw_only=True, repr=False)

@@ -34,6 +34,7 @@ VIEWS: dict[type[Trace], dict[str, DrawView]] = {
         "gradients": common.gradients,
         "ponder": common.ponder,
         "what-if": translation.what_if,
+        "near": translation.near,
         "logit-lens": common.logit_lens,
     },
     TextTrace: {"answer": text.answer, **_TEXT},
