@@ -98,30 +98,37 @@ def _of_merges(files: ForeignFolder, pieces: Mapping[int, str]) -> bytes:
     except UnicodeDecodeError:
         raise UserError(f"{files.path / MERGES}: not UTF-8; take another copy") from None
     merges = [line.split(" ") for line in lines if line and not line.startswith("#version")]
-    added = _tokens.added_tokens(files) or {id: one for id, one in pieces.items() if one == "<|endoftext|>"}
+    special = _tokens.added_tokens(files) or {id: one for id, one in pieces.items() if one == "<|endoftext|>"}
     split = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-    return byte_level(pieces, merges, added, [split])
+    return byte_level(pieces, merges, dict.fromkeys(special, True), [split])
 
 
 def byte_level(
-    pieces: Mapping[int, str], merges: list[Any], special: Mapping[int, str], split: list[dict[str, Any]]
+    pieces: Mapping[int, str],
+    merges: list[Any],
+    added: Mapping[int, bool],
+    split: list[dict[str, Any]],
+    normalizer: dict[str, Any] | None = None,
+    ignore_merges: bool = False,
 ) -> bytes:
-    """A `tokenizer.json` of byte-level BPE."""
-    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    """A `tokenizer.json` of byte-level BPE; `added` are the tokens that are found before it, and which of them are
+    special."""
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     tree = {
         "version": "1.0",
-        "added_tokens": [{"id": id, "content": piece, **flags} for id, piece in sorted(special.items())],
-        "normalizer": None,
+        "added_tokens": [
+            {"id": id, "content": pieces[id], **flags, "special": one} for id, one in sorted(added.items())
+        ],
+        "normalizer": normalizer,
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": split},
-        "decoder": level,
+        "decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
         "model": {
             "type": "BPE",
             "dropout": None,
             "unk_token": None,
             "fuse_unk": False,
             "byte_fallback": False,
-            "ignore_merges": False,
+            "ignore_merges": ignore_merges,
             "vocab": {piece: id for id, piece in sorted(pieces.items())},
             "merges": merges,
         },
