@@ -11,8 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from regard.cli.options import LARGEST_SEED, MOST, Device, Model, output_file
-from regard.cli.terminal import as_json, one_line, say, shown
+from regard.cli.options import (
+    ComputedInFloat32,
+    Device,
+    Model,
+    RepetitionPenalty,
+    Seed,
+    Stop,
+    Temperature,
+    TokenLimit,
+    TopK,
+    TopP,
+    output_file,
+    own_precision,
+)
+from regard.cli.terminal import Precision, as_json, one_line, say, shown
 from regard.cli.translate import writing_may_fail
 from regard.errors import UserError
 
@@ -31,21 +44,14 @@ def generate(
     prompt: Annotated[
         str, typer.Argument(metavar="TEXT", help="The prompt; without it, the model begins by itself.")
     ] = "",
-    length: Annotated[
-        int | None,
-        typer.Option(min=0, max=MOST, help="Maximum tokens, 0: unlimited; default: the recipe's."),
-    ] = None,
+    length: TokenLimit = None,
     count: Annotated[int, typer.Option(min=1, max=1000, help="Texts to write.")] = 1,
-    temperature: Annotated[float, typer.Option(min=0.01, max=100, help="Below 1 safer, above 1 bolder.")] = 1.0,
-    top_k: Annotated[
-        int, typer.Option(min=0, max=MOST, help="Sample from the k most probable tokens; 1 is greedy, 0 is off.")
-    ] = 0,
-    top_p: Annotated[
-        float, typer.Option(min=0.001, max=1, help="Sample from the fewest tokens that hold this probability.")
-    ] = 1.0,
-    seed: Annotated[
-        int | None, typer.Option(min=0, max=LARGEST_SEED, help="The same seed gives the same text.")
-    ] = None,
+    temperature: Temperature = 1.0,
+    top_k: TopK = 0,
+    top_p: TopP = 1.0,
+    repetition_penalty: RepetitionPenalty = 1.0,
+    stop: Stop = None,
+    seed: Seed = None,
     scores: Annotated[bool, typer.Option("--scores", help="One token per line, with its probability.")] = False,
     format: Annotated[Form, typer.Option(help="Plain text, one JSON object per text, or a MIDI file.")] = Form.text,
     output: Annotated[
@@ -54,6 +60,7 @@ def generate(
     ] = None,
     tempo: Annotated[float, typer.Option(min=10, max=1000, help="Tempo of a MIDI file, in steps per minute.")] = 90.0,
     device: Device = "auto",
+    precision: ComputedInFloat32 = Precision.float32,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No hints.")] = False,
 ) -> None:
     """Continue a text or a piece of music.
@@ -67,13 +74,14 @@ def generate(
         raise UserError("--length 0 never ends, so nothing would ever be written whole; set a length")
     if format is Form.midi:
         _check_midi(output, count, tempo)
-    task = regard.load(model, device=device, task="generate")
+    task = regard.load(model, device=device, task="generate", precision=own_precision(precision))
     if format is Form.midi and task.bar is None:
         raise UserError(f"{model}: this model writes text, not music; leave out --format midi")
     first = secrets.randbelow(2**31) if seed is None else seed
     if not quiet:
         _hints(task, prompt, None if seed is not None else first)
     options: dict[str, Any] = {"length": length, "temperature": temperature, "top_k": top_k, "top_p": top_p}
+    options |= {"repetition_penalty": repetition_penalty, "stop": stop or ()}
     with writing_may_fail():
         seeds = range(first, first + count)
         if output is None and format is Form.text:
