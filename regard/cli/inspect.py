@@ -11,6 +11,7 @@ import typer
 from regard.cli.options import MOST, Beam, Device, From, LengthPenalty, MaxLength, Model, To, output_file
 from regard.cli.terminal import one_line, say
 from regard.errors import UserError, suggestion
+from regard.registry import kinds
 
 if TYPE_CHECKING:
     from regard.inspection.trace.base import Trace
@@ -28,6 +29,7 @@ VIEWS = [
     "next",
     "answer",
     "patches",
+    "why",
 ]
 """For shell completion; which of them a model has depends on its architecture."""
 ENDINGS = (".html", ".svg", ".png", ".json")
@@ -66,6 +68,16 @@ def inspect(
         int | None, typer.Option(min=0, max=MOST, help="The index of the query, output or step, from 0.")
     ] = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Align the model's tokens, not words.")] = False,
+    method: Annotated[
+        str,
+        typer.Option(
+            help="The view why: input_x_gradient, integrated_gradients, occlusion, value_zeroing, rollout.",
+            autocompletion=lambda: kinds("inspection/record/attribution"),
+        ),
+    ] = "input_x_gradient",
+    contrast: Annotated[
+        str, typer.Option(metavar="WORD", help="The view why: why the output at --position and not this one?")
+    ] = "",
     beam: Beam = None,
     length_penalty: LengthPenalty = None,
     max_length: MaxLength = None,
@@ -103,7 +115,10 @@ def inspect(
     }
     given_options = {name: value for name, value in options.items() if value is not None}
     trace = record_trace(model, given, device=device, **given_options)
-    choice = {"layer": layer, "head": head, "attention": attention.value, "tokens": tokens, "position": position}
+    choice = {
+        "layer": layer, "head": head, "attention": attention.value, "tokens": tokens, "position": position,
+        "method": method, "contrast": contrast,
+    }  # fmt: skip
     write_file(output, content(trace, output.suffix.lower(), view, choice))
     if not quiet:
         say(f"{output}: {one_line(trace.texts()[-1].text)}")

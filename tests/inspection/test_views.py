@@ -20,11 +20,13 @@ from regard.inspection.draw.page import embeddable
 from regard.inspection.draw.positions import spread
 from regard.inspection.draw.views import VIEWS
 from regard.inspection.trace.arithmetic import Calculation, Row, Stage
+from regard.inspection.trace.attribution import Attribution
 from regard.inspection.trace.base import (
     CROSS,
     SOURCE,
     TARGET,
     Attention,
+    Choice,
     Gates,
     Ponder,
     Positions,
@@ -69,6 +71,17 @@ def calculation(words: list[str]) -> Calculation:
     )
 
 
+def attribution(words: list[str], choice: Choice) -> Attribution:
+    """Of the words and END to the words of both sides."""
+    values = weights(len(words) + 1, 2 * len(words)) - 0.1
+    sides = [SOURCE] * len(words) + [TARGET] * len(words)
+    outputs = [[row] for row in range(len(values))]
+    rows, explained = [*words, "</s>"], [-0.5] * len(values)
+    return Attribution(
+        "occlusion", rows, outputs, words * 2, sides, values, explained, ["occlusion"], options=choice.explained()
+    )
+
+
 def made(words: list[str] = WORLD, model: str = "some model") -> TranslationTrace:
     """A translation of words into themselves, backwards: one token a word, and END."""
     source = Side(" ".join(words), [*words, "</s>"], words, list(range(len(words))))
@@ -99,6 +112,7 @@ def made(words: list[str] = WORLD, model: str = "some model") -> TranslationTrac
         ids=list(range(4, 4 + size)),
         alternatives=[[Alternative(9, word, 0.25) for word in words]] * size,
     )
+    look.compute_attribution = lambda trace, choice: attribution(words, choice)
     look.compute_calculation = lambda trace, choice: calculation([*words, "</s>"])
     return look
 

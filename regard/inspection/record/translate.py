@@ -18,6 +18,7 @@ from regard.decoding.step_callback import Step, on_step
 from regard.directions import NO_MARKS, Marks
 from regard.errors import UserError
 from regard.inspection.record.arithmetic.selection import calculator
+from regard.inspection.record.attribution import Axis, attributor, token_named, written_axis
 from regard.inspection.record.decoding_step import after_tags, alternatives_of, check_prefix
 from regard.inspection.record.gradients import gradients_of
 from regard.inspection.record.layers import layers_of
@@ -113,6 +114,23 @@ def record_translation(
         model, lambda: model(ids, mask, torch.tensor([fed], device=translator.device))
     )
     trace.compute_gradients = partial(_gradients, translator, closed, fed, written, trace)
+
+    def log_probabilities(copies: int, outputs: int) -> torch.Tensor:
+        ids, mask = (tensor.to(translator.device).expand(copies, -1) for tensor in pad([closed]))
+        read = torch.tensor([fed[:outputs]], device=translator.device).expand(copies, -1)
+        return model(ids, mask, read).float().log_softmax(-1)
+
+    trace.compute_attribution = attributor(
+        model,
+        log_probabilities,
+        written,
+        {
+            SOURCE: Axis(trace.source.tokens, words, trace.source.word_of),
+            TARGET: written_axis(trace.read, words_written, trace.target.word_of),
+        },
+        Axis(trace.target.tokens, words_written, trace.target.word_of),
+        partial(token_named, output),
+    )
     return trace
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from regard.errors import UserError, suggestion
 from regard.inspection.trace.arithmetic import Calculation
+from regard.inspection.trace.attribution import Attribution
 from regard.inspection.trace.gradients import Gradients
 
 if TYPE_CHECKING:
@@ -110,6 +111,14 @@ class Choice:
     tokens: bool = False
     position: int | None = None
     """The index of a query, or of a decoding step."""
+    method: str = "input_x_gradient"
+    """The method of attribution: a file of record/attribution."""
+    contrast: str = ""
+    """Another candidate for the output at `position`: why not this one?"""
+
+    def explained(self) -> dict[str, Any]:
+        """The options that an attribution depends on."""
+        return {name: getattr(self, name) for name in ("method", "position", "contrast", "tokens")}
 
 
 @dataclass(kw_only=True, repr=False)
@@ -128,12 +137,16 @@ class Trace(ABC):
     """Those requested so far (`gradients_of`): each needs a backward pass."""
     calculations: list[Calculation] = field(default_factory=list)
     """The calculation requested last (`calculation_of`)."""
+    attributions: list[Attribution] = field(default_factory=list)
+    """The attribution requested last (`attribution_of`)."""
 
     def __post_init__(self) -> None:
         self.compute_gradients: Callable[[int], Gradients] | None = None
         """Computes the gradients of an output by its index; set by the recorder that has the model."""
         self.compute_calculation: Callable[[Trace, Choice], Calculation] | None = None
         """Computes the arithmetic of the chosen head; set likewise."""
+        self.compute_attribution: Callable[[Trace, Choice], Attribution] | None = None
+        """Computes the attribution of the outputs to the inputs; set likewise."""
 
     def __repr__(self) -> str:
         """One line: input, output and the default view. The numbers are in the attributes."""
@@ -185,13 +198,22 @@ class Trace(ABC):
         self.calculations = [self.compute_calculation(self, choice)]
         return self.calculations[0]
 
+    def attribution_of(self, choice: Choice) -> Attribution:
+        """What each input did for each output, or for the one at `choice.position`."""
+        if not self.attributions or self.attributions[0].options != choice.explained():
+            if self.compute_attribution is None:
+                raise UserError("this input cannot be explained: its task has no attribution")
+            self.attributions = [self.compute_attribution(self, choice)]
+            self.attributions[0].trace = self
+        return self.attributions[0]
+
     def of_kind(self, kind: str) -> list[Attention]:
         """The attention layers of one kind."""
         return [layer for layer in self.attention if layer.kind == kind]
 
     def parts(self) -> set[str]:
         """The fields that only some views need; a file for one view leaves the others out."""
-        return {"attention", "gates", "ponder", "positions", "gradients", "calculations"}
+        return {"attention", "gates", "ponder", "positions", "gradients", "calculations", "attributions"}
 
     def tree(self, parts: Collection[str] | None = None) -> dict[str, Any]:
         """The trace as dicts and lists. Of `parts()`, only those requested are included (None: all)."""

@@ -18,6 +18,7 @@ _TEXT: dict[str, DrawView] = {
     "gates": common.gates,
     "gradients": common.gradients,
     "ponder": common.ponder,
+    "why": common.why,
 }
 
 VIEWS: dict[type[Trace], dict[str, DrawView]] = {
@@ -31,6 +32,7 @@ VIEWS: dict[type[Trace], dict[str, DrawView]] = {
         "gates": common.gates,
         "gradients": common.gradients,
         "ponder": common.ponder,
+        "why": common.why,
     },
     TextTrace: {"answer": text.answer, **_TEXT},
     LanguageModelTrace: {"next": text.next_token, **_TEXT},
@@ -41,6 +43,7 @@ VIEWS: dict[type[Trace], dict[str, DrawView]] = {
         "positions": image.positions,
         "gates": common.gates,
         "ponder": common.ponder,
+        "why": image.why,
     },
     CaptionTrace: {
         "patches": image.caption_patches,
@@ -50,6 +53,7 @@ VIEWS: dict[type[Trace], dict[str, DrawView]] = {
         "beam": common.beam,
         "gates": common.gates,
         "ponder": common.ponder,
+        "why": image.why,
     },
 }
 

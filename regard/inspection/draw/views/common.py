@@ -11,6 +11,7 @@ import torch
 from regard.errors import UserError, suggestion
 from regard.inspection.draw.arithmetic import agreement, draw_calculation, title_of_calculation
 from regard.inspection.draw.attention_lines import draw_lines
+from regard.inspection.draw.attribution import draw_attribution, sentence_of
 from regard.inspection.draw.beam_tree import draw_tree
 from regard.inspection.draw.gates import gates_figure, gates_svg
 from regard.inspection.draw.gradients import draw_gradients
@@ -19,6 +20,7 @@ from regard.inspection.draw.heatmap import matrix_figure, matrix_svg
 from regard.inspection.draw.positions import draw_positions
 from regard.inspection.draw.style import isolated, shortened
 from regard.inspection.draw.view import Picture, View, canvas_picture
+from regard.inspection.trace.attribution import Attribution
 from regard.inspection.trace.base import KINDS, SOURCE, TARGET, Choice, Gates, Trace, index_in
 from regard.inspection.trace.image import CaptionTrace
 from regard.inspection.trace.translation import TranslationTrace
@@ -141,6 +143,19 @@ def ponder(trace: Trace, choice: Choice) -> View:
         pictures.append(Picture(heading, partial(matrix_svg, *drawn), partial(matrix_figure, *drawn)))
     about = "The number beside a token is its ponder time in steps; the cells below are the weight of each step."
     return View("ponder", about, ("ponder",), pictures)
+
+
+def why(trace: Trace, choice: Choice) -> View:
+    """Attribution: which inputs made each output likely."""
+    found = trace.attribution_of(choice)
+    pictures = [canvas_picture("which inputs made it likely", partial(draw_attribution, found))]
+    return View("why", about_attribution(found), ("attributions",), pictures)
+
+
+def about_attribution(found: Attribution) -> str:
+    """What the method does, and how to read the colours."""
+    share = " The share of the source sums the sizes of its values." if found.has_prefix else ""
+    return f"{sentence_of(found)} Violet made the output more likely, rust less; each row has its own scale.{share}"
 
 
 def title_of(trace: Trace) -> str:

@@ -1,0 +1,197 @@
+"""Attribution: which inputs made an output likely. A file per method, found by its name.
+
+A method takes a `Subject` and returns `Found`. A file may say which models its method cannot explain (`unsuitable`) and
+that it cannot explain one candidate against another (`CONTRASTS = False`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard import registry
+from regard.data.tokenizer._base import SPACE, Tokenizer
+from regard.errors import UserError, suggestion
+from regard.inspection.record.attribution._subject import Found, Subject, Unit
+from regard.inspection.trace.attribution import Attribution
+from regard.inspection.trace.base import NO_WORD, SOURCE, TARGET, Choice, Trace
+
+__all__ = ["Axis", "attributor", "methods_of", "written_axis"]
+
+FAMILY = "inspection/record/attribution"
+
+
+@dataclass
+class Axis:
+    """Tokens, and the word of each, where there are words."""
+
+    tokens: Sequence[str]
+    words: Sequence[str] = ()
+    word_of: Sequence[int] = ()
+    skipped: int = 0
+    """Tokens at the beginning that are no input, such as a class token."""
+
+    def groups(self, by_token: bool) -> list[tuple[str, tuple[int, ...]]]:
+        """The name and the tokens of each word; tokens that belong to none (END, a language tag) by themselves."""
+        found: dict[Any, tuple[str, list[int]]] = {}
+        for at in range(self.skipped, len(self.tokens)):
+            word = NO_WORD if by_token or at >= len(self.word_of) else self.word_of[at]
+            key = ("token", at) if word == NO_WORD else ("word", word)
+            found.setdefault(key, (self.tokens[at] if word == NO_WORD else self.words[word], []))[1].append(at)
+        return [(name, tuple(tokens)) for name, tokens in found.values()]
+
+
+def written_axis(read: Sequence[str], words: Sequence[str], word_of: Sequence[int]) -> Axis:
+    """The decoder's input: BEGIN, then the text."""
+    return Axis(read, words, [NO_WORD, *word_of])
+
+
+def token_named(tokenizer: Tokenizer, name: str) -> int:
+    """The id of a token as it is displayed, of a word, or of the first token of a word."""
+    for piece in (name, f"{SPACE}{name}"):
+        if (token := tokenizer.id_of(piece)) is not None:
+            return token
+    ids = tokenizer.encode(name)
+    if not ids:
+        raise UserError(f"'{name}' is no token of this model")
+    return int(ids[0])
+
+
+def label_named(labels: Sequence[str], name: str) -> int:
+    """The index of a label."""
+    if name not in labels:
+        raise UserError(f"no label '{name}'{suggestion(name, labels)}")
+    return list(labels).index(name)
+
+
+@dataclass
+class Explainable:
+    """A recorded input, and how to run the model on it again."""
+
+    model: nn.Module
+    log_probabilities: Callable[[int, int], Float[Tensor, "B T V"]]
+    """`(copies, outputs)`: of the first outputs at least, for so many copies of the input."""
+    chosen: Sequence[int]
+    """The index of each output."""
+    axes: dict[str, Axis]
+    """SOURCE and TARGET: the inputs."""
+    outputs: Axis
+    index_of: Callable[[str], int]
+    """The index of another candidate by its name."""
+    pooled: Sequence[Sequence[int]] | None = None
+    by_default: Sequence[int] | None = None
+    """The outputs to explain if none is chosen; None: all."""
+    methods: list[str] = field(default_factory=list)
+
+
+def attributor(
+    model: nn.Module,
+    log_probabilities: Callable[[int, int], Float[Tensor, "B T V"]],
+    chosen: Sequence[int],
+    axes: dict[str, Axis],
+    outputs: Axis,
+    index_of: Callable[[str], int],
+    pooled: Sequence[Sequence[int]] | None = None,
+    by_default: Sequence[int] | None = None,
+) -> Callable[[Trace, Choice], Attribution]:
+    """A trace's `compute_attribution`."""
+    explainable = Explainable(
+        model, log_probabilities, chosen, axes, outputs, index_of, pooled, by_default, methods_of(model)
+    )
+
+    def compute(trace: Trace, choice: Choice) -> Attribution:
+        return _attribution(explainable, trace, choice)
+
+    return compute
+
+
+def methods_of(model: nn.Module) -> list[str]:
+    """The methods that can explain a model."""
+    return [name for name in registry.kinds(FAMILY) if not _refusal(name, model)]
+
+
+def _refusal(method: str, model: nn.Module) -> str:
+    unsuitable = getattr(registry.module(FAMILY, method), "unsuitable", None)
+    return unsuitable(model) if unsuitable else ""
+
+
+def _attribution(given: Explainable, trace: Trace, choice: Choice) -> Attribution:
+    method = choice.method
+    if not registry.is_kind(FAMILY, method):
+        raise UserError(f"no method '{method}'{suggestion(method, registry.kinds(FAMILY))}")
+    if reason := _refusal(method, given.model):
+        raise UserError(f"{method}: {reason}; use {', '.join(given.methods)}")
+    rows = _rows(given, choice)
+    contrast = _contrast(given, choice)
+    outputs = [position for _, positions in rows for position in positions]
+    last = max(outputs) + 1  # what is written later cannot matter
+    units = [
+        (name, Unit(side, tokens if side == SOURCE else tuple(at for at in tokens if at < last)))
+        for side in (SOURCE, TARGET)
+        if side in given.axes
+        for name, tokens in given.axes[side].groups(choice.tokens)
+        if side == SOURCE or tokens[0] < last
+    ]
+    with torch.inference_mode(False), torch.enable_grad():
+        subject = Subject(
+            given.model,
+            lambda copies: given.log_probabilities(copies, last),
+            [(position, given.chosen[position]) for position in outputs],
+            [unit for _, unit in units],
+            contrast,
+            trace.attention,
+            given.pooled,
+        )
+        found: Found = registry.factory(FAMILY, method)(subject)
+        with torch.no_grad():
+            explained = subject(subject.vectors)[0].float().cpu().numpy()
+    combine = np.mean if found.mean else np.sum
+    ends = np.cumsum([len(positions) for _, positions in rows])[:-1]
+    return Attribution(
+        method=method,
+        rows=[name for name, _ in rows],
+        outputs=[list(positions) for _, positions in rows],
+        columns=[name for name, _ in units],
+        sides=[unit.side for _, unit in units],
+        values=np.stack([combine(part, axis=0) for part in np.split(found.values, ends)]).astype(np.float32),
+        explained=[float(part.sum()) for part in np.split(explained, ends)],
+        methods=given.methods,
+        position=choice.position,
+        contrast=choice.contrast,
+        tokens=choice.tokens,
+        completeness_error=found.completeness_error,
+        steps=found.steps,
+        options=choice.explained(),
+    )
+
+
+def _rows(given: Explainable, choice: Choice) -> list[tuple[str, tuple[int, ...]]]:
+    """The outputs to explain: the one that was chosen, or all of them, grouped into words."""
+    count = len(given.outputs.tokens)
+    if choice.position is None:
+        rows = given.outputs.groups(choice.tokens)
+        kept = given.by_default
+        return rows if kept is None else [(given.outputs.tokens[at], (at,)) for at in kept]
+    if not 0 <= choice.position < count:
+        raise UserError(f"position {choice.position}: the outputs are 0 to {count - 1}")
+    return [(given.outputs.tokens[choice.position], (choice.position,))]
+
+
+def _contrast(given: Explainable, choice: Choice) -> int | None:
+    if not choice.contrast:
+        return None
+    if not getattr(registry.module(FAMILY, choice.method), "CONTRASTS", True):
+        raise UserError(f"{choice.method} is the same for every candidate; use another method to contrast two")
+    if choice.position is None and len(given.outputs.tokens) > 1 and given.by_default is None:
+        raise UserError(f"'{choice.contrast}' instead of which output? Give its position, from 0")
+    index = given.index_of(choice.contrast)
+    position = (given.by_default or [0])[0] if choice.position is None else choice.position
+    if index == given.chosen[position]:
+        raise UserError(f"'{choice.contrast}' is the output itself; give another candidate")
+    return index
