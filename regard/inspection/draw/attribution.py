@@ -36,8 +36,8 @@ SENTENCES = {
 
 def title_of_attribution(found: Attribution) -> str:
     """`why red and not blue?`, or what the rows are."""
-    names = found.rows[0].lstrip(SPACE) or SPACE if len(found.rows) == 1 else "these words"
-    other = f" and not {style.isolated(found.contrast)}" if found.contrast else ""
+    names = _bare(found.rows[0]) if len(found.rows) == 1 else "these words"
+    other = f" and not {style.isolated(_bare(found.contrast))}" if found.contrast else ""
     return f"Why {style.isolated(style.shortened(names, 40))}{other}?"
 
 
@@ -140,6 +140,10 @@ def _legend(canvas: Canvas, x: float, y: float) -> None:
         canvas.boxes([(x, y, 12, 12)], colour)
         canvas.text(name, x + 18, y + 10.5, "faint", size=SMALL)
         x += 30 + style.length(name)
+
+
+def _bare(token: str) -> str:
+    return token.lstrip(SPACE) or token
 
 
 def _quantity(found: Attribution) -> str:

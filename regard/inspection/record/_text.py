@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.data.input.text import Text
 from regard.errors import UserError
 from regard.inspection.record.arithmetic.selection import calculator
-from regard.inspection.record.attribution import Axis, attributor
+from regard.inspection.record.attribution import Axis, Candidates, attributor
 from regard.inspection.record.gradients import gradients_of
 from regard.inspection.record.layers import layers_of
 from regard.inspection.trace.base import SOURCE, Side
@@ -35,13 +35,13 @@ def text_trace(
     said: str,
     log_probabilities: Callable[[Tensor], Float[Tensor, "B G C"]],
     chosen: Sequence[int],
-    index_of: Callable[[str], int],
+    candidates: Candidates,
     read_at: Sequence[Sequence[int]],
 ) -> TextTrace:
     """The trace of one text, with what it needs to compute gradients, arithmetic and attribution later.
 
     `log_probabilities` are those of every candidate for each guess, of texts (B, T); `chosen` is the index of the
-    candidate that was guessed, and `index_of` that of another one by its name. Each guess is read off some positions of
+    one that was guessed. Each guess is read off some positions of
     the encoder, `read_at`.
     """
     lengths = {SOURCE: len(ids)}
@@ -71,7 +71,7 @@ def text_trace(
         chosen,
         {SOURCE: Axis(side.tokens, side.words, side.word_of)},
         Axis([f"{guess.about}: {guess.given}" if guess.about else guess.given for guess in guesses]),
-        index_of,
+        candidates,
         read_at,
     )
     return trace

@@ -5,14 +5,13 @@ As with translations, the text is searched as always and then run through the mo
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from regard.decoding.step_callback import Step, on_step
 from regard.inspection.record.arithmetic.selection import calculator
-from regard.inspection.record.attribution import Axis, attributor, token_named, written_axis
+from regard.inspection.record.attribution import Axis, TokenCandidates, attributor, written_axis
 from regard.inspection.record.layers import layers_of
 from regard.inspection.record.scene import copied, places_axis, scene_of
 from regard.inspection.record.search import search_tree
@@ -79,6 +78,6 @@ def record_caption(
         written,
         {SOURCE: places_axis(scene), TARGET: written_axis(trace.read, target.words, target.word_of)},
         Axis(target.tokens, target.words, target.word_of),
-        partial(token_named, tokenizer),
+        TokenCandidates(tokenizer),
     )
     return trace

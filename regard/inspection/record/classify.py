@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,7 +11,7 @@ from regard.data.input._plain_text import PlainText
 from regard.errors import UserError
 from regard.inspection.record import _text
 from regard.inspection.record.arithmetic.selection import calculator
-from regard.inspection.record.attribution import Axis, attributor, label_named
+from regard.inspection.record.attribution import Axis, LabelCandidates, attributor
 from regard.inspection.record.layers import layers_of
 from regard.inspection.record.scene import copied, places_axis, scene_of
 from regard.inspection.record.translate import words_of
@@ -59,7 +58,7 @@ def _record_text(classifier: Classifier, text: str, name: str) -> TextTrace:
         answer.label,
         log_probabilities,
         [label],
-        partial(label_named, classifier.labels.names),
+        LabelCandidates(classifier.labels.names),
         [pooled_positions(classifier.model, len(ids))],
     )
 
@@ -90,7 +89,7 @@ def _record_image(classifier: Classifier, given: Any, name: str) -> ImageTrace:
         [classifier.labels.names.index(trace.label)],
         {SOURCE: places_axis(scene)},
         Axis([trace.label]),
-        partial(label_named, classifier.labels.names),
+        LabelCandidates(classifier.labels.names),
         [pooled_positions(model, len(scene.tokens))],
     )
     return trace

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from regard.inspection.record import _text
-from regard.inspection.record.attribution import token_named
+from regard.inspection.record.attribution import TokenCandidates
 from regard.inspection.record.translate import words_of
 from regard.inspection.trace.base import Side
 from regard.inspection.trace.next_token import Guess, Option
@@ -53,6 +52,6 @@ def record_filling(filler: Filler, text: str, name: str = "") -> TextTrace:
         answer.text,
         log_probabilities,
         chosen,
-        partial(token_named, tokenizer),
+        TokenCandidates(tokenizer),
         [[position] for position in blanks],
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -12,7 +11,7 @@ from torch import Tensor
 from regard.data.tokenizer._base import Tokenizer
 from regard.errors import UserError
 from regard.inspection.record.arithmetic.selection import calculator
-from regard.inspection.record.attribution import Axis, attributor, token_named, written_axis
+from regard.inspection.record.attribution import Axis, TokenCandidates, attributor, written_axis
 from regard.inspection.record.gradients import gradients_of
 from regard.inspection.record.layers import layers_of
 from regard.inspection.record.next_token import distribution_of
@@ -78,7 +77,7 @@ def record_language_model(
         outputs,
         {TARGET: written_axis(trace.read, trace.source.words, trace.source.word_of)},
         Axis(trace.outputs()),
-        partial(token_named, tokenizer),
+        TokenCandidates(tokenizer),
         by_default=[len(outputs) - 1],
     )
     trace.compute_calculation = calculator(generator.model, lambda: generator.model(torch.tensor([fed], device=device)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor
 
 from regard.errors import UserError
 from regard.inspection.record import _text
-from regard.inspection.record.attribution import label_named
+from regard.inspection.record.attribution import LabelCandidates
 from regard.inspection.trace.base import Side
 from regard.inspection.trace.next_token import Guess, Option
 from regard.inspection.trace.text import TextTrace
@@ -59,7 +58,7 @@ def record_tagging(tagger: Tagger, text: str, name: str = "") -> TextTrace:
         str(answer),
         log_probabilities,
         chosen,
-        partial(label_named, tagger.names),
+        LabelCandidates(tagger.names),
         [[position] for position in first],
     )
 

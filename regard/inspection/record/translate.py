@@ -18,7 +18,7 @@ from regard.decoding.step_callback import Step, on_step
 from regard.directions import NO_MARKS, Marks
 from regard.errors import UserError
 from regard.inspection.record.arithmetic.selection import calculator
-from regard.inspection.record.attribution import Axis, attributor, token_named, written_axis
+from regard.inspection.record.attribution import Axis, TokenCandidates, attributor, written_axis
 from regard.inspection.record.decoding_step import after_tags, alternatives_of, check_prefix
 from regard.inspection.record.gradients import gradients_of
 from regard.inspection.record.layers import layers_of
@@ -129,7 +129,7 @@ def record_translation(
             TARGET: written_axis(trace.read, words_written, trace.target.word_of),
         },
         Axis(trace.target.tokens, words_written, trace.target.word_of),
-        partial(token_named, output),
+        TokenCandidates(output),
     )
     return trace
 

@@ -39,6 +39,8 @@ class Attribution:
     """The quantity of each row: its log-probability, or its difference from that of the contrast."""
     methods: list[str]
     """The methods that this model can be explained by."""
+    candidates: list[str] = field(default_factory=list)
+    """What else the one output could have been, the most likely first: each can be a contrast."""
     position: int | None = None
     """The index of the one output that was chosen, if one was."""
     contrast: str = ""

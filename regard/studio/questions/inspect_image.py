@@ -55,7 +55,7 @@ def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
         raise UserError("this model does not read images; choose another model")
     if question.sample is None and question.picture is None:
         return _samples(model)
-    trace = _cached_trace(model, question)
+    trace = cached_image_trace(model, question)
     return _pictures(trace, question) if question.view else _numbers(trace, question)
 
 
@@ -83,7 +83,7 @@ def _image(question: Request) -> tuple[bytes, str]:
     return known[question.sample], question.sample
 
 
-def _cached_trace(model: Any, question: Request) -> ImageTrace | CaptionTrace:
+def cached_image_trace(model: Any, question: Request) -> ImageTrace | CaptionTrace:
     content, name = _image(question)
     key = (id(model), question.model, hashlib.sha256(content).digest(), question.beam)
     if key not in _traces:

@@ -6,6 +6,7 @@ that it cannot explain one candidate against another (`CONTRASTS = False`).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,10 +22,11 @@ from regard.errors import UserError, suggestion
 from regard.inspection.record.attribution._subject import Found, Subject, Unit
 from regard.inspection.trace.attribution import Attribution
 from regard.inspection.trace.base import NO_WORD, SOURCE, TARGET, Choice, Trace
-
-__all__ = ["Axis", "attributor", "methods_of", "written_axis"]
+from regard.types import BEGIN, PAD, UNKNOWN
 
 FAMILY = "inspection/record/attribution"
+LIKELIEST = 10
+"""Candidates that are listed for a contrast."""
 
 
 @dataclass
@@ -52,22 +54,53 @@ def written_axis(read: Sequence[str], words: Sequence[str], word_of: Sequence[in
     return Axis(read, words, [NO_WORD, *word_of])
 
 
-def token_named(tokenizer: Tokenizer, name: str) -> int:
-    """The id of a token as it is displayed, of a word, or of the first token of a word."""
-    for piece in (name, f"{SPACE}{name}"):
-        if (token := tokenizer.id_of(piece)) is not None:
-            return token
-    ids = tokenizer.encode(name)
-    if not ids:
-        raise UserError(f"'{name}' is no token of this model")
-    return int(ids[0])
+class Candidates(ABC):
+    """The names of what a model could have given instead, in both directions."""
+
+    hidden: Sequence[int] = ()
+    """The indexes that are never given."""
+
+    @abstractmethod
+    def index(self, name: str) -> int: ...
+
+    @abstractmethod
+    def name(self, index: int) -> str: ...
 
 
-def label_named(labels: Sequence[str], name: str) -> int:
-    """The index of a label."""
-    if name not in labels:
-        raise UserError(f"no label '{name}'{suggestion(name, labels)}")
-    return list(labels).index(name)
+class TokenCandidates(Candidates):
+    """Tokens, as they are displayed; a word stands for its first token."""
+
+    hidden = (PAD, UNKNOWN, BEGIN)
+
+    def __init__(self, tokenizer: Tokenizer):
+        self.tokenizer = tokenizer
+
+    def index(self, name: str) -> int:
+        for piece in (name, f"{SPACE}{name}"):
+            if (token := self.tokenizer.id_of(piece)) is not None:
+                return token
+        ids = self.tokenizer.encode(name)
+        if not ids:
+            raise UserError(f"'{name}' is no token of this model")
+        return int(ids[0])
+
+    def name(self, index: int) -> str:
+        return self.tokenizer.pieces([index])[0]
+
+
+class LabelCandidates(Candidates):
+    """Labels or tags."""
+
+    def __init__(self, names: Sequence[str]):
+        self.names = list(names)
+
+    def index(self, name: str) -> int:
+        if name not in self.names:
+            raise UserError(f"no label '{name}'{suggestion(name, self.names)}")
+        return self.names.index(name)
+
+    def name(self, index: int) -> str:
+        return self.names[index]
 
 
 @dataclass
@@ -82,8 +115,7 @@ class Explainable:
     axes: dict[str, Axis]
     """SOURCE and TARGET: the inputs."""
     outputs: Axis
-    index_of: Callable[[str], int]
-    """The index of another candidate by its name."""
+    candidates: Candidates
     pooled: Sequence[Sequence[int]] | None = None
     by_default: Sequence[int] | None = None
     """The outputs to explain if none is chosen; None: all."""
@@ -96,13 +128,13 @@ def attributor(
     chosen: Sequence[int],
     axes: dict[str, Axis],
     outputs: Axis,
-    index_of: Callable[[str], int],
+    candidates: Candidates,
     pooled: Sequence[Sequence[int]] | None = None,
     by_default: Sequence[int] | None = None,
 ) -> Callable[[Trace, Choice], Attribution]:
     """A trace's `compute_attribution`."""
     explainable = Explainable(
-        model, log_probabilities, chosen, axes, outputs, index_of, pooled, by_default, methods_of(model)
+        model, log_probabilities, chosen, axes, outputs, candidates, pooled, by_default, methods_of(model)
     )
 
     def compute(trace: Trace, choice: Choice) -> Attribution:
@@ -150,7 +182,9 @@ def _attribution(given: Explainable, trace: Trace, choice: Choice) -> Attributio
         )
         found: Found = registry.factory(FAMILY, method)(subject)
         with torch.no_grad():
-            explained = subject(subject.vectors)[0].float().cpu().numpy()
+            log_probabilities = subject.run(subject.vectors)
+            explained = subject.chosen(log_probabilities)[0].float().cpu().numpy()
+            others = _others(given, outputs[0], log_probabilities[0, outputs[0]]) if len(outputs) == 1 else []
     combine = np.mean if found.mean else np.sum
     ends = np.cumsum([len(positions) for _, positions in rows])[:-1]
     return Attribution(
@@ -162,6 +196,7 @@ def _attribution(given: Explainable, trace: Trace, choice: Choice) -> Attributio
         values=np.stack([combine(part, axis=0) for part in np.split(found.values, ends)]).astype(np.float32),
         explained=[float(part.sum()) for part in np.split(explained, ends)],
         methods=given.methods,
+        candidates=others,
         position=choice.position,
         contrast=choice.contrast,
         tokens=choice.tokens,
@@ -183,6 +218,13 @@ def _rows(given: Explainable, choice: Choice) -> list[tuple[str, tuple[int, ...]
     return [(given.outputs.tokens[choice.position], (choice.position,))]
 
 
+def _others(given: Explainable, position: int, log_probabilities: Float[Tensor, "V"]) -> list[str]:
+    """The likeliest candidates that are not the output itself."""
+    ranked = log_probabilities.argsort(descending=True)[: LIKELIEST + 1 + len(given.candidates.hidden)].tolist()
+    left_out = {given.chosen[position], *given.candidates.hidden}
+    return [given.candidates.name(index) for index in ranked if index not in left_out][:LIKELIEST]
+
+
 def _contrast(given: Explainable, choice: Choice) -> int | None:
     if not choice.contrast:
         return None
@@ -190,7 +232,7 @@ def _contrast(given: Explainable, choice: Choice) -> int | None:
         raise UserError(f"{choice.method} is the same for every candidate; use another method to contrast two")
     if choice.position is None and len(given.outputs.tokens) > 1 and given.by_default is None:
         raise UserError(f"'{choice.contrast}' instead of which output? Give its position, from 0")
-    index = given.index_of(choice.contrast)
+    index = given.candidates.index(choice.contrast)
     position = (given.by_default or [0])[0] if choice.position is None else choice.position
     if index == given.chosen[position]:
         raise UserError(f"'{choice.contrast}' is the output itself; give another candidate")

@@ -68,10 +68,12 @@ class Subject:
 
     def __call__(self, vectors: Vectors) -> Float[Tensor, "B R"]:
         """The explained quantities with these vectors in place of the actual ones."""
+        return self.chosen(self.run(vectors))
+
+    def run(self, vectors: Vectors) -> Float[Tensor, "B T V"]:
         copies = len(next(iter(vectors.values())))
         with plain_linears(self.model), changed_vectors(self.model, lambda side, own: vectors.get(side, own)):
-            found = self.log_probabilities(copies)
-        return self.chosen(found)
+            return self.log_probabilities(copies)
 
     def chosen(self, log_probabilities: Float[Tensor, "B T V"]) -> Float[Tensor, "B R"]:
         at = torch.tensor([position for position, _ in self.outputs], device=log_probabilities.device)
