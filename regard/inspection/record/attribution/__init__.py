@@ -41,12 +41,17 @@ class Axis:
 
     def groups(self, by_token: bool) -> list[tuple[str, tuple[int, ...]]]:
         """The name and the tokens of each word; tokens that belong to none (END, a language tag) by themselves."""
-        found: dict[Any, tuple[str, list[int]]] = {}
+        found: dict[tuple[str, int], list[int]] = {}
         for at in range(self.skipped, len(self.tokens)):
             word = NO_WORD if by_token or at >= len(self.word_of) else self.word_of[at]
-            key = ("token", at) if word == NO_WORD else ("word", word)
-            found.setdefault(key, (self.tokens[at] if word == NO_WORD else self.words[word], []))[1].append(at)
-        return [(name, tuple(tokens)) for name, tokens in found.values()]
+            found.setdefault(("token", at) if word == NO_WORD else ("word", word), []).append(at)
+        return [(self._name(*key, tokens), tuple(tokens)) for key, tokens in found.items()]
+
+    def _name(self, kind: str, index: int, tokens: Sequence[int]) -> str:
+        """Of spaces alone a model may make words that nobody would write; these are called by their tokens."""
+        if kind == "word" and index < len(self.words):
+            return self.words[index]
+        return "".join(self.tokens[at] for at in tokens)
 
 
 def written_axis(read: Sequence[str], words: Sequence[str], word_of: Sequence[int]) -> Axis:
