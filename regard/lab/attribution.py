@@ -12,9 +12,14 @@ The tiny and small sizes use everyday sentences that ship with the package, the 
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -42,17 +47,23 @@ __all__ = ["Attribution"]
 MODELS = ("fr-en", "fr-en-universal", "fr-en-bahdanau", "fr-en-luong", "fr-en-plain")
 
 
+Curves = dict[str, tuple[list[float], list[float]]]
+"""Of one output, for each order: its probabilities while words are removed, and while they are put back."""
+
+
 @dataclass(frozen=True)
 class Recipe:
     sentences: int
     models: tuple[str, ...] = MODELS
+    parts: int = 1
+    """How many processes can share the sentences of a model."""
     real: bool = False
 
 
 SIZES = {
     "tiny": Recipe(2, ("fr-en-luong", "fr-en")),
     "small": Recipe(12, ("fr-en-bahdanau", "fr-en-luong", "fr-en-plain")),
-    "full": Recipe(200, real=True),
+    "full": Recipe(200, parts=4, real=True),
 }
 ATTENTION, RANDOM, CONTROL, BACKWARDS = "attention", "random", "another random order", "attention, least first"
 DRAWS = 5
@@ -82,34 +93,22 @@ class Attribution(Experiment):
 
     def run(self, size: str, setting: Setting) -> Numbers:
         recipe = SIZES[size]
-        found: dict[str, Any] = {}
-        with one_thread():
-            for name in recipe.models:
-                setting.note(f"explaining {name}")
-                translator: Translator = load(name, device=str(setting.device))
-                total: dict[str, list[tuple[list[float], list[float]]]] = {}
-                measured = outputs(translator, texts(recipe, setting), setting.seed)
-                for done in range(recipe.sentences):
-                    setting.progress(done, recipe.sentences, name)
-                    try:
-                        trace, position = next(measured)
-                    except StopIteration:
-                        break
-                    orders = ranked(translator, trace, position, random.Random(f"{setting.seed} {done}"))
-                    for method, both in curves(translator, trace, position, orders).items():
-                        total.setdefault(method, []).append(both)
-                setting.progress(recipe.sentences, recipe.sentences, name)
-                found[name] = {
-                    method: {
-                        "sentences": len(several),
-                        "deletion": _mean_curve([deletion for deletion, _ in several]),
-                        "insertion": _mean_curve([insertion for _, insertion in several]),
-                        "deleted": rounded(_mean([_mean(deletion) for deletion, _ in several])),
-                        "inserted": rounded(_mean([_mean(insertion) for _, insertion in several])),
-                    }
-                    for method, several in total.items()
-                }
-        return {"sentences": "Tatoeba" if recipe.real else "everyday sentences", "found": found}
+        parts = [(name, size, part) for name in recipe.models for part in range(recipe.parts)]
+        alone = Setting(setting.seed, setting.device, setting.data)  # what can be sent to another process
+        several: dict[str, list[Curves]] = {}
+        with contextlib.ExitStack() as stack:
+            results: Iterator[list[Curves]] = map(partial(explained, alone), parts)
+            if setting.jobs > 1:
+                processes = ProcessPoolExecutor(setting.jobs, get_context("spawn"))
+                results = stack.enter_context(processes).map(partial(explained, alone), parts)
+            for done, (name, _, _) in enumerate(parts):
+                setting.progress(done, len(parts), name)
+                several.setdefault(name, []).extend(next(results))
+        setting.progress(len(parts), len(parts), name)
+        return {
+            "sentences": "Tatoeba" if recipe.real else "everyday sentences",
+            "found": {name: summary(curves) for name, curves in several.items()},
+        }
 
     def table(self, numbers: Numbers) -> list[list[str]]:
         rows = [["order of the words: gain over random order, deletion and insertion", *numbers["found"]]]
@@ -196,29 +195,60 @@ def gains(found: dict[str, Any], method: str) -> tuple[float, float]:
 # ------------------------------------------------------------------------------------------------------- measuring
 
 
+def explained(setting: Setting, part: tuple[str, str, int]) -> list[Curves]:
+    """The curves of one output of each sentence: of a part of the sentences, for one model."""
+    name, size, number = part
+    recipe = SIZES[size]
+    with one_thread():
+        translator: Translator = load(name, device=str(setting.device))
+        own = [(at, text) for at, text in enumerate(texts(recipe, setting)) if at % recipe.parts == number]
+        return [
+            curves(translator, trace, position, ranked(translator, trace, position, chance))
+            for trace, position, chance in islice(
+                outputs(translator, own, setting.seed), recipe.sentences // recipe.parts
+            )
+        ]
+
+
+def summary(several: Sequence[Curves]) -> dict[str, Any]:
+    """The mean curves of each method, and the means of the areas below them."""
+    return {
+        method: {
+            "sentences": len(several),
+            "deletion": _mean_curve([one[method][0] for one in several]),
+            "insertion": _mean_curve([one[method][1] for one in several]),
+            "deleted": rounded(_mean([_mean(one[method][0]) for one in several])),
+            "inserted": rounded(_mean([_mean(one[method][1]) for one in several])),
+        }
+        for method in several[0]
+    }
+
+
 def texts(recipe: Recipe, setting: Setting) -> list[str]:
     if not recipe.real:
         return [source for source, _ in (*TESTED, *OTHERS)]
     file = setting.data / TATOEBA
-    setting.note("reading Tatoeba")
     _, test = choose(read_pairs([f"{file}#2"], [f"{file}#1"]), [1000, 2000])  # held out as in recipes/fr-en.toml
     return [source for source, _ in test]
 
 
-def outputs(translator: Translator, sources: Sequence[str], seed: int) -> Iterator[tuple[TranslationTrace, int]]:
-    """For each sentence an output token, chosen at random among those that the source makes likelier."""
-    for number, text in enumerate(sources):
+def outputs(
+    translator: Translator, sources: Sequence[tuple[int, str]], seed: int
+) -> Iterator[tuple[TranslationTrace, int, random.Random]]:
+    """For each numbered sentence an output token, chosen at random among those that the source makes likelier."""
+    for number, text in sources:
         if not SHORTEST <= len(text.split()) <= LONGEST or len(translator.parts(text)) != 1:
             continue
         trace = translator.inspect(text, beam=1)
-        if len(trace.source.words) != len(text.split()) or not trace.target.words:
+        if len(trace.source.words) != len(text.split()):
             continue
+        chance = random.Random(f"{seed} {number}")
         positions = list(range(len(trace.ids) - trace.finished))
-        random.Random(f"{seed} {number}").shuffle(positions)
+        chance.shuffle(positions)
         for position in positions:
             (nothing,) = probabilities(translator, trace, position, [()])
             if trace.probabilities[position] - nothing >= MATTERS:
-                yield trace, position
+                yield trace, position, chance
                 break
 
 
@@ -247,7 +277,7 @@ def ranked(
 
 def curves(
     translator: Translator, trace: TranslationTrace, position: int, orders: dict[str, list[list[int]]]
-) -> dict[str, tuple[list[float], list[float]]]:
+) -> Curves:
     """The probability of the output with 0, 1, 2, ... words removed, and put back, in each order."""
     count = len(trace.source.words)
     removed = [frozenset(order[k:]) for several in orders.values() for order in several for k in range(count + 1)]
