@@ -61,7 +61,7 @@ class Recipe:
 
 
 SIZES = {
-    "tiny": Recipe(2, ("fr-en-luong", "fr-en")),
+    "tiny": Recipe(1, ("fr-en-luong", "fr-en")),
     "small": Recipe(12, ("fr-en-bahdanau", "fr-en-luong", "fr-en-plain")),
     "full": Recipe(200, parts=4, real=True),
 }
