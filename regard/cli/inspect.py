@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.options import MOST, Beam, Device, From, LengthPenalty, MaxLength, Model, To, output_file
+from regard.cli.progress import parts_bar
 from regard.cli.terminal import one_line, say
 from regard.errors import UserError, suggestion
 from regard.registry import kinds
@@ -101,6 +102,7 @@ def inspect(
     if view and view not in VIEWS:
         raise UserError(f"--view: no view '{view}'{suggestion(view, VIEWS)}")
     from regard.inspection.inspect import inspect as record_trace
+    from regard.inspection.record.attribution._progress import on_progress
     from regard.storage import write_file
 
     options = {
@@ -119,7 +121,9 @@ def inspect(
         "layer": layer, "head": head, "attention": attention.value, "tokens": tokens, "position": position,
         "method": method, "contrast": contrast,
     }  # fmt: skip
-    write_file(output, content(trace, output.suffix.lower(), view, choice))
+    with parts_bar(not quiet) as show, on_progress(lambda done, most: show(done, most, method)):
+        written = content(trace, output.suffix.lower(), view, choice)
+    write_file(output, written)
     if not quiet:
         say(f"{output}: {one_line(trace.texts()[-1].text)}")
 

@@ -23,6 +23,7 @@ from regard.data.input.sound import Sound
 from regard.data.tokenizer.word import Word
 from regard.errors import UserError
 from regard.inspection.record.attribution import methods_of
+from regard.inspection.record.attribution._progress import on_progress
 from regard.inspection.record.attribution.integrated_gradients import integrated_gradients
 from regard.inspection.trace.attribution import COMPLETE, Attribution
 from regard.inspection.trace.base import CROSS, SOURCE, TARGET, Choice
@@ -153,7 +154,10 @@ def test_what_is_not_complete_says_so(monkeypatch) -> None:
     monkeypatch.setattr(f"{integrated_gradients.__module__}.COMPLETE", 1e-12)
     translator, trace = seen("transformer")
     trace = translator.inspect(LINE)
-    found = trace.attribution_of(Choice(method="integrated_gradients", position=0))
+    heard: list[tuple[int, int]] = []
+    with on_progress(lambda done, most: heard.append((done, most))):
+        found = trace.attribution_of(Choice(method="integrated_gradients", position=0))
+    assert heard == [(8, 32), (16, 32), (24, 32), (32, 32)]
     assert found.steps == 32 and found.completeness_error > 0
     found.completeness_error = 0.031
     about = trace.view("why", method="integrated_gradients", position=0).about

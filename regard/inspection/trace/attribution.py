@@ -48,8 +48,8 @@ class Attribution:
     tokens: bool = False
     """Whether rows and columns are the model's tokens rather than words."""
     completeness_error: float | None = None
-    """Of integrated gradients: how far a row is from summing to the difference between the output and that of the baseline,
-    as a share of this difference; the largest of the rows of tokens."""
+    """Of integrated gradients: how far a row is from summing to the difference between the output and that of the
+    baseline, as a share of this difference; the largest of the rows of tokens."""
     steps: int | None = None
     """Points on the path of integrated gradients."""
     options: dict[str, Any] = field(default_factory=dict)

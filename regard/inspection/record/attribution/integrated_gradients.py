@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.inspection.record.attribution._progress import report
 from regard.inspection.record.attribution._subject import Found, Subject, Vectors
 from regard.inspection.trace.attribution import COMPLETE
 
@@ -100,6 +101,7 @@ class Path:
             part = slice(first, first + self.size)
             found[rows] += self._sum(places[part], weights[part], rows)
         self.steps += POINTS
+        report(self.steps, max(self.steps, MOST))
         return found
 
     def _sum(self, places: Sequence[float], weights: Tensor, rows: np.ndarray) -> np.ndarray:
