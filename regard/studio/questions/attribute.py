@@ -70,9 +70,8 @@ def _trace(model: Any, question: Request, request: dict[str, Any]) -> Trace:
         return cached_trace(model, {**named, "text": question.text})
     if question.text:
         raise UserError("give either a text or an image")
-    return trace_of(
-        model, ImageRequest(model=question.model, sample=question.sample, picture=question.picture)
-    )
+    image = {name: getattr(question, name) for name in ("model", "sample", "picture")}
+    return trace_of(model, ImageRequest(**image))
 
 
 def _outputs(trace: Trace) -> list[str]:
