@@ -13,8 +13,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from docs.test_snippets import run
 
-from .conftest import LINES, cluster, corpus, shards
+from .conftest import LINES, ROOT, cluster, corpus, shards
 
 
 @pytest.fixture(scope="module")
@@ -38,11 +39,9 @@ def wait(until: Callable[[], bool], what: str, seconds: float = 300) -> None:
         time.sleep(0.05)
 
 
-def test_a_file_a_table_and_a_pipeline(model: str, two_nodes: None, tmp_path: Path, run_regard) -> None:
+def test_a_file_and_the_pipelines_of_the_page(model: str, two_nodes: None, tmp_path: Path, run_regard) -> None:
     """One test for all, because connecting takes seconds."""
     import ray
-
-    import regard.ray
 
     source = corpus(tmp_path / "in.txt", 300)
     options = ("translate", "-m", model, "--input", source, "--shards", 6)
@@ -64,21 +63,10 @@ def test_a_file_a_table_and_a_pipeline(model: str, two_nodes: None, tmp_path: Pa
     after = {path.name: path.stat().st_mtime_ns for path in out.glob("[!.]*")}
     assert [name for name in times if times[name] != after[name]] == ["002-of-006.txt"]
 
-    ray.init("auto", log_to_driver=False, logging_level="critical")
     try:
-        table = ray.data.from_items([{"id": number, "text": text} for number, text in enumerate(LINES)])
-        found = table.map_batches(
-            regard.ray.Translator,
-            fn_constructor_kwargs={"model": model, "beam": 1},
-            compute=ray.data.ActorPoolStrategy(size=1),
-            num_cpus=1,
-        ).take_all()
+        run((ROOT / "docs" / "bulk.md").read_text(encoding="utf-8"), "bulk.md")  # joins the same cluster
     finally:
         ray.shutdown()
-    alone = regard.load(model, "cpu", precision="auto").translate(LINES, beam=1)
-    assert {row["id"]: (row["text"], row["translation"]) for row in found} == {
-        number: (one.source, one.text) for number, one in enumerate(alone)
-    }
 
 
 @pytest.mark.slow
