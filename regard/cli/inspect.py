@@ -130,7 +130,7 @@ def inspect(
     }
     given_options = {name: value for name, value in options.items() if value is not None}
     trace = record_trace(model, given, device=device, **given_options)
-    choice = {
+    choice: dict[str, Any] = {
         "layer": layer,
         "head": head,
         "attention": attention.value,
