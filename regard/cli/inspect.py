@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.options import MOST, Beam, Device, From, LengthPenalty, MaxLength, Model, To, output_file
+from regard.cli.progress import parts_bar
 from regard.cli.terminal import one_line, say
 from regard.errors import UserError, suggestion
+from regard.registry import kinds
 
 if TYPE_CHECKING:
     from regard.inspection.trace.base import Trace
@@ -32,6 +34,7 @@ VIEWS = [
     "what-if",
     "logit-lens",
     "near",
+    "why",
 ]
 """For shell completion; which of them a model has depends on its architecture."""
 ENDINGS = (".html", ".svg", ".png", ".json")
@@ -91,6 +94,16 @@ def inspect(
     index: Annotated[
         str, typer.Option(metavar="FILE", help="Near: an index other than the one that regard index keeps.")
     ] = "",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="The view why: input_x_gradient, integrated_gradients, occlusion, value_zeroing, rollout.",
+            autocompletion=lambda: kinds("inspection/record/attribution"),
+        ),
+    ] = "input_x_gradient",
+    contrast: Annotated[
+        str, typer.Option(metavar="WORD", help="The view why: why the output at --position and not this one?")
+    ] = "",
     beam: Beam = None,
     length_penalty: LengthPenalty = None,
     max_length: MaxLength = None,
@@ -116,6 +129,7 @@ def inspect(
     if view != "what-if" and (without or patch or other or mean):
         raise UserError("--without, --mean, --patch and --other are for --view what-if")
     from regard.inspection.inspect import inspect as record_trace
+    from regard.inspection.record.attribution._progress import on_progress
     from regard.storage import write_file
 
     options = {
@@ -139,7 +153,10 @@ def inspect(
         "unit": unit,
     }
     choice |= {"without": without or [], "mean": mean, "patch": patch or [], "other": other, "index": index}
-    write_file(output, content(trace, output.suffix.lower(), view, choice))
+    choice |= {"method": method, "contrast": contrast}
+    with parts_bar(not quiet) as show, on_progress(lambda done, most: show(done, most, method)):
+        written = content(trace, output.suffix.lower(), view, choice)
+    write_file(output, written)
     if not quiet:
         say(f"{output}: {one_line(trace.texts()[-1].text)}")
 

@@ -4,6 +4,7 @@ import { pictureView } from "../picture_view.js";
 import { secondPicture } from "../second_picture.js";
 import { fill, make } from "../dom.js";
 
+export { experiments } from "../experiments/gates.js";
 export const title = "Gates";
 export const about =
   "The gates and states of a recurrent layer at each token: one panel per gate, one row per unit. Purple is positive, orange negative; the stronger the colour, the larger the magnitude.";
