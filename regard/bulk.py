@@ -1,12 +1,12 @@
-"""Processes a file in shards, by one process or many, each line exactly once even if processes are killed.
+"""Processes a file in shards, by one process or several of one machine, each line once even if processes are killed.
 
     OUT/001-of-064.txt      a finished shard; `cat OUT/*` is the whole output, in order
     OUT/.plan.json          input, settings and number of shards: a folder belongs to one job
     OUT/.001-of-064.lock    held by the process that works on this shard, and released when it ends for any reason
 
 A shard is published under its name when it is complete and the input has not changed; other processes then skip it.
-Locks only save work: on a file system that does not share them, two processes may compute the same shard, and either
-result is correct. This module does not know models: any function from lines to as many texts works.
+Several machines share their work through Ray (regard.ray), which makes the same folder. This module does not know
+models: any function from lines to as many texts works.
 """
 
 from __future__ import annotations
@@ -36,10 +36,38 @@ CHUNK_BYTES = 1 << 20
 SHARD_LINES = 10_000
 """Lines per shard, unless the number of shards is given."""
 MAX_SHARDS = 10_000
+Warn = Callable[[str], None]
 POLL_SECONDS = 0.5
 """Interval at which shards held by other processes are checked."""
 MAX_TOUCHES = 5
 """How often in a row the input may be touched (with unchanged content) before a shard is finished."""
+
+
+@dataclass
+class Answers:
+    """A loaded model that answers lines as a command prints them."""
+
+    settings: dict[str, Any]
+    """What the answers depend on: the model's hash, the search, the form of the output."""
+    answer: Callable[[list[str], int, Warn, Progress], list[str]]
+    """Takes texts, the number of the first one, what receives warnings, which begin with `line N`, and what counts the
+    lines finished since the last call."""
+
+
+def shard_count(lines: int, wanted: int | None) -> int:
+    """The number of shards for so many lines; a `wanted` one is checked."""
+    if wanted is not None and not 1 <= wanted <= MAX_SHARDS:
+        raise UserError(f"shards must be between 1 and {MAX_SHARDS:,}, not {wanted:,}")
+    return wanted or min(max(1, -(-lines // SHARD_LINES)), MAX_SHARDS)
+
+
+def lines_before(shard: int, shards: int, lines: int) -> int:
+    return lines * shard // shards
+
+
+def shard_name(shard: int, shards: int, suffix: str) -> str:
+    digits = max(3, len(str(shards)))
+    return f"{shard + 1:0{digits}}-of-{shards:0{digits}}.{suffix}"
 
 
 @dataclass(frozen=True)
@@ -56,7 +84,7 @@ class Plan:
     """Everything else that the output depends on."""
 
     def lines_before(self, shard: int) -> int:
-        return self.lines * shard // self.shards
+        return lines_before(shard, self.shards, self.lines)
 
 
 class Shards:
@@ -74,11 +102,10 @@ class Shards:
         """Writes the plan or reads the existing one; refuses a folder that belongs to another job."""
         self.source, self.folder, self.suffix = source, folder, suffix
         check_file(source)
-        if shards is not None and not 1 <= shards <= MAX_SHARDS:
-            raise UserError(f"shards must be between 1 and {MAX_SHARDS:,}, not {shards:,}")
+        shard_count(0, shards)
         self._stamp = _stamp(source)
         self._touches, self._published = 0, list[Path]()
-        with _write_errors(folder):
+        with write_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             with hold_in_turn(folder / ".plan.lock"):  # one process counts the lines, the others wait
                 # Checked first: a process that published shards wrote the plan before them.
@@ -95,8 +122,7 @@ class Shards:
         self._input_was_touched()
 
     def file(self, shard: int) -> Path:
-        digits = max(3, len(str(self.plan.shards)))
-        return self.folder / f"{shard + 1:0{digits}}-of-{self.plan.shards:0{digits}}.{self.suffix}"
+        return self.folder / shard_name(shard, self.plan.shards, self.suffix)
 
     def done(self) -> int:
         """Lines in finished shards, of all processes."""
@@ -119,7 +145,7 @@ class Shards:
         """Removes what killed processes left behind: partial shards, and locks of finished ones."""
         remove_leftovers(self.folder)
         for lock_file in filter(Path.exists, map(self._lock_file, range(self.plan.shards))):
-            with _write_errors(self.folder):
+            with write_errors(self.folder):
                 lock = hold(lock_file)
             if lock is not None:
                 with lock:
@@ -137,21 +163,20 @@ class Shards:
         lines, at, worked = raw_lines(self.source), 0, False
         for shard in shards:
             file, lock_file = self.file(shard), self._lock_file(shard)
-            with _write_errors(self.folder):
+            with write_errors(self.folder):
                 lock = hold(lock_file)
             if lock is None:
                 continue
             with lock:
                 if not file.exists():  # another process may have finished it just before it released the lock
                     deque(islice(lines, self.plan.lines_before(shard) - at), maxlen=0)
-                    with _write_errors(self.folder), AtomicFile(file) as out:
+                    with write_errors(self.folder), AtomicFile(file) as out:
                         self._run_shard(shard, islice(lines, self._size(shard)), process, out, progress)
                         out.finish()
                         if self._input_was_touched():
                             return True  # the content is the same now, but may have differed while it was read
-                        if not file.exists():  # without shared locks another process may have been first
-                            out.replace()
-                            self._published.append(file)
+                        out.replace()
+                        self._published.append(file)
                     at, worked, self._touches = self.plan.lines_before(shard + 1), True, 0
                     progress(self.done())
                 lock_file.unlink(missing_ok=True)  # only now: a process that waits for it then finds the shard
@@ -161,7 +186,7 @@ class Shards:
         self, shard: int, lines: Iterator[bytes], process: ProcessLines, out: AtomicFile, progress: Progress
     ) -> None:
         others, before, count = self.done(), self.plan.lines_before(shard), 0
-        for chunk in _chunks(lines):
+        for chunk in chunks(lines):
             outputs = process(chunk, before + count + 1)
             if len(outputs) != len(chunk):
                 raise RuntimeError(f"{len(chunk)} lines went in but {len(outputs)} came out")
@@ -203,14 +228,13 @@ class Shards:
         note(f"counting the lines of {self.source}")
         size, modified, _ = self._stamp
         lines = sum(1 for _ in raw_lines(self.source))
-        default = min(max(1, -(-lines // SHARD_LINES)), MAX_SHARDS)
-        plan = Plan(size, modified, _sha256(self.source), lines, shards or default, dict(settings))
+        plan = Plan(size, modified, _sha256(self.source), lines, shard_count(lines, shards), dict(settings))
         if _stamp(self.source) != self._stamp:
             raise UserError(f"{self.source} changed while its lines were counted; run the same command again")
         with AtomicFile(self.folder / ".plan.json") as out:
             out.write((json.dumps(asdict(plan), indent=1) + "\n").encode())
             out.finish()
-            out.publish_first()
+            out.replace()
 
 
 def _known_plan(folder: Path) -> Plan | None:
@@ -224,18 +248,24 @@ def _known_plan(folder: Path) -> Plan | None:
 
 def _check_same_job(plan: Plan, source: Path, folder: Path, settings: Mapping[str, Any], shards: int | None) -> None:
     """Raises a UserError if input or settings differ. A copy of the input with another date is the same input."""
-    started, now = dict(plan.settings), dict(settings)
+    check_same_settings(folder, plan.settings, settings, plan.shards, shards)
+    size, modified, _ = _stamp(source)
+    if size != plan.size or not (modified == plan.modified or _sha256(source) == plan.sha256):
+        raise UserError(f"{folder} was started with another input than {source}; choose another folder")
+
+
+def check_same_settings(
+    folder: Path, before: Mapping[str, Any], settings: Mapping[str, Any], shards_before: int, shards: int | None
+) -> None:
+    started, now = dict(before), dict(settings)
     if shards is not None:
-        started["shards"], now["shards"] = plan.shards, shards
+        started["shards"], now["shards"] = shards_before, shards
     for name in {**started, **now}:
         if started.get(name) != now.get(name):
             raise UserError(
                 f"{folder} was started with {name} {started.get(name)}, not {now.get(name)}; "
                 "use the same or choose another folder"
             )
-    size, modified, _ = _stamp(source)
-    if size != plan.size or not (modified == plan.modified or _sha256(source) == plan.sha256):
-        raise UserError(f"{folder} was started with another input than {source}; choose another folder")
 
 
 def _stamp(source: Path) -> tuple[int, int, int]:
@@ -258,7 +288,7 @@ def _unreadable(source: Path, error: OSError) -> UserError:
     return UserError(f"{source} can no longer be read ({error.strerror or error}); restore it and try again")
 
 
-def _chunks(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
+def chunks(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
     chunk, size = [], 0
     for line in lines:
         chunk.append(line)
@@ -271,7 +301,7 @@ def _chunks(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 
 @contextmanager
-def _write_errors(folder: Path) -> Iterator[None]:
+def write_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 BREAKS = re.compile("[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 """Line breaks in any convention, and the tab, which separates our columns."""
@@ -31,6 +33,12 @@ def one_line(text: str) -> str:
 def escape_control_characters(text: str) -> str:
     """Replaces each control character by its escape: `\\x1b` for ESC, `\\u202e` for a right-to-left override."""
     return CONTROLS.sub(lambda found: _escaped(ord(found[0])), text)
+
+
+def as_json(value: Any) -> str:
+    """One line of JSON in which line separators and control characters are written as `\\uXXXX`."""
+    written = json.dumps(value, ensure_ascii=False)
+    return CONTROLS.sub(lambda found: json.dumps(found[0])[1:-1] if found[0] != "\x7f" else "\\u007f", written)
 
 
 def _escaped(code: int) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
-from regard.cli.inputs import answer, reader
+from regard.cli.bulk import Column, Input, Key, On, Output, ShardCount, bulk_file, model_for
+from regard.cli.inputs import LineTask, answer, bulk_answers, reader
 from regard.cli.options import Beam, Device, JsonLines, Model, NBest, Quiet
 from regard.cli.terminal import Format, as_json, one_line
 
@@ -22,12 +25,28 @@ def caption(
     scores: Annotated[bool, typer.Option("--scores", help="Add a column with the log-probability.")] = False,
     device: Device = "auto",
     format: JsonLines = Format.text,
+    input: Input = None,
+    output: Output = None,
+    shards: ShardCount = None,
+    on: On = None,
+    column: Column = None,
+    key: Key = None,
     quiet: Quiet = False,
 ) -> None:
     """Describe pictures, one line each.
 
     Columns are separated by tabs: the picture's number (with --n-best), text, log-probability (with --scores).
     """
+    opened = partial(open_task, model_for(on, model), beam, n_best, scores, format)
+    if bulk := bulk_file(pictures, input, output, shards, on, column, key):
+        return bulk.answer(partial(bulk_answers, opened, os.getcwd()), device, quiet)
+    task = opened(device, quiet)
+    answer(pictures, task.read, task.use, "regard caption MODEL photo.jpg", quiet, task.numbered)
+
+
+def open_task(
+    model: str, beam: int | None, n_best: int, scores: bool, format: Format, device: str, quiet: bool
+) -> LineTask:
     import regard
 
     task = regard.load(model, device=device, task="caption")
@@ -35,8 +54,8 @@ def caption(
     def use(raws: list[Any]) -> list[str]:
         return [written(one, format, scores) for one in task.caption(raws, beam=beam, n_best=n_best)]
 
-    numbered = n_best > 1 and format is Format.text
-    answer(pictures, reader(task, quiet), use, "regard caption MODEL photo.jpg", quiet, numbered)
+    settings = {"beam": beam, "n_best": n_best, "scores": scores, "format": format.value}
+    return LineTask(model, reader(task, quiet), use, settings, True, n_best > 1 and format is Format.text)
 
 
 def written(one: object, format: Format, scores: bool) -> str:

@@ -89,7 +89,7 @@ def distill(
         raise UserError("name the text and the output: regard distill TEACHER --sources FILE -o PAIRS.tsv.gz")
     check_reasons(skip or [])
 
-    from regard.cli.translate import corpus_progress, own_device, warn_nothing
+    from regard.cli.bulk import corpus_progress, own_device, warn_nothing
     from regard.data.corpus.cleaning import Cleaner
     from regard.directions import direction
     from regard.distilling import distill as make_pairs

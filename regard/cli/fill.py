@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated
 
 import typer
 
-from regard.cli.inputs import answer
+from regard.cli.bulk import Column, Input, Key, On, Output, ShardCount, bulk_file, model_for
+from regard.cli.inputs import LineTask, answer, bulk_answers
 from regard.cli.options import MOST, Device, JsonLines, Model
 from regard.cli.terminal import Format, as_json
 
@@ -23,6 +26,12 @@ def fill(
     top: Annotated[int, typer.Option(min=1, max=MOST, help="Words shown per blank, most probable first.")] = 5,
     device: Device = "auto",
     format: JsonLines = Format.text,
+    input: Input = None,
+    output: Output = None,
+    shards: ShardCount = None,
+    on: On = None,
+    column: Column = None,
+    key: Key = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No hints.")] = False,
 ) -> None:
     """Fill the blanks of texts.
@@ -30,6 +39,14 @@ def fill(
     One line per text: the most probable words with their probabilities, separated by tabs; several blanks are separated
     by |.
     """
+    opened = partial(open_task, model_for(on, model), top, format)
+    if bulk := bulk_file(inputs, input, output, shards, on, column, key):
+        return bulk.answer(partial(bulk_answers, opened, os.getcwd()), device, quiet)
+    task = opened(device, quiet)
+    answer(inputs, task.read, task.use, "regard fill MODEL 'one _ two'", quiet)
+
+
+def open_task(model: str, top: int, format: Format, device: str, quiet: bool) -> LineTask:
     import regard
 
     task = regard.load(model, device=device, task="fill")
@@ -41,4 +58,4 @@ def fill(
         blanks = [["\t".join(f"{c.word}\t{c.probability:.4f}" for c in blank) for blank in one.blanks] for one in found]
         return ["\t|\t".join(lines) for lines in blanks]
 
-    answer(inputs, task.pair.input.read, use, "regard fill MODEL 'one _ two'", quiet)
+    return LineTask(model, task.pair.input.read, use, {"top": top, "format": format.value})

@@ -5,12 +5,14 @@ from __future__ import annotations
 import enum
 import secrets
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
+from regard.cli.bulk import Column, Input, Key, On, ShardCount, bulk_file, model_for
 from regard.cli.options import (
     ComputedInFloat32,
     Device,
@@ -23,6 +25,7 @@ from regard.cli.options import (
     TopK,
     TopP,
     output_file,
+    output_folder,
     own_precision,
 )
 from regard.cli.terminal import Precision, as_json, one_line, say, shown
@@ -30,6 +33,7 @@ from regard.cli.translate import writing_may_fail
 from regard.errors import UserError
 
 if TYPE_CHECKING:
+    from regard.bulk import Answers
     from regard.task.generate import Generated, Generator
 
 
@@ -56,8 +60,15 @@ def generate(
     format: Annotated[Form, typer.Option(help="Plain text, one JSON object per text, or a MIDI file.")] = Form.text,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", callback=output_file, help="Write to this file, atomically."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write to this file, atomically; with --input, to this folder."
+        ),
     ] = None,
+    input: Input = None,
+    shards: ShardCount = None,
+    on: On = None,
+    column: Column = None,
+    key: Key = None,
     tempo: Annotated[float, typer.Option(min=10, max=1000, help="Tempo of a MIDI file, in steps per minute.")] = 90.0,
     device: Device = "auto",
     precision: ComputedInFloat32 = Precision.float32,
@@ -65,8 +76,20 @@ def generate(
 ) -> None:
     """Continue a text or a piece of music.
 
-    The text is streamed, prompt first; several texts are separated by a line of three dashes.
+    The text is streamed, prompt first; several texts are separated by a line of three dashes. With --input, each line
+    is a prompt, whose seed is --seed (default: 0) plus the number of lines before it.
     """
+    options: dict[str, Any] = {"length": length, "temperature": temperature, "top_k": top_k, "top_p": top_p}
+    options |= {"repetition_penalty": repetition_penalty, "stop": stop or []}
+    try:
+        place = output_folder(output) if input else output_file(output)
+    except typer.BadParameter as error:
+        raise UserError(f"--output: {error.message}") from None
+    if bulk := bulk_file([prompt] if prompt else None, input, place if input else None, shards, on, column, key):
+        if count > 1 or scores or format is Form.midi or length == 0:
+            raise UserError("--input gives one text a line: leave out --count, --scores, --format midi, --length 0")
+        load = partial(load_answers, model_for(on, model), seed or 0, format, options, own_precision(precision))
+        return bulk.answer(load, device, quiet, "generating")
     import regard
 
     whole = output is not None or format is not Form.text
@@ -80,8 +103,6 @@ def generate(
     first = secrets.randbelow(2**31) if seed is None else seed
     if not quiet:
         _hints(task, prompt, None if seed is not None else first)
-    options: dict[str, Any] = {"length": length, "temperature": temperature, "top_k": top_k, "top_p": top_p}
-    options |= {"repetition_penalty": repetition_penalty, "stop": stop or ()}
     with writing_may_fail():
         seeds = range(first, first + count)
         if output is None and format is Form.text:
@@ -94,6 +115,31 @@ def generate(
             from regard.storage import write_file
 
             write_file(output, _content(list(found), format, scores, tempo))
+
+
+def load_answers(
+    model: str, seed: int, format: Form, options: dict[str, Any], precision: str = "", *, device: str, threads: int
+) -> Answers:
+    """The generator of bulk work."""
+    import regard
+    from regard.bulk import Answers
+    from regard.find_model import find_model
+    from regard.storage import read_folder
+
+    task = regard.load(model, device=device, task="generate", precision=precision)
+    task.generate("", **options | {"length": 1})  # options that it refuses
+
+    def answer(texts: list[str], first: int, warn: Callable[[str], None], progress: Callable[[int], None]) -> list[str]:
+        outputs = []
+        for number, text in enumerate(texts, first):
+            found = task.generate(text, seed=seed + number - 1, **options)
+            outputs.append(as_json(_tree(found)) if format is Form.json else one_line(str(found)))
+            progress(1)
+        return outputs
+
+    folder = read_folder(find_model(model), hash_tensors=False)
+    settings = {"model": folder.hash[:16], **options, "seed": seed, "format": format.value}
+    return Answers(settings | ({"precision": precision} if precision else {}), answer)
 
 
 def _check_midi(output: Path | None, count: int, tempo: float) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ from regard.cli.translate import lines_waiting, writing_may_fail
 from regard.errors import UserError
 
 if TYPE_CHECKING:
+    from regard.bulk import Answers
     from regard.task._examples import ExampleTask
 
 MAX_BATCH, MAX_BATCH_BYTES = 256, 32_000_000
@@ -25,6 +28,55 @@ READS = {
     "series": "series (CSV)",
 }
 """File types by kind of input."""
+
+
+@dataclass
+class LineTask:
+    """A loaded model and the options of its command."""
+
+    model: str
+    read: Callable[[str], Any]
+    """Turns an argument or a line into a raw input."""
+    use: Callable[[list[Any]], list[str]]
+    settings: dict[str, Any]
+    """The options that the answers depend on."""
+    reads_files: bool = False
+    """Whether a line names a file."""
+    numbered: bool = False
+    """Whether each line of output begins with the number of its input."""
+
+
+def bulk_answers(open_task: Callable[[str, bool], LineTask], folder: str, *, device: str, threads: int) -> Answers:
+    """The answers of bulk work. An input that cannot be read has an empty one, with a warning.
+
+    Names of files are relative to `folder`: a worker on another machine starts elsewhere.
+    """
+    from regard.bulk import Answers
+    from regard.find_model import find_model
+    from regard.storage import read_folder
+
+    task = open_task(device, True)
+
+    def answer(texts: list[str], first: int, warn: Callable[[str], None], progress: Callable[[int], None]) -> list[str]:
+        outputs: list[str] = []
+        to_read = iter([number for number, text in enumerate(texts, first) if text.strip()])
+
+        def read(text: str) -> Any:
+            number = next(to_read)
+            try:
+                return task.read(os.path.join(folder, text.strip()) if task.reads_files else text)
+            except UserError as error:
+                warn(f"line {number} is left empty: {error}")
+                return None
+
+        for found in _answers(texts, read, task.use, blank=True):
+            numbers = range(first + len(outputs), first + len(outputs) + len(found))
+            outputs += [_numbered(one, n) if task.numbered else one for n, one in zip(numbers, found)]
+            progress(len(found))
+        return outputs
+
+    model = read_folder(find_model(task.model), hash_tensors=False)
+    return Answers({"model": model.hash[:16], **task.settings}, answer)
 
 
 def reader(task: ExampleTask, quiet: bool = False) -> Callable[[str], Any]:
@@ -78,11 +130,15 @@ def answer(
         for texts in [arguments] if arguments else _typed(quiet):
             for outputs in _answers(texts, read, use, blank=not arguments):
                 for number, output in enumerate(outputs, count + 1):
-                    lines = [f"{number}\t{line}" for line in output.split("\n")] if numbered else [output]
-                    sys.stdout.buffer.write(shown("\n".join(lines)).encode("utf-8", "replace") + b"\n")
+                    text = _numbered(output, number) if numbered else output
+                    sys.stdout.buffer.write(shown(text).encode("utf-8", "replace") + b"\n")
                 sys.stdout.buffer.flush()
                 advance(len(outputs))
                 count += len(outputs)
+
+
+def _numbered(output: str, number: int) -> str:
+    return "\n".join(f"{number}\t{line}" for line in output.split("\n"))
 
 
 def _typed(quiet: bool) -> Iterator[list[str]]:

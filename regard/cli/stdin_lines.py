@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any, BinaryIO
 
+from regard.data.corpus.reading import decode_line
 from regard.errors import UserError
+
+__all__ = ["answer_lines", "arriving_lines", "decode_line"]
 
 PIECE = 1 << 16
 LONGEST_LINE = 1 << 26
@@ -96,15 +99,3 @@ def _more_waits(stdin: int, seconds: float) -> bool:
     if os.name == "nt":  # select only supports sockets there; one read takes all that is in the pipe
         return False
     return bool(select.select([stdin], [], [], seconds)[0])
-
-
-def decode_line(line: bytes, number: int, warn: Callable[[str], None]) -> str:
-    """Decodes a line, without the `\\r` of CRLF and the byte order mark; invalid UTF-8 is replaced, with a warning."""
-    line = line.removesuffix(b"\r")
-    if number == 1:
-        line = line.removeprefix(b"\xef\xbb\xbf")
-    try:
-        return line.decode()
-    except UnicodeDecodeError:
-        warn(f"line {number} is not valid UTF-8; invalid bytes were replaced by U+FFFD")
-        return line.decode("utf-8", "replace")

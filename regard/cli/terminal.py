@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import enum
-import json
 import sys
 from collections.abc import Sequence
-from typing import Any
 
-from regard.terminal_text import CONTROLS, escape_control_characters, one_line
+from regard.terminal_text import as_json, escape_control_characters, one_line
+
+__all__ = [
+    "Engine", "Format", "Precision", "aligned", "as_json", "escape_control_characters", "one_line", "say", "shown",
+]  # fmt: skip
 
 
 def say(message: str) -> None:
@@ -47,9 +49,3 @@ class Engine(enum.StrEnum):
     auto = "auto"
     torch = "torch"
     ctranslate2 = "ctranslate2"
-
-
-def as_json(value: Any) -> str:
-    """One line of JSON in which line separators and control characters are written as `\\uXXXX`."""
-    written = json.dumps(value, ensure_ascii=False)
-    return CONTROLS.sub(lambda found: json.dumps(found[0])[1:-1] if found[0] != "\x7f" else "\\u007f", written)

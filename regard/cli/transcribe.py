@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
+from regard.cli.bulk import Column, Input, Key, On, Output, ShardCount, bulk_file, model_for
 from regard.cli.caption import written
-from regard.cli.inputs import answer, reader
+from regard.cli.inputs import LineTask, answer, bulk_answers, reader
 from regard.cli.options import Beam, Device, JsonLines, Model, NBest, Quiet
 from regard.cli.terminal import Format
 
@@ -22,12 +25,28 @@ def transcribe(
     scores: Annotated[bool, typer.Option("--scores", help="Add a column with the log-probability.")] = False,
     device: Device = "auto",
     format: JsonLines = Format.text,
+    input: Input = None,
+    output: Output = None,
+    shards: ShardCount = None,
+    on: On = None,
+    column: Column = None,
+    key: Key = None,
     quiet: Quiet = False,
 ) -> None:
     """Transcribe recordings, one line each.
 
     Columns are separated by tabs: the recording's number (with --n-best), text, log-probability (with --scores).
     """
+    opened = partial(open_task, model_for(on, model), beam, n_best, scores, format)
+    if bulk := bulk_file(sounds, input, output, shards, on, column, key):
+        return bulk.answer(partial(bulk_answers, opened, os.getcwd()), device, quiet)
+    task = opened(device, quiet)
+    answer(sounds, task.read, task.use, "regard transcribe MODEL speech.wav", quiet, task.numbered)
+
+
+def open_task(
+    model: str, beam: int | None, n_best: int, scores: bool, format: Format, device: str, quiet: bool
+) -> LineTask:
     import regard
 
     task = regard.load(model, device=device, task="transcribe")
@@ -35,5 +54,5 @@ def transcribe(
     def use(raws: list[Any]) -> list[str]:
         return [written(one, format, scores) for one in task.transcribe(raws, beam=beam, n_best=n_best)]
 
-    numbered = n_best > 1 and format is Format.text
-    answer(sounds, reader(task, quiet), use, "regard transcribe MODEL speech.wav", quiet, numbered)
+    settings = {"beam": beam, "n_best": n_best, "scores": scores, "format": format.value}
+    return LineTask(model, reader(task, quiet), use, settings, True, n_best > 1 and format is Format.text)

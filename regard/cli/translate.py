@@ -7,20 +7,19 @@ import os
 import re
 import stat
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.child_process import python_command
+from regard.cli.bulk import Column, Input, Key, On, Output, ShardCount, bulk_file, model_for, own_device, warn_nothing
 from regard.cli.line_workers import LineWorkers, worker_count
 from regard.cli.models import model_names
 from regard.cli.options import (
-    MOST,
     BatchTokens,
     Beam,
     ComputedIn,
@@ -34,26 +33,24 @@ from regard.cli.options import (
     Verbose,
     language_code,
     language_codes,
-    output_folder,
 )
-from regard.cli.progress import parts_bar, progress_bar
+from regard.cli.progress import progress_bar
 from regard.cli.remote_translation import languages_of, remote_translator
 from regard.cli.stdin_lines import answer_lines, decode_line
 from regard.cli.terminal import Engine, Format, Precision, as_json, escape_control_characters, one_line, say
-from regard.data.corpus.reading import check_file
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.bulk import Shards
+    from regard.bulk import Answers
+    from regard.cli.language_choice import LanguageChoice
     from regard.client import ServerTranslation
     from regard.task.translate import Translation
 
+Warn = Callable[[str], None]
 BROKEN_PIPE = 141
 """The exit code after a broken pipe: 128 + SIGPIPE."""
 AHEAD = 2
 """Batches of a file's lines in work at a time: one is tokenised or written while the other is translated."""
-PROGRESS_INTERVAL = 30.0
-"""Seconds between progress lines where there is no progress bar."""
 
 
 def translate(
@@ -82,24 +79,12 @@ def translate(
         bool, typer.Option("--alignment", help="Add a column with the word alignment (0-0 1-2: source-target).")
     ] = False,
     format: JsonLines = Format.text,
-    input: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A corpus to translate, plain, .gz, .xz or .zst; needs --output."),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FOLDER",
-            callback=output_folder,
-            help="Folder for the translation of --input. The same command resumes it.",
-        ),
-    ] = None,
-    shards: Annotated[
-        int | None,
-        typer.Option(min=1, max=MOST, help="Number of output files of --input; default: one per 10,000 lines."),
-    ] = None,
+    input: Input = None,
+    output: Output = None,
+    shards: ShardCount = None,
+    on: On = None,
+    column: Column = None,
+    key: Key = None,
     server: Annotated[
         str | None,
         typer.Option(metavar="URL", help="Use a running server (regard serve); REGARD_API_KEY holds its key."),
@@ -138,16 +123,11 @@ def translate(
     As many lines come out as went in; an empty line stays empty.
     Columns are separated by tabs: the line's number (with --n-best), text, score, alignment.
     """
-    if not (input and output) and (input or output or shards is not None):
-        raise UserError("a corpus needs both --input FILE and --output FOLDER; --shards is for a corpus only")
-    if input and texts:
-        raise UserError("give either text or --input, not both")
-    if input:
-        check_file(input)
-    if not input and not texts and sys.stdin is None:
+    bulk = bulk_file(texts, input, output, shards, on, column, key)
+    if not bulk and not texts and sys.stdin is None:
         raise UserError("no text was given and standard input is closed; write: regard translate 'Je suis étudiant.'")
     own = device != "auto" or precision is not Precision.auto or engine is not Engine.auto or batch_tokens is not None
-    if server and (input or own):
+    if server and (bulk or own):
         raise UserError(
             "--server uses its own settings; leave out --input, --device, --precision, --engine, --batch-tokens"
         )
@@ -162,18 +142,25 @@ def translate(
         "length_penalty": length_penalty,
         "max_length": max_length,
     }
-    on_terminal = not output and sys.stdout.isatty()
+    form = LineForm(search, alignment, scores, format, batch_tokens, not bulk and sys.stdout.isatty())
+    models = tuple(model_for(on, one) for one in model)
+    chosen = ModelChoice(models, source, to, tuple(via or ()), precision.value, engine.value)
+    if bulk:
+        from regard.cli.language_choice import locale_language
+
+        chosen = replace(chosen, locale=locale_language() if on else None)
+        load = partial(load_answers, chosen, form, verbose and "RANK" not in os.environ)
+        return bulk.answer(load, device, quiet, "translating")
     workers: LineWorkers | None = None
     shared = 1
     if server:
-        chosen = n_best > 1 or any(value is not None for value in (beam, length_penalty, max_length))
-        details = chosen or scores or alignment or format is Format.json
+        changed = n_best > 1 or any(value is not None for value in (beam, length_penalty, max_length))
+        details = changed or scores or alignment or format is Format.json
         options = search | {"alignment": alignment}
         languages = languages_of(model[0], from_, to)
         ask = remote_translator(server, languages, details, options, warn, lambda lines: advance(lines))
     else:
-        from regard.cli.language_choice import LanguageChoice
-        from regard.cli.translation_models import check_languages, load_models
+        from regard.cli.translation_models import check_languages
         from regard.engines import engine_for
 
         check_languages(model, source, to, via or [])  # before anything is loaded
@@ -183,10 +170,7 @@ def translate(
         if shared > 1:  # they load while this process does
             workers = LineWorkers(shared - 1, python_command("-m", "regard", *sys.argv[1:]), warn)
         try:
-            note = say if verbose and "RANK" not in os.environ else warn_nothing
-            how = {"device": place, "precision": precision, "engine": engine, "note": note}
-            loaded = load_models(model, source, to, via or [], how)
-            translator = LanguageChoice(loaded, " and ".join(model), source, to, alone=len(model) == 1 and not via)
+            translator = chosen.load(place, note=say if verbose and "RANK" not in os.environ else warn_nothing)
         except BaseException:
             if workers:
                 workers.close()
@@ -203,54 +187,11 @@ def translate(
             return answers
         return answer_alone(batch, list(range(first, first + len(batch))))
 
-    def found_here(batch: list[str], numbers: list[int]) -> list[Translation]:
-        return translator.translate(
-            batch,
-            **search,
-            batch_tokens=batch_tokens,
-            alignment=alignment,
-            warn=lambda message: warn(_with_line_number(message, numbers)),
-            progress=advance,
-        )
-
     def answer_alone(batch: list[str], numbers: list[int]) -> list[str]:
-        found: Sequence[Translation | ServerTranslation] = ask(batch) if server else found_here(batch, numbers)
-        found = [one if one.text.strip() else replace(one, text=one.source.strip()) for one in found]  # nothing is lost
-        if format is Format.json:
-            return [as_json(_tree(translation, alignment, n_best > 1)) for translation in found]
-        return [
-            "\n".join(_columns(each, number if n_best > 1 else None, scores, alignment, on_terminal) for each in ranked)
-            for number, ranked in zip(numbers, map(_ranked, found), strict=True)
-        ]
+        if server:
+            return form.lines(ask(batch), numbers)
+        return form.answer(translator, batch, numbers, warn, advance)
 
-    if input and output:
-        from regard.bulk import Shards
-        from regard.find_model import find_model
-        from regard.languages import internal
-        from regard.storage import read_folder
-
-        # Options that the model refuses must fail before the folder is created.
-        trial: Any = search | {"batch_tokens": batch_tokens, "alignment": alignment}
-        loaded.translate("?", **(trial | translator.usual_direction()))
-        usual = translator.recipe.decoding
-        hashes = [read_folder(find_model(one), hash_tensors=False).hash[:16] for one in model]
-        settings: dict[str, Any] = {"model": "+".join(hashes)}
-        languages_asked = {"from": source and internal(source), "to": to and internal(to), "via": via}
-        settings |= {name: value for name, value in languages_asked.items() if value}
-        settings |= {} if to else translator.depends_on()
-        settings |= {name: getattr(usual, name) if value is None else value for name, value in search.items()}
-        settings |= {
-            "precision": precision.value,
-            "engine": translator.engine,
-            "scores": scores,
-            "alignment": alignment,
-            "format": format.value,
-        }
-        ending = "jsonl" if format is Format.json else "txt"
-        work = Shards(input, output, settings, shards, ending, note=warn)
-        with corpus_progress(work, quiet) as (advance, told):
-            work.run(lambda lines, first: answer(decoded(lines, first, warn), first), told)
-        return
     # No progress bar if stdin or stdout is a terminal.
     bar = not texts and not quiet and not sys.stdin.isatty() and not sys.stdout.isatty()
     with writing_may_fail(), progress_bar(waiting, enabled=bar) as advance, closing_all(workers):
@@ -275,47 +216,104 @@ def closing_all(workers: LineWorkers | None) -> Iterator[None]:
             workers.close()
 
 
-def warn_nothing(message: str) -> None: ...
-
-
 def decoded(lines: list[bytes], first: int, warn: Callable[[str], None]) -> list[str]:
     return [decode_line(line, number, warn) for number, line in enumerate(lines, first)]
 
 
-def own_device(wanted: str) -> str:
-    """Under torchrun, each process on a machine uses its own GPU."""
-    place = os.environ.get("LOCAL_RANK", "")
-    if wanted != "auto" or not place.isdecimal():
-        return wanted
-    import torch
+@dataclass(frozen=True)
+class ModelChoice:
+    """Which models translate between which languages: the options from which any machine loads the same."""
 
-    return f"cuda:{int(place) % torch.cuda.device_count()}" if torch.cuda.is_available() else wanted
+    models: tuple[str, ...]
+    source: str | None
+    target: str | None
+    via: tuple[str, ...]
+    precision: str
+    engine: str
+    locale: str | None = None
+    """The user's language where the model is loaded on another machine."""
+
+    def load(self, device: str, threads: int = 0, note: Warn = warn_nothing) -> LanguageChoice:
+        from regard.cli.language_choice import LanguageChoice
+        from regard.cli.translation_models import check_languages, load_models
+
+        if self.locale is not None:
+            os.environ["LC_ALL"] = self.locale or "C"
+        check_languages(self.models, self.source, self.target, self.via)
+        how = {"device": device, "precision": self.precision, "engine": self.engine, "note": note, "threads": threads}
+        loaded = load_models(self.models, self.source, self.target, self.via, how)
+        alone = len(self.models) == 1 and not self.via
+        return LanguageChoice(loaded, " and ".join(self.models), self.source, self.target, alone=alone)
 
 
-@contextmanager
-def corpus_progress(work: Shards, quiet: bool) -> Iterator[tuple[Callable[[int], None], Callable[[int], None]]]:
-    """Shows how many lines are done, in the first process only.
+@dataclass(frozen=True)
+class LineForm:
+    """How lines are translated, and how a translation is written as a line."""
 
-    Yields two functions: one takes the lines finished since the last call, the other all that are done.
-    """
-    quiet = quiet or os.environ.get("RANK", "0") != "0"
-    total, done, last = work.plan.lines, work.done(), time.monotonic()
+    search: dict[str, Any]
+    alignment: bool
+    scores: bool
+    format: Format
+    batch_tokens: int | None
+    on_terminal: bool
 
-    def more(lines: int) -> None:
-        all_done(min(done + lines, total))
+    def answer(
+        self, translator: LanguageChoice, batch: list[str], numbers: list[int], warn: Warn, progress: Any
+    ) -> list[str]:
+        found = translator.translate(
+            batch,
+            **self.search,
+            batch_tokens=self.batch_tokens,
+            alignment=self.alignment,
+            warn=lambda message: warn(_with_line_number(message, numbers)),
+            progress=progress,
+        )
+        return self.lines(found, numbers)
 
-    def all_done(lines: int) -> None:
-        nonlocal done, last
-        done = max(done, lines)  # lines that were split are counted more than once
-        show(done, total, "translating")
-        if not quiet and not sys.stderr.isatty() and time.monotonic() - last >= PROGRESS_INTERVAL:
-            last = time.monotonic()
-            say(f"{done:,} of {total:,} lines")
+    def lines(self, found: Sequence[Translation | ServerTranslation], numbers: list[int]) -> list[str]:
+        found = [one if one.text.strip() else replace(one, text=one.source.strip()) for one in found]  # nothing is lost
+        several = self.search["n_best"] > 1
+        if self.format is Format.json:
+            return [as_json(_tree(translation, self.alignment, several)) for translation in found]
+        return [
+            "\n".join(
+                _columns(each, number if several else None, self.scores, self.alignment, self.on_terminal)
+                for each in ranked
+            )
+            for number, ranked in zip(numbers, map(_ranked, found), strict=True)
+        ]
 
-    with parts_bar(enabled=not quiet) as show:
-        yield more, all_done
-    if not quiet:
-        say(f"all {total:,} lines are in {work.folder} (shards: {work.plan.shards:,})")
+
+def load_answers(chosen: ModelChoice, form: LineForm, verbose: bool, *, device: str, threads: int) -> Answers:
+    """The models of bulk work. Options that they refuse are refused here, before anything is written."""
+    from regard.bulk import Answers
+    from regard.find_model import find_model
+    from regard.languages import internal
+    from regard.storage import read_folder
+
+    translator = chosen.load(device, threads, say if verbose else warn_nothing)
+    trial: Any = form.search | {"batch_tokens": form.batch_tokens, "alignment": form.alignment}
+    translator.translator.translate("?", **(trial | translator.usual_direction()))
+    hashes = [read_folder(find_model(one), hash_tensors=False).hash[:16] for one in chosen.models]
+    settings: dict[str, Any] = {"model": "+".join(hashes)}
+    source, target = (code and internal(code) for code in (chosen.source, chosen.target))
+    asked = {"from": source, "to": target, "via": list(chosen.via)}
+    settings |= {name: value for name, value in asked.items() if value}
+    settings |= {} if chosen.target else translator.depends_on()
+    usual = translator.recipe.decoding
+    settings |= {name: getattr(usual, name) if value is None else value for name, value in form.search.items()}
+    settings |= {
+        "precision": chosen.precision,
+        "engine": translator.engine,
+        "scores": form.scores,
+        "alignment": form.alignment,
+        "format": form.format.value,
+    }
+
+    def answer(texts: list[str], first: int, warn: Warn, progress: Callable[[int], None]) -> list[str]:
+        return form.answer(translator, texts, list(range(first, first + len(texts))), warn, progress)
+
+    return Answers(settings, answer)
 
 
 def _ranked(translation: Translation | ServerTranslation) -> Sequence[Translation | ServerTranslation]:

@@ -37,15 +37,24 @@ _ZST_INPUT = 1 << 10
 def open_expanded(file: Path, suffix: str | None = None) -> io.BufferedReader:
     """The content of a file, decompressed according to its name or `suffix`. Raises errors of `DAMAGED`."""
     suffix = file.suffix if suffix is None else suffix
+    if suffix in (".gz", ".bz2"):  # these two close only files that they opened themselves
+        return _buffered(gzip.GzipFile(file, "rb") if suffix == ".gz" else bz2.BZ2File(file, "rb"))
+    return expanded(file.open("rb"), file, suffix)
+
+
+def expanded(stream: io.BufferedReader, name: Path, suffix: str) -> io.BufferedReader:
+    """As `open_expanded`, but from an open stream, which the caller closes; `name` is for messages."""
     if suffix == ".gz":
-        return io.BufferedReader(gzip.GzipFile(file, "rb"), _BLOCK)  # type: ignore[arg-type]
+        return _buffered(gzip.GzipFile(fileobj=stream))
     if suffix == ".bz2":
-        return io.BufferedReader(bz2.BZ2File(file, "rb"), _BLOCK)  # type: ignore[arg-type]
-    if suffix == ".xz":
-        return io.BufferedReader(_Stream(file, _xz_blocks), _BLOCK)
-    if suffix == ".zst":
-        return io.BufferedReader(_Stream(file, _zst_blocks), _BLOCK)
-    return file.open("rb")
+        return _buffered(bz2.BZ2File(stream))
+    if suffix in (".xz", ".zst"):
+        return _buffered(_Stream(stream, name, _xz_blocks if suffix == ".xz" else _zst_blocks))
+    return stream
+
+
+def _buffered(raw: Any) -> io.BufferedReader:
+    return io.BufferedReader(raw, _BLOCK)
 
 
 def most_in_memory(file: Path, most: int, suffix: str | None = None) -> int:
@@ -71,9 +80,9 @@ def megabytes(count: int) -> str:
 class _Stream(io.RawIOBase):
     """A readable file made of blocks of bytes."""
 
-    def __init__(self, file: Path, blocks: Any) -> None:
-        self._file = file.open("rb")
-        self._blocks: Iterator[bytes] = blocks(self._file, file)
+    def __init__(self, stream: io.BufferedReader, name: Path, blocks: Any) -> None:
+        self._file = stream
+        self._blocks: Iterator[bytes] = blocks(stream, name)
         self._rest = memoryview(b"")
 
     def readable(self) -> bool:

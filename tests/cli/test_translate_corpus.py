@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.cli import translate as module
+from regard.cli import bulk as module
 from regard.cli.terminal import Format
 from regard.cli.translate import translate
 from regard.errors import UserError
@@ -75,7 +75,7 @@ def test_torchrun_divides_the_work(model: str, tmp_path: Path) -> None:
 
 def test_wrong_bytes_and_long_lines_are_said_with_their_numbers(model: str, tmp_path: Path, capfd) -> None:
     source = corpus(tmp_path / "in.gz", 40)
-    translate(model=[model], input=source, output=tmp_path / "out", shards=3)
+    translate(model=[model], input=str(source), output=tmp_path / "out", shards=3)
     out, err = capfd.readouterr()
     assert out == ""
     assert "regard: line 12 has an empty translation; it is left as it is" in err.splitlines()
@@ -86,25 +86,27 @@ def test_wrong_bytes_and_long_lines_are_said_with_their_numbers(model: str, tmp_
         f"regard: all 40 lines are in {tmp_path / 'out'} (shards: 3)",
     ]
     assert whole(tmp_path / "out").count(b"\n") == 40
-    translate(model=[model], input=source, output=tmp_path / "other", quiet=True)
+    translate(model=[model], input=str(source), output=tmp_path / "other", quiet=True)
     assert capfd.readouterr() == ("", "")
     assert whole(tmp_path / "other") == whole(tmp_path / "out")
 
 
 def test_progress_is_told_in_lines_of_all(model: str, tmp_path: Path, capfd, monkeypatch) -> None:
     monkeypatch.setattr(module, "PROGRESS_INTERVAL", 0)
-    translate(model=[model], input=corpus(tmp_path / "in.gz", 40), output=tmp_path / "out", shards=4, batch_tokens=50)
+    translate(
+        model=[model], input=str(corpus(tmp_path / "in.gz", 40)), output=tmp_path / "out", shards=4, batch_tokens=50
+    )
     told = [line for line in capfd.readouterr().err.splitlines() if " of 40 lines" in line]
     counts = [int(line.split()[1]) for line in told]
     assert counts == sorted(counts) and counts[-1] == 40 and len(counts) > 8
     monkeypatch.setenv("RANK", "1")  # of several processes under torchrun only the first speaks
-    translate(model=[model], input=tmp_path / "in.gz", output=tmp_path / "out")
+    translate(model=[model], input=str(tmp_path / "in.gz"), output=tmp_path / "out")
     assert capfd.readouterr().err == ""
 
 
 def test_the_same_command_goes_on_and_another_is_refused(model: str, tmp_path: Path) -> None:
     source = corpus(tmp_path / "in.gz", 40)
-    place = {"input": source, "output": tmp_path / "out", "quiet": True}
+    place = {"input": str(source), "output": tmp_path / "out", "quiet": True}
     translate(model=[model], format=Format.json, **place)
     translate(model=[model], format=Format.json, beam=2, batch_tokens=99, **place)  # this model's own beam is 2
     assert [path.name for path in (tmp_path / "out").glob("[!.]*")] == ["001-of-001.jsonl"]
@@ -121,12 +123,12 @@ def test_the_same_command_goes_on_and_another_is_refused(model: str, tmp_path: P
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"input": Path("in.gz")}, "needs both --input FILE and --output FOLDER"),
+        ({"input": "in.gz"}, "needs both --input FILE and --output FOLDER"),
         ({"output": Path("out")}, "needs both --input FILE and --output FOLDER"),
         ({"shards": 3}, "needs both --input FILE and --output FOLDER"),
-        ({"input": Path("in.gz"), "output": Path("out"), "texts": ["x"]}, "either text or --input"),
-        ({"input": Path(__file__), "output": Path("out"), "beam": 0}, "beam and n-best must lie between"),
-        ({"input": Path("no.gz"), "output": Path("out")}, "no.gz does not exist"),
+        ({"input": "in.gz", "output": Path("out"), "texts": ["x"]}, "either text or --input"),
+        ({"input": __file__, "output": Path("out"), "beam": 0}, "beam and n-best must lie between"),
+        ({"input": "no.gz", "output": Path("out")}, "no.gz does not exist"),
     ],
 )
 def test_mistakes_leave_nothing_behind(model: str, options, words: str, tmp_path: Path, monkeypatch) -> None:

@@ -24,11 +24,13 @@ from regard.inspection.draw.positions import spread
 from regard.inspection.draw.views import VIEWS
 from regard.inspection.draw.views.common import steps_and_remainder
 from regard.inspection.trace.arithmetic import Calculation, Row, Stage
+from regard.inspection.trace.attribution import Attribution
 from regard.inspection.trace.base import (
     CROSS,
     SOURCE,
     TARGET,
     Attention,
+    Choice,
     Gates,
     Ponder,
     Positions,
@@ -75,6 +77,17 @@ def calculation(words: list[str]) -> Calculation:
     )
 
 
+def attribution(words: list[str], choice: Choice) -> Attribution:
+    """Of the words and END to the words of both sides."""
+    values = weights(len(words) + 1, 2 * len(words)) - 0.1
+    sides = [SOURCE] * len(words) + [TARGET] * len(words)
+    outputs = [[row] for row in range(len(values))]
+    rows, explained = [*words, "</s>"], [-0.5] * len(values)
+    return Attribution(
+        "occlusion", rows, outputs, words * 2, sides, values, explained, ["occlusion"], options=choice.explained()
+    )
+
+
 def made(words: list[str] = WORLD, model: str = "some model") -> TranslationTrace:
     """A translation of words into themselves, backwards: one token a word, and END."""
     source = Side(" ".join(words), [*words, "</s>"], words, list(range(len(words))))
@@ -108,6 +121,7 @@ def made(words: list[str] = WORLD, model: str = "some model") -> TranslationTrac
     block = Block("encoder.layers.0.attention", "attention", words[0], SOURCE, 20, words[1], 0, SOURCE, 2, parameters=9)
     layer_block = Block("encoder.layers.0", "layer", words[0], SOURCE, 20, layer=0, blocks=[block])
     look.map = ModelMap("seq2seq", [layer_block], [Block("decoder.output", "output", words[0], TARGET, 9)], 20, 9)
+    look.compute_attribution = lambda trace, choice: attribution(words, choice)
     look.compute_calculation = lambda trace, choice: calculation([*words, "</s>"])
     return look
 

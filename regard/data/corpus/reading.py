@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 
@@ -187,3 +187,15 @@ def raw_lines(file: Path, longest: int = LONGEST_LINE, most: int | None = None, 
     except DAMAGED as error:
         where = f"{file}, after line {number}" if number else f"{file}"
         raise UserError(f"{where}: cannot be read ({error}); check the file") from None
+
+
+def decode_line(line: bytes, number: int, warn: Callable[[str], None]) -> str:
+    """Decodes a line, without the `\\r` of CRLF and the byte order mark; invalid UTF-8 is replaced, with a warning."""
+    line = line.removesuffix(b"\r")
+    if number == 1:
+        line = line.removeprefix(b"\xef\xbb\xbf")
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        warn(f"line {number} is not valid UTF-8; invalid bytes were replaced by U+FFFD")
+        return line.decode("utf-8", "replace")

@@ -166,7 +166,8 @@ def record_activations(
 ) -> dict[Part, tuple[Float[Tensor, "T N"], ...]]:
     """Runs `forward` and records what these parts compute for the first example, a tensor for each of their sites.
 
-    A part's own position is ignored: all positions are recorded.
+    A part's own position is ignored: all positions are recorded. A part that was never computed, a step that halting
+    made unnecessary, is left out.
     """
     found: dict[Part, list[list[tuple[Tensor, Tensor]]]] = {}
     with ExitStack() as stack:
@@ -179,9 +180,7 @@ def record_activations(
                 found[part].append(calls)
                 stack.enter_context(site.attach(partial(_record, calls, site.lanes)))
         forward()
-    if lost := [part for part, sites in found.items() if not all(sites)]:
-        raise UserError(f"{lost[0]}: was never computed for this input")
-    return {part: tuple(_in_order(calls) for calls in sites) for part, sites in found.items()}
+    return {part: tuple(_in_order(calls) for calls in sites) for part, sites in found.items() if all(sites)}
 
 
 def with_means(
@@ -197,7 +196,10 @@ def with_means(
             totals = tuple(site.sum(0) for site in sites)
             sums[part] = tuple(map(torch.add, sums[part], totals)) if part in sums else totals
             count[part] = count.get(part, 0) + len(sites[0])
-    return [Intervention(part, tuple(total / count[part] for total in sums[part])) for part in parts]
+    return [
+        Intervention(part, tuple(total / count[part] for total in sums[part])) if part in sums else Intervention(part)
+        for part in parts
+    ]
 
 
 @dataclass

@@ -89,6 +89,8 @@ def _patches(translator: Translator, patches: Sequence[str], donor: TranslationT
         recorded = record_activations(translator.model, parts, lambda: _forward(translator, donor.source_ids, fed))
     found = []
     for part, place in wanted:
+        if part not in recorded:
+            raise UserError(f"{part}: was never computed for the other sentence")
         values = recorded[part]
         if place is not None:
             if place >= len(values[0]):

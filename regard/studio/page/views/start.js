@@ -28,6 +28,7 @@ const pictured = (model) => ["patches", "grid"].includes(model.stem) && ["classi
 
 export function show(place, studio) {
   const text = textbox(studio);
+  text.element.querySelector("textarea").rows = 1;
   const samples = make("div", { class: "samples", role: "group", "aria-label": "Sample images" });
   const said = make("p", { class: "says", "aria-live": "polite" });
   const map = drawnMap(studio, { onlink: leave });
