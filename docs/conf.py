@@ -12,7 +12,7 @@ version = release = regard.__version__
 copyright = "the authors of Regard"
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
-exclude_patterns = ["container"]
+exclude_patterns = ["container", "deploy"]
 myst_heading_anchors = 3
 myst_enable_extensions = ["html_image"]
 default_role = "code"  # `x` in a docstring is code, as it is in Markdown

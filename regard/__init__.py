@@ -6,6 +6,7 @@ load          a model by name or folder, ready to use: `.translate`, `.classify`
 train         train a model from a recipe or from two text files
 evaluate      score a model on labelled examples
 chain         translators one after the other, through a third language
+attribute     which inputs made a model's output likely: source words, words written before, patches
 inspect       run a model on one input and keep what it computed, to draw or to read
 capture       record the tensors inside any model while it runs
 export        write a model smaller, or for another program
@@ -29,11 +30,13 @@ if not any(name in os.environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", 
 
 __version__ = "0.1.0"
 __all__ = [
-    "UserError", "__version__", "capture", "chain", "evaluate", "export", "import_model", "inspect", "load", "train",
+    "UserError", "__version__", "attribute", "capture", "chain", "evaluate", "export", "import_model", "inspect",
+    "load", "train",
 ]  # fmt: skip
 
 _HOMES = {
     "UserError": "regard.errors",
+    "attribute": "regard.inspection.attribute",
     "capture": "regard.layers.capture",
     "chain": "regard.chaining",
     "evaluate": "regard.evaluating",

@@ -5,6 +5,7 @@ from regard.chaining import chain as chain
 from regard.engines.loading import load as load
 from regard.errors import UserError as UserError
 from regard.evaluating import evaluate as evaluate
+from regard.inspection.attribute import attribute as attribute
 from regard.inspection.inspect import inspect as inspect
 from regard.interchange import export as export
 from regard.interchange.sources import import_model as import_model
@@ -13,5 +14,6 @@ from regard.runs import train as train
 
 __version__: str
 __all__ = [
-    "UserError", "__version__", "capture", "chain", "evaluate", "export", "import_model", "inspect", "load", "train",
+    "UserError", "__version__", "attribute", "capture", "chain", "evaluate", "export", "import_model", "inspect",
+    "load", "train",
 ]  # fmt: skip

@@ -262,6 +262,17 @@ class Decoding:
     ] = 2.0
     length_extra: Annotated[int, Setting("See length_factor.", ge=0, le=10_000)] = 20
     batch_tokens: Annotated[int, Setting("Tokens that are decoded together.", ge=1, le=1 << 18)] = 4096
+    chat: Annotated[
+        str,
+        Setting(
+            "How a conversation is written for a language model; empty: it was not trained on any.",
+            choices=("", "chatml", "llama-3", "zephyr", "llama-2"),
+        ),
+    ] = ""
+    system: Annotated[str, Setting("What a model is told before a conversation that does not say it.")] = ""
+    ends: Annotated[list[str], Setting("Tokens that end a text as END does: some language models have several.")] = (
+        field(default_factory=list)
+    )
 
 
 @dataclass

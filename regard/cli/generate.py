@@ -13,8 +13,22 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from regard.cli.bulk import Column, Input, Key, On, ShardCount, bulk_file, model_for
-from regard.cli.options import LARGEST_SEED, MOST, Device, Model, output_file, output_folder
-from regard.cli.terminal import as_json, one_line, say, shown
+from regard.cli.options import (
+    ComputedInFloat32,
+    Device,
+    Model,
+    RepetitionPenalty,
+    Seed,
+    Stop,
+    Temperature,
+    TokenLimit,
+    TopK,
+    TopP,
+    output_file,
+    output_folder,
+    own_precision,
+)
+from regard.cli.terminal import Precision, as_json, one_line, say, shown
 from regard.cli.translate import writing_may_fail
 from regard.errors import UserError
 
@@ -34,21 +48,14 @@ def generate(
     prompt: Annotated[
         str, typer.Argument(metavar="TEXT", help="The prompt; without it, the model begins by itself.")
     ] = "",
-    length: Annotated[
-        int | None,
-        typer.Option(min=0, max=MOST, help="Maximum tokens, 0: unlimited; default: the recipe's."),
-    ] = None,
+    length: TokenLimit = None,
     count: Annotated[int, typer.Option(min=1, max=1000, help="Texts to write.")] = 1,
-    temperature: Annotated[float, typer.Option(min=0.01, max=100, help="Below 1 safer, above 1 bolder.")] = 1.0,
-    top_k: Annotated[
-        int, typer.Option(min=0, max=MOST, help="Sample from the k most probable tokens; 1 is greedy, 0 is off.")
-    ] = 0,
-    top_p: Annotated[
-        float, typer.Option(min=0.001, max=1, help="Sample from the fewest tokens that hold this probability.")
-    ] = 1.0,
-    seed: Annotated[
-        int | None, typer.Option(min=0, max=LARGEST_SEED, help="The same seed gives the same text.")
-    ] = None,
+    temperature: Temperature = 1.0,
+    top_k: TopK = 0,
+    top_p: TopP = 1.0,
+    repetition_penalty: RepetitionPenalty = 1.0,
+    stop: Stop = None,
+    seed: Seed = None,
     scores: Annotated[bool, typer.Option("--scores", help="One token per line, with its probability.")] = False,
     format: Annotated[Form, typer.Option(help="Plain text, one JSON object per text, or a MIDI file.")] = Form.text,
     output: Annotated[
@@ -64,6 +71,7 @@ def generate(
     key: Key = None,
     tempo: Annotated[float, typer.Option(min=10, max=1000, help="Tempo of a MIDI file, in steps per minute.")] = 90.0,
     device: Device = "auto",
+    precision: ComputedInFloat32 = Precision.float32,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No hints.")] = False,
 ) -> None:
     """Continue a text or a piece of music.
@@ -72,6 +80,7 @@ def generate(
     is a prompt, whose seed is --seed (default: 0) plus the number of lines before it.
     """
     options: dict[str, Any] = {"length": length, "temperature": temperature, "top_k": top_k, "top_p": top_p}
+    options |= {"repetition_penalty": repetition_penalty, "stop": stop or []}
     try:
         place = output_folder(output) if input else output_file(output)
     except typer.BadParameter as error:
@@ -79,7 +88,7 @@ def generate(
     if bulk := bulk_file([prompt] if prompt else None, input, place if input else None, shards, on, column, key):
         if count > 1 or scores or format is Form.midi or length == 0:
             raise UserError("--input gives one text a line: leave out --count, --scores, --format midi, --length 0")
-        load = partial(load_answers, model_for(on, model), seed or 0, format, options)
+        load = partial(load_answers, model_for(on, model), seed or 0, format, options, own_precision(precision))
         return bulk.answer(load, device, quiet, "generating")
     import regard
 
@@ -88,7 +97,7 @@ def generate(
         raise UserError("--length 0 never ends, so nothing would ever be written whole; set a length")
     if format is Form.midi:
         _check_midi(output, count, tempo)
-    task = regard.load(model, device=device, task="generate")
+    task = regard.load(model, device=device, task="generate", precision=own_precision(precision))
     if format is Form.midi and task.bar is None:
         raise UserError(f"{model}: this model writes text, not music; leave out --format midi")
     first = secrets.randbelow(2**31) if seed is None else seed
@@ -108,14 +117,16 @@ def generate(
             write_file(output, _content(list(found), format, scores, tempo))
 
 
-def load_answers(model: str, seed: int, format: Form, options: dict[str, Any], *, device: str, threads: int) -> Answers:
+def load_answers(
+    model: str, seed: int, format: Form, options: dict[str, Any], precision: str = "", *, device: str, threads: int
+) -> Answers:
     """The generator of bulk work."""
     import regard
     from regard.bulk import Answers
     from regard.find_model import find_model
     from regard.storage import read_folder
 
-    task = regard.load(model, device=device, task="generate")
+    task = regard.load(model, device=device, task="generate", precision=precision)
     task.generate("", **options | {"length": 1})  # options that it refuses
 
     def answer(texts: list[str], first: int, warn: Callable[[str], None], progress: Callable[[int], None]) -> list[str]:
@@ -127,7 +138,8 @@ def load_answers(model: str, seed: int, format: Form, options: dict[str, Any], *
         return outputs
 
     folder = read_folder(find_model(model), hash_tensors=False)
-    return Answers({"model": folder.hash[:16], **options, "seed": seed, "format": format.value}, answer)
+    settings = {"model": folder.hash[:16], **options, "seed": seed, "format": format.value}
+    return Answers(settings | ({"precision": precision} if precision else {}), answer)
 
 
 def _check_midi(output: Path | None, count: int, tempo: float) -> None:

@@ -31,7 +31,7 @@ def import_(
         typer.Argument(
             metavar="SOURCE",
             help="hf:NAME or hf:NAME@REVISION (the Hugging Face hub), a folder of Hugging Face or CTranslate2, or a "
-            ".argosmodel file.",
+            ".argosmodel or .gguf file.",
         ),
     ],
     output: Annotated[

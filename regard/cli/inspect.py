@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.options import MOST, Beam, Device, From, LengthPenalty, MaxLength, Model, To, output_file
+from regard.cli.progress import parts_bar
 from regard.cli.terminal import one_line, say
 from regard.errors import UserError, suggestion
+from regard.registry import kinds
 
 if TYPE_CHECKING:
     from regard.inspection.trace.base import Trace
@@ -31,6 +33,8 @@ VIEWS = [
     "patches",
     "what-if",
     "logit-lens",
+    "near",
+    "why",
 ]
 """For shell completion; which of them a model has depends on its architecture."""
 ENDINGS = (".html", ".svg", ".png", ".json")
@@ -66,7 +70,8 @@ def inspect(
         Of, typer.Option(help="The kind of attention: cross-attention, or self-attention of source or target.")
     ] = Of.cross,
     position: Annotated[
-        int | None, typer.Option(min=0, max=MOST, help="The index of the query, output, step or position, from 0.")
+        int | None,
+        typer.Option(min=0, max=MOST, help="The index of the query, output, step, position or word, from 0."),
     ] = None,
     unit: Annotated[int | None, typer.Option(min=0, max=MOST, help="Follow this unit of a recurrent layer.")] = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Align the model's tokens, not words.")] = False,
@@ -86,6 +91,19 @@ def inspect(
         typer.Option(metavar="PART", help="What if: take this part's values from the --other sentence. Repeatable."),
     ] = None,
     other: Annotated[str, typer.Option(metavar="TEXT", help="What if: the other sentence.")] = "",
+    index: Annotated[
+        str, typer.Option(metavar="FILE", help="Near: an index other than the one that regard index keeps.")
+    ] = "",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="The view why: input_x_gradient, integrated_gradients, occlusion, value_zeroing, rollout.",
+            autocompletion=lambda: kinds("inspection/record/attribution"),
+        ),
+    ] = "input_x_gradient",
+    contrast: Annotated[
+        str, typer.Option(metavar="WORD", help="The view why: why the output at --position and not this one?")
+    ] = "",
     beam: Beam = None,
     length_penalty: LengthPenalty = None,
     max_length: MaxLength = None,
@@ -111,6 +129,7 @@ def inspect(
     if view != "what-if" and (without or patch or other or mean):
         raise UserError("--without, --mean, --patch and --other are for --view what-if")
     from regard.inspection.inspect import inspect as record_trace
+    from regard.inspection.record.attribution._progress import on_progress
     from regard.storage import write_file
 
     options = {
@@ -125,7 +144,7 @@ def inspect(
     }
     given_options = {name: value for name, value in options.items() if value is not None}
     trace = record_trace(model, given, device=device, **given_options)
-    choice = {
+    choice: dict[str, Any] = {
         "layer": layer,
         "head": head,
         "attention": attention.value,
@@ -133,8 +152,11 @@ def inspect(
         "position": position,
         "unit": unit,
     }
-    choice |= {"without": without or [], "mean": mean, "patch": patch or [], "other": other}
-    write_file(output, content(trace, output.suffix.lower(), view, choice))
+    choice |= {"without": without or [], "mean": mean, "patch": patch or [], "other": other, "index": index}
+    choice |= {"method": method, "contrast": contrast}
+    with parts_bar(not quiet) as show, on_progress(lambda done, most: show(done, most, method)):
+        written = content(trace, output.suffix.lower(), view, choice)
+    write_file(output, written)
     if not quiet:
         say(f"{output}: {one_line(trace.texts()[-1].text)}")
 

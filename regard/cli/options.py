@@ -103,3 +103,31 @@ To = Annotated[
     str | None,
     typer.Option("--to", metavar="CODE", callback=language_code, help="The language of the target, such as en."),
 ]
+
+# Of language models.
+Temperature = Annotated[float, typer.Option(min=0.01, max=100, help="Below 1 safer, above 1 bolder.")]
+TopK = Annotated[
+    int, typer.Option(min=0, max=MOST, help="Sample from the k most probable tokens; 1 is greedy, 0 is off.")
+]
+TopP = Annotated[
+    float, typer.Option(min=0.001, max=1, help="Sample from the fewest tokens that hold this probability.")
+]
+RepetitionPenalty = Annotated[
+    float, typer.Option(min=0.1, max=10, help="Above 1, tokens that are there already become less likely.")
+]
+Stop = Annotated[
+    list[str] | None, typer.Option(metavar="TEXT", help="End before this text; may be given several times.")
+]
+Seed = Annotated[int | None, typer.Option(min=0, max=LARGEST_SEED, help="The same seed gives the same text.")]
+TokenLimit = Annotated[
+    int | None,
+    typer.Option(min=0, max=MOST, help="Maximum tokens, 0: unlimited; default: the recipe's."),
+]
+ComputedInFloat32 = Annotated[
+    Precision, typer.Option(help="Precision of the computation: int8 is faster on many CPUs, bfloat16 on GPUs.")
+]
+
+
+def own_precision(precision: Precision) -> str:
+    """For `regard.load`: float32 is what it does by itself, with the model's own numbers to the last bit."""
+    return "" if precision is Precision.float32 else precision.value

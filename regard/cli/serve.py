@@ -7,6 +7,7 @@ import re
 import shlex
 import stat
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -359,15 +360,18 @@ def _from_environment(*variables: str) -> list[str]:
 
 
 def _traces(url: str) -> str:
-    """Where traces are sent: `--telemetry`, or what OpenTelemetry's variables say. The exporter reads the others."""
+    """Where traces are sent: `--telemetry`, or what OpenTelemetry's variables say. The exporter reads the others. They
+    may have been set for every program of a machine, so they alone do not keep a server from starting."""
     if not url:
         turned_off = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
         if turned_off or os.environ.get("OTEL_TRACES_EXPORTER", "otlp") != "otlp":
             return ""
-        if exact := os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", ""):
-            return exact
-        url = os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "")
-        return f"{url.rstrip('/')}/v1/traces" if url else ""
+        url = os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").rstrip("/")
+        found = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "") or (f"{url}/v1/traces" if url else "")
+        if found and not (find_spec("opentelemetry") and find_spec("opentelemetry.sdk")):
+            say("OTEL_EXPORTER_OTLP_ENDPOINT: no traces are sent; for them type: pip install 'regard[telemetry]'")
+            return ""
+        return found
     if not re.fullmatch(r"https?://[^/\s]+(/\S*)?", url):
         raise UserError("--telemetry: not a URL of a collector; write it like http://127.0.0.1:4318")
     return f"{url.rstrip('/')}/v1/traces" if url.count("/") == 2 or re.fullmatch(r"https?://[^/]+/", url) else url

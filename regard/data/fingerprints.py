@@ -1,7 +1,8 @@
 """Fingerprints of a run's data: size and SHA-256 of every file, kept in RUN/data.json and compared on resume.
 
 Which examples are held out depends on the data, so a run resumes only with the data it started with. Paths and times
-are not part of a fingerprint: a copy in another folder is the same data. Files are hashed completely (a sample would
+are not part of a fingerprint: a copy in another folder is the same data. What is at a URL has size and version as the
+storage states them. Files are hashed completely (a sample would
 miss an edit in place), several in parallel; at 1 GB/s or more per core that is a hundredth of the time of tokenising.
 """
 
@@ -17,6 +18,7 @@ from typing import Any
 from regard.atomic_files import sha256
 from regard.data.archive import open_archive
 from regard.data.corpus.reading import split_column
+from regard.data.corpus.shards import is_url, version
 from regard.errors import UserError
 from regard.storage import write_file
 
@@ -30,15 +32,23 @@ by "" for a single file."""
 
 def fingerprints(paths: Paths) -> Fingerprints:
     """Computes the fingerprints of all paths; every file is read once."""
-    roots = {name: split_column(name)[0] for names in paths.values() for name in names}
+    roots = {name: split_column(name)[0] for names in paths.values() for name in names if not is_url(name)}
     listed = {(root, name): root / name for root in set(roots.values()) for name in _names(root)}
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         hashed = dict(zip(listed, pool.map(_size_and_hash, listed.values())))
+    urls = [name for names in paths.values() for name in names if is_url(name)]
+    with ThreadPoolExecutor(16) as pool:  # they wait for the storage
+        versions = dict(zip(urls, pool.map(version, urls)))
     of_root: dict[Path, dict[str, list[Any]]] = {}
     for (root, name), found in sorted(hashed.items()):
         of_root.setdefault(root, {})[name] = found
     return {
-        key: [{"column": split_column(name)[1], "files": of_root.get(roots[name], {})} for name in names]
+        key: [
+            {"column": None, "files": {"": versions[name]}}
+            if name in versions
+            else {"column": split_column(name)[1], "files": of_root.get(roots[name], {})}
+            for name in names
+        ]
         for key, names in paths.items()
         if names
     }

@@ -67,13 +67,15 @@ class Drawing:
         return tokens.gather(1, draw(probs, number)[:, None])[:, 0] if tokens is not None else draw(probs, number)
 
 
-def check_sampling(temperature: float, top_k: int, top_p: float) -> None:
+def check_sampling(temperature: float, top_k: int, top_p: float, repetition_penalty: float = 1.0) -> None:
     if not 0.01 <= temperature <= 100:
         raise UserError(f"temperature {temperature} is out of range; use 0.01 to 100, or top_k 1 for the likeliest")
     if top_k < 0:
         raise UserError(f"top_k {top_k} is negative; use 0 for no limit")
     if not 0 < top_p <= 1:
         raise UserError(f"top_p {top_p} is out of range; use a number above 0 and up to 1")
+    if not 0.1 <= repetition_penalty <= 10:
+        raise UserError(f"repetition_penalty {repetition_penalty} is out of range; use 0.1 to 10, and 1 for none")
 
 
 def distribution(

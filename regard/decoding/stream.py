@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.decoding.opening import first_ids, next_log_probs
@@ -33,10 +33,14 @@ def stream(
     top_k: int = 0,
     top_p: float = 1.0,
     seed: int = 0,
+    repetition_penalty: float = 1.0,
     rules: Sequence[Rule] = (),
+    begin: bool = True,
     device: torch.device | str = "cpu",
 ) -> Iterator[Drawn]:
     """Continues the prompt until END, which is yielded too, or for `length` tokens (0: without limit).
+
+    Without `begin` the prompt has its own beginning and is read as it is.
 
     The KV cache has `window` positions. When it is full, the decoder reads the last half of them again, after BEGIN as
     in training, and continues: earlier tokens are forgotten. A recurrent decoder has no cache and needs no window.
@@ -52,10 +56,11 @@ def stream(
     while not length or drawn < length:
         with torch.inference_mode():  # left before a token is yielded: the consumer may need gradients
             if state is None or fed is None or (state.cache and int(state.position) + 1 > window):
-                state, fed = _restart(decoder, window, history)
+                state, fed = _restart(decoder, window, history, begin)
             logits, state = decoder.step(fed, state)
             log_probs = next_log_probs(logits, history, rules)
-            probs, tokens = distribution(log_probs, temperature, top_k, top_p)
+            preferred = penalised(log_probs, logits[:, -1], history, repetition_penalty)
+            probs, tokens = distribution(preferred, temperature, top_k, top_p)
             index = draw(probs, torch.rand(1, generator=numbers).to(device))[:, None]
             fed = index if tokens is None else tokens.gather(1, index)
             history = torch.cat([history, fed], 1)
@@ -68,8 +73,25 @@ def stream(
             return
 
 
-def _restart(decoder: StepwiseDecoder, window: int, history: Int[Tensor, "1 N"]) -> tuple[State, Int[Tensor, "1 M"]]:
+def penalised(
+    log_probs: Float[Tensor, "1 V"], logits: Float[Tensor, "1 V"], history: Int[Tensor, "1 N"], penalty: float
+) -> Float[Tensor, "1 V"]:
+    """What to draw from instead of the log-probabilities, up to a constant: the logits of tokens that are there already
+    are divided by the penalty, or multiplied with it where they are negative (Keskar et al. 2019)."""
+    if penalty == 1 or not history.shape[1]:
+        return log_probs
+    scores = logits.float()
+    there = scores.gather(1, history)
+    scores = scores.scatter(1, history, torch.where(there > 0, there / penalty, there * penalty))
+    return scores.masked_fill(log_probs == -torch.inf, -torch.inf)
+
+
+def _restart(
+    decoder: StepwiseDecoder, window: int, history: Int[Tensor, "1 N"], begin: bool
+) -> tuple[State, Int[Tensor, "1 M"]]:
     """A new state and its first input: BEGIN and as much of the history as leaves room to continue."""
     state = decoder.start(empty_memory(1, history.device), beams=1, capacity=window)
+    if not begin and history.shape[1] < window:
+        return state, history
     kept = history if not state.cache or history.shape[1] < window else history[:, -(window // 2) :]
     return state, first_ids(1, kept, history.device)

@@ -30,7 +30,7 @@ TOKENIZERS = (
     "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json", "target_vocab.json",
     "source.spm", "target.spm", "spiece.model", "sentencepiece.bpe.model", "sentencepiece.model", "tokenizer.model",
     "spm.model", "source.model", "target.model",
-    "tokenizer.json", "merges.txt", "vocab.txt",
+    "tokenizer.json", "merges.txt", "vocab.txt", "chat_template.jinja",
 )  # fmt: skip
 CTRANSLATE2 = (
     "model.bin", "shared_vocabulary.json", "source_vocabulary.json", "target_vocabulary.json", "vocabulary.json",

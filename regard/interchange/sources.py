@@ -50,7 +50,7 @@ MANY_LANGUAGES = 12
 """A card lists no more languages than this."""
 MUCH_MEMORY = 2_000_000_000
 """Bytes of memory from which an import says how much it takes."""
-_ZIP = b"PK\x03\x04"
+_ZIP, _GGUF = b"PK\x03\x04", b"GGUF"
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -76,7 +76,7 @@ def import_model(
 
     Args:
         source: A model of the Hugging Face hub (`hf:NAME` or `hf:NAME@REVISION`), a folder of Hugging Face or of
-            CTranslate2, or an Argos package (a .argosmodel file).
+            CTranslate2, an Argos package (a .argosmodel file) or a GGUF file.
         output: The folder to create. By default the model is kept in the cache of imported models, under its name.
         precision: How weights are stored: "float32", "bfloat16" or "int8"; by default as they are, but float16 as
             bfloat16.
@@ -93,7 +93,8 @@ def import_model(
         plain = hub_name(given).plain
     else:
         detect(Path(source))  # before anything is made
-        plain = _NOT_PLAIN.sub("-", Path(source).resolve().name.removesuffix(".argosmodel")).strip("-.") or "model"
+        file = Path(source).resolve().name.removesuffix(".argosmodel").removesuffix(".gguf")
+        plain = _NOT_PLAIN.sub("-", file).strip("-.") or "model"
 
     def write(folder: Path) -> Path:
         try:
@@ -152,14 +153,19 @@ def detect(path: Path) -> str:
             f"{path}: no model that can be imported (no config.json); give a folder of Hugging Face or CTranslate2"
         )
     if not path.exists():
-        raise UserError(f"{path} does not exist; give hf:NAME, a folder, or a .argosmodel file")
+        raise UserError(f"{path} does not exist; give hf:NAME, a folder, or a .argosmodel or .gguf file")
     try:
         with open_regular(path) as file:
-            if file.read(len(_ZIP)) == _ZIP:
-                return "argos"
+            first = file.read(4)
+        if first == _ZIP:
+            return "argos"
+        if first == _GGUF:
+            return "gguf"
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
-    raise UserError(f"{path}: not an Argos package (a zip file); give hf:NAME, a folder, or a .argosmodel file")
+    raise UserError(
+        f"{path}: not an Argos package (a zip file) and not a GGUF file; give hf:NAME, a folder, or one of these"
+    )
 
 
 def _config(folder: Path) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from regard.config import Data, Recipe, data_root
 from regard.data import tokenizer as tokenizers
 from regard.data.corpus.pair_languages import with_languages
 from regard.data.corpus.reading import split_column
+from regard.data.corpus.shards import is_url, listed
 from regard.data.datasets import data_sets
 from regard.errors import UserError
 from regard.find_model import find_model, read_recipe_of
@@ -46,12 +47,14 @@ def resolve(
     data = replace(recipe.data)
     for name, files in (("source", source), ("target", target)):
         if files is not None:
-            setattr(data, name, [str(Path(path).absolute()) for path in file_names(files)])
+            setattr(data, name, [path if is_url(path) else str(Path(path).absolute()) for path in file_names(files)])
     check_data(replace(recipe, data=data), task)
     check_tokenizer(recipe)
     check_model(replace(recipe, model={**task.usual, **recipe.model}), str(task.usual.get("kind", "seq2seq")))
     _refuse_missing_sets(recipe.data)
     recipe = with_absolute_paths(replace(recipe, data=data, model={**task.usual, **recipe.model}))
+    shards = replace(recipe.data, source=listed(recipe.data.source), target=listed(recipe.data.target))
+    recipe = replace(recipe, data=shards)
     _refuse_missing_files(recipe.data)
     stated, fine_tuning = recipe, False
     if recipe.training.start_from:
@@ -153,6 +156,8 @@ def _kept_part(part: str, old: dict[str, Any], stated: Mapping[str, Any], origin
 
 def _absolute(path: str, root: str) -> str:
     """An absolute path: relative to data.root, or to the current folder if the file exists only there."""
+    if is_url(path):
+        return path
     rooted, bare = Path(root) / path, Path(path)
     there = [p for p in (rooted, bare) if Path(str(p).rpartition("#")[0] or p).exists() or p.exists()]
     return str((there or [rooted])[0].absolute())
@@ -160,7 +165,9 @@ def _absolute(path: str, root: str) -> str:
 
 def _refuse_missing_sets(data: Data) -> None:
     """Refuses missing files of known data sets with the command that fetches them."""
-    paths = [path for named in data_paths(data).values() for path in named if not Path(path).is_absolute()]
+    paths = [
+        path for named in data_paths(data).values() for path in named if not (Path(path).is_absolute() or is_url(path))
+    ]
     lacking = [path.rpartition("#")[0] or path for path in paths]
     lacking = [path for path in lacking if not Path(_absolute(path, data.root)).exists()]
     if wanted := [name for name in dict.fromkeys(path.split("/")[0] for path in lacking) if name in data_sets()]:
@@ -171,7 +178,7 @@ def _refuse_missing_sets(data: Data) -> None:
 
 def _refuse_missing_files(data: Data) -> None:
     for path in (path for named in data_paths(data).values() for path in named):
-        if not Path(path).exists() and not split_column(path)[0].exists():
+        if not is_url(path) and not Path(path).exists() and not split_column(path)[0].exists():
             raise UserError(f"data: {path} does not exist; name another file, or say where data are with --data FOLDER")
 
 

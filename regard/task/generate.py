@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.config import Recipe
+from regard.data import chat as chats
 from regard.data import tokenizer as tokenizers
 from regard.data.examples import Coded, ExampleBatches, pad_arrays
 from regard.data.format._base import Example
@@ -37,7 +38,7 @@ from regard.errors import UserError
 from regard.model.language_model import LanguageModel
 from regard.states import empty_memory
 from regard.task._base import Note, Prepared, Task
-from regard.task._generated import Generated, Next, Piece, SamplingOptions, Score, Spelling, perplexity
+from regard.task._generated import Generated, Next, Piece, SamplingOptions, Score, Spelling, StopStrings, perplexity
 from regard.task._one_or_many import one_or_many
 from regard.task._text_windows import as_ids, coded, spans
 from regard.task._writing import longest_text
@@ -48,6 +49,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Generator", "Generated"]
 
+_SAMPLING: dict[str, Any] = {
+    "length": None,
+    "temperature": 1.0,
+    "top_k": 0,
+    "top_p": 1.0,
+    "repetition_penalty": 1.0,
+}
 LONGEST = 1_000_000
 """Most tokens of an output, and characters of a prompt."""
 SHOWN = 24, 48
@@ -66,7 +74,7 @@ class Generator(Task):
         "nll_per_step": "lower",
         "loss_per_character": "lower",
     }
-    public: ClassVar[tuple[str, ...]] = ("next_tokens", "score", "stream", "tokenizer")
+    public: ClassVar[tuple[str, ...]] = ("chat", "next_tokens", "score", "stream", "tokenizer")
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, model: nn.Module, device: torch.device) -> None:
         self.recipe, self.tokenizer, self.device = recipe, tokenizer, device
@@ -78,6 +86,8 @@ class Generator(Task):
         controls = [i for i in range(END + 1, len(tokenizer)) if _is_control("".join(tokenizer.surfaces([i])))]
         self.rules: list[Rule] = [Forbid((PAD, UNKNOWN, BEGIN, *controls)), MinLength(1)]
         """Forbids special tokens, control characters and an empty text."""
+        self.ends = {END, *(id for name in recipe.decoding.ends if (id := tokenizer.id_of(name)) is not None)}
+        """The tokens that end a text."""
 
     @classmethod
     def codec(cls, recipe: Recipe, files: Mapping[str, bytes]) -> Tokenizer:
@@ -232,9 +242,11 @@ class Generator(Task):
         temperature: float = 1.0,
         top_k: int = 0,
         top_p: float = 1.0,
+        repetition_penalty: float = 1.0,
+        stop: Sequence[str] = (),
         seed: int = 0,
     ) -> Iterator[Piece]:
-        """Continues a text token by token, until END or `length` tokens.
+        """Continues a text token by token, until END, a stop string or `length` tokens.
 
         The last piece is END if the model ended the text. A text may outgrow the model's context (decoding/stream.py).
 
@@ -244,20 +256,40 @@ class Generator(Task):
             temperature: Below 1 safer, above 1 bolder; 0.01 to 100.
             top_k: Sample from the k most probable tokens only; 0: all.
             top_p: Sample from the fewest tokens whose probabilities add up to this.
+            repetition_penalty: Above 1, tokens that are there already, the prompt's too, become less likely.
+            stop: Texts at which it ends; they are left out.
             seed: Seed of the samples.
 
         Returns:
             An iterator over `Piece`, one per token.
         """
+        options: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+        options |= {"repetition_penalty": repetition_penalty, "length": length, "seed": seed}
+        return self._stopped(self.encode(prompt), StopStrings(stop), **options)
+
+    def _stopped(self, ids: list[int], stops: StopStrings, **options: Any) -> Iterator[Piece]:
+        """The pieces after a prompt, up to a stop string."""
+        first, drawn = not ids or not options.get("begin", True), self._checked_stream(ids, **options)
+        pieces = self._pieces(drawn, first)
+        return pieces if not stops.stops else self._until(pieces, stops)
+
+    def _until(self, pieces: Iterator[Piece], stops: StopStrings) -> Iterator[Piece]:
+        for piece in pieces:
+            yield from stops.add(piece)
+            if stops.stopped:
+                return
+        yield from stops.rest()
+
+    def _checked_stream(
+        self, ids: list[int], *, length: int | None, seed: int, repetition_penalty: float, **options: Any
+    ) -> Iterator[Any]:
         length = self.recipe.decoding.max_length if length is None else length
         if not 0 <= length <= LONGEST:
             raise UserError(f"length must lie between 0 (no limit) and {LONGEST:,}, not {length}")
         if not 0 <= seed < 2**63:
             raise UserError(f"seed must be a whole number from 0 on, not {seed}")
-        check_sampling(temperature, top_k, top_p)
-        ids = self.encode(prompt)
-        drawn = self._stream(ids, length=length, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
-        return self._pieces(drawn, first=not ids)
+        check_sampling(options["temperature"], options["top_k"], options["top_p"], repetition_penalty)
+        return self._stream(ids, length=length, seed=seed, repetition_penalty=repetition_penalty, **options)
 
     def _stream(self, prompt: list[int], **options: Any) -> Iterator[Any]:
         return stream(
@@ -269,6 +301,8 @@ class Generator(Task):
         for one in drawn:
             (token,) = self.tokenizer.pieces([one.id])
             yield Piece(spelling.add(one.id), token, math.exp(one.log_probability), one.id)
+            if one.id in self.ends:
+                return
 
     @overload
     def generate(  # type: ignore[overload-overlap]
@@ -312,8 +346,10 @@ class Generator(Task):
         read = self.shown(prompt)
         found = []
         for number in range(seed, seed + count):
-            pieces = list(self.stream(prompt, seed=number, **options))
-            finished = bool(pieces) and pieces[-1].id == END
+            stops = StopStrings(options.get("stop", ()))
+            own = {name: value for name, value in options.items() if name != "stop"}
+            pieces = list(self._stopped(self.encode(prompt), stops, **_SAMPLING | own | {"seed": number}))
+            finished = stops.stopped or (bool(pieces) and pieces[-1].id in self.ends)
             found.append(
                 Generated(
                     read,
@@ -326,6 +362,54 @@ class Generator(Task):
                 )
             )
         return found
+
+    def chat(
+        self, messages: Sequence[tuple[str, str]], *, seed: int = 0, **options: Unpack[SamplingOptions]
+    ) -> Iterator[Piece]:
+        """Answers the last message of a conversation, token by token.
+
+        Args:
+            messages: Pairs of a role, "system", "user" or "assistant", and what was said. Without a system message the
+                model is told what it was trained with. The oldest turns are left out where not all fit its context.
+            seed: Seed of the samples.
+            options: See `SamplingOptions`.
+
+        Returns:
+            An iterator over `Piece`, one per token; the last one, which ends the answer, has no text.
+        """
+        kind, told = self.recipe.decoding.chat, [chats.Message(*one) for one in messages]
+        if not kind:
+            raise UserError("this model has no chat format, or none that is known here; use: regard generate")
+        chats.check(told)
+        if told[0].role != "system" and self.recipe.decoding.system:
+            told.insert(0, chats.Message("system", self.recipe.decoding.system))
+        if sum(len(one.content) for one in told) > LONGEST:
+            raise UserError(f"the conversation has more than {LONGEST:,} characters")
+        given: dict[str, Any] = dict(options)
+        stops = StopStrings(given.pop("stop", ()))
+        ids = self._conversation(kind, told)
+        pieces = self._stopped(ids, stops, **_SAMPLING | given | {"seed": seed, "begin": False})
+        return self._answer(pieces, chats.end_of(self.tokenizer, kind))
+
+    def _conversation(self, kind: str, told: list[chats.Message]) -> list[int]:
+        """As much of it as leaves a quarter of the context for the answer."""
+        first = int(told[0].role == "system")
+        while True:
+            ids = chats.encode(self.tokenizer, kind, told)
+            if not self.forgets or len(ids) <= self.window - self.window // 4:
+                return ids
+            if len(told) - first < 3:
+                raise UserError(
+                    f"the message has {len(ids):,} tokens with what belongs to it, and this model reads "
+                    f"{self.window:,}; use a shorter one"
+                )
+            del told[first : first + 2]
+
+    def _answer(self, pieces: Iterator[Piece], end: int) -> Iterator[Piece]:
+        for piece in pieces:
+            yield piece
+            if piece.id == end:
+                return
 
     def shown(self, prompt: str) -> str:
         """A prompt as the model reads it."""

@@ -27,12 +27,15 @@ from regard.data.corpus.entries import (
     trains,
     with_stated_languages,
 )
-from regard.data.corpus.preparing import named_pairs, prepare, training_pairs
+from regard.data.corpus.pack import Pack
+from regard.data.corpus.preparing import named_pairs, prepare, prepare_shards, training_pairs
 from regard.data.corpus.preparing_entries import limited, prepare_entries
 from regard.data.corpus.reading import Pair, read_pairs
+from regard.data.corpus.shards import in_shards, shards_of
 from regard.data.input._checks import check_keys
 from regard.data.input._plain_text import PlainText
 from regard.data.ragged import Sentences
+from regard.data.shard_batches import ShardBatches
 from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.cancellation import Cancelled, cancellation
 from regard.decoding.rules import loops_allowed
@@ -86,7 +89,10 @@ class Translator(BaseTranslator, Task):
             raise UserError("data.source: nothing to train on; give --source FILE and --target FILE, or a recipe")
         if recipe.data.valid_source or recipe.data.valid_target:
             read_pairs(recipe.data.valid_source, recipe.data.valid_target)
-        training_pairs(recipe.data)  # refuses missing files
+        if in_shards(recipe.data):
+            shards_of(recipe.data)
+        else:
+            training_pairs(recipe.data)  # refuses missing files
         return recipe
 
     @classmethod
@@ -94,10 +100,14 @@ class Translator(BaseTranslator, Task):
         cls, recipe: Recipe, place: Path, known: Mapping[str, bytes], same: bool, note: Callable[[str], None]
     ) -> Prepared:
         valid: list[Pair] | list[DirectedPair]
+        mixture = None
         if recipe.data.pairs:
             tokenizer, pack, mixture, valid = prepare_entries(recipe, place, known, note)
         else:
-            (tokenizer, pack, pairs), mixture = prepare(recipe, place, known, note), None
+            if in_shards(recipe.data):
+                tokenizer, shards, read, pairs = prepare_shards(recipe, place, known, note)
+            else:
+                tokenizer, pack, pairs = prepare(recipe, place, known, note)
             step = max(1, len(pairs) // recipe.data.valid_limit)
             valid = pairs[::step][: recipe.data.valid_limit]
         alpha = float(recipe.tokenizer.get("sampling", 0.0))
@@ -105,17 +115,21 @@ class Translator(BaseTranslator, Task):
         def resample(sentences: Sentences, seeds: np.ndarray) -> Sentences:
             return tokenizer.resample(sentences, seeds, alpha)
 
-        stream = Batches(
-            pack,
-            batch_tokens=recipe.training.batch_tokens,
-            seed=recipe.seed,
-            window=recipe.data.window,
-            workers=recipe.data.workers,
-            source_end=recipe.data.source_end and recipe.languages.source_tag != "after",  # then it has END already
-            sample=(resample, resample) if alpha else None,
-            mixture=mixture,
-        )
-        return Prepared(tokenizer, stream, valid)
+        def batches(pack: Pack, seed: int = recipe.seed, lanes: int = 1) -> Batches:
+            return Batches(
+                pack,
+                batch_tokens=recipe.training.batch_tokens,
+                seed=seed,
+                window=max(1, recipe.data.window // lanes),
+                workers=recipe.data.workers,
+                source_end=recipe.data.source_end and recipe.languages.source_tag != "after",  # then it has END already
+                sample=(resample, resample) if alpha else None,
+                mixture=mixture,
+            )
+
+        if in_shards(recipe.data):
+            return Prepared(tokenizer, ShardBatches(shards, read, batches, recipe.seed), valid)
+        return Prepared(tokenizer, batches(pack), valid)
 
     @classmethod
     def tests(cls, recipe: Recipe) -> Sequence[Pair | DirectedPair]:

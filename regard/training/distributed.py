@@ -33,6 +33,9 @@ JOIN_TIMEOUT = timedelta(minutes=5)
 SILENT_SECONDS = 120.0
 """A rank that writes nothing to the store for so long is lost: its machine is gone, or the process is stopped. Only
 counted while models are trained, not while rank 0 prepares data. Long, since a slow rank is no lost one."""
+SILENT_SECONDS_STOPPING = 10.0
+"""The same once this process has been asked to stop: torchrun kills it 30 seconds after asking, and asks it because
+another has died."""
 
 _current: Ranks | None = None
 
@@ -101,7 +104,7 @@ def _watch(ranks: Ranks, store: Any, left: threading.Event) -> None:
                 count = store.add(f"alive/{watched}", 0)
                 silent = silent + POLL_SECONDS if count == heard > 0 else 0.0
                 heard = count
-                if silent >= SILENT_SECONDS:
+                if silent >= (SILENT_SECONDS_STOPPING if ranks.asked_to_stop() else SILENT_SECONDS):
                     gone = [watched, "", f"rank {watched} does not answer any more; {_what_now()}"]
                     store.compare_set(FAILED, "", json.dumps(gone))
             if not store.check([FAILED]):

@@ -35,6 +35,8 @@ class Ranks:
         self.store = store
         self.lost = False
         """Set once another rank has failed."""
+        self.asked_to_stop: Callable[[], bool] = lambda: False
+        """Whether a signal asked this process to stop."""
         self._keys = 0
 
     def key(self, name: str) -> str:
@@ -51,13 +53,27 @@ class Ranks:
             value = do()
             self.store.set(key, json.dumps(value))
             return value
+        found: T = self._wait_for(key)
+        return found
+
+    def _wait_for(self, key: str) -> Any:
         pause = 0.001
         while not self.store.check([key]):  # polls, because the store's `wait` would block signals
             if self.lost:
                 raise SystemExit(1)
             time.sleep(pause)
             pause = min(2 * pause, 0.2)
-        found: T = json.loads(self.store.get(key))
+        return json.loads(self.store.get(key))
+
+    def merged(self, mine: dict[str, T]) -> dict[str, T]:
+        """The values of all ranks. All must call it; equal keys have equal values."""
+        if self.size == 1:
+            return mine
+        key = self.key("merged")
+        self.store.set(f"{key}/{self.rank}", json.dumps(mine))
+        found: dict[str, T] = {}
+        for rank in range(self.size):
+            found |= self._wait_for(f"{key}/{rank}")
         return found
 
     def device(self, name: str) -> torch.device:

@@ -93,6 +93,7 @@ class Trainer:
         self.placement = strategy.placement
         stream.share(ranks.rank, ranks.size, settings.accumulate)
         self.interruption = Interruption(strategy.signal_echo)
+        ranks.asked_to_stop = lambda: self.interruption.requested
         self.state = TrainingState(seed, settings.batch_tokens, stream.cursor())
         self.step = Step(strategy, settings, self.state, self.interruption, self.report, self._note)
         self.validator = Validator(

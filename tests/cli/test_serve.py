@@ -261,6 +261,8 @@ def test_R18_mistakes_are_said_within_two_seconds_and_without_a_traceback(tmp_pa
             (["--model", "fr-em"], "no model 'fr-em'; did you mean 'fr-en'?"),
             (["--model", str(tmp_path)], "no model in this folder"),
             (["--device", "cdua"], "device 'cdua' is not known"),
+            (["--state", "/nowhere/state"], "--state /nowhere/state: cannot be opened"),
+            (["--telemetry", "collector:4318"], "--telemetry: not a URL of a collector"),
         ):
             begin = computed()
             done = subprocess.run(command("serve", *arguments), env=environment(), capture_output=True, text=True)

@@ -88,9 +88,11 @@ class Seen:
         )
 
 
-def load(address: str, seconds: float, halfway: Callable[[], None], answer: Callable[[str, str], bool]) -> Seen:
-    """16 clients that send one sentence after the other and repeat a request once if it fails. `answer` tells whether
-    a text has this translation."""
+def load(
+    address: str, seconds: float, halfway: Callable[[], None], answer: Callable[[str, str], bool], more: str = ""
+) -> Seen:
+    """16 clients that send one sentence (and `more`) after the other and repeat a request once if it fails. `answer`
+    tells whether a text has this translation."""
     seen = Seen()
 
     async def once(client: Client, text: str) -> str:
@@ -107,7 +109,7 @@ def load(address: str, seconds: float, halfway: Callable[[], None], answer: Call
     async def one_client(number: int, end: float) -> None:
         client = Once(address)
         while (began := time.monotonic()) < end:
-            text = f"Je suis étudiant {number} {len(seen.seconds)}."
+            text = f"Je suis étudiant {number} {len(seen.seconds)}.{more}"
             if await once(client, text):
                 seen.repeated += 1
                 if error := await once(client, text):
@@ -155,7 +157,9 @@ def refused(server: Running) -> list[str]:
     return [line for line in server.said if re.search(r" POST /translate (?!200 )\d+", line)]
 
 
-def killed(folder: Path, servers: list[Running], seconds: float, answer: Callable[[str, str], bool]) -> Seen:
+def killed(
+    folder: Path, servers: list[Running], seconds: float, answer: Callable[[str, str], bool], more: str = ""
+) -> Seen:
     with haproxy(folder, servers) as address:
         before: list[int] = []
 
@@ -163,14 +167,16 @@ def killed(folder: Path, servers: list[Running], seconds: float, answer: Callabl
             before.append(served(servers[0]))
             servers[0].process.kill()
 
-        seen = load(address, seconds, kill, answer)
-    assert before[0] > CLIENTS and served(servers[1]) > CLIENTS, "both took part"
+        seen = load(address, seconds, kill, answer, more)
+    assert before[0] and served(servers[1]) > before[0], "both took part"
     assert not seen.lost
     return seen
 
 
-def drained(folder: Path, servers: list[Running], seconds: float, answer: Callable[[str, str], bool]) -> Seen:
-    with haproxy(folder, servers, check="200ms") as address:
+def drained(
+    folder: Path, servers: list[Running], seconds: float, answer: Callable[[str, str], bool], check: str = "1s"
+) -> Seen:
+    with haproxy(folder, servers, check) as address:
         seen = load(address, seconds, lambda: servers[0].process.send_signal(signal.SIGTERM), answer)
     assert servers[0].process.wait(30) == 0
     assert served(servers[0]) > CLIENTS and served(servers[1]) > CLIENTS
@@ -180,13 +186,21 @@ def drained(folder: Path, servers: list[Running], seconds: float, answer: Callab
 
 
 def test_one_server_is_killed_and_nobody_who_repeats_a_request_once_loses_one(tmp_path: Path) -> None:
-    with fake_server(seconds=0.05) as one, fake_server(seconds=0.05) as two:
+    with fake_server(seconds=0.15) as one, fake_server(seconds=0.15) as two:
         killed(tmp_path, [one, two], 2, upper)
 
 
 def test_R15_a_server_is_drained_and_nobody_notices(tmp_path: Path) -> None:
-    with fake_server(seconds=0.05, drain=1.0) as one, fake_server(seconds=0.05) as two:
-        drained(tmp_path, [one, two], 3, upper)
+    """For half a second after it refuses requests, too."""
+    with fake_server(seconds=0.15, drain=2.0) as one, fake_server(seconds=0.15) as two:
+        drained(tmp_path, [one, two], 5, upper, check="200ms")
+
+
+@pytest.mark.slow
+def test_texts_that_are_larger_than_haproxys_usual_buffer_are_not_lost_either(tmp_path: Path) -> None:
+    with fake_server(seconds=0.05) as one, fake_server(seconds=0.05) as two:
+        seen = killed(tmp_path, [one, two], 10, upper, " x" * 10_000)
+    assert not seen.repeated, "HAProxy sent them again"
 
 
 @pytest.mark.slow

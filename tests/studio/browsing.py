@@ -96,9 +96,8 @@ def write_tiny(folder: Path, shape: str, seed: int = 3) -> Path:
 def running_studio(*options: str, ready: bool = True) -> Iterator[Studio]:
     """`regard studio` on a free port; with `ready`, when its models are loaded."""
     command = [sys.executable, "-m", "regard", "studio", "--port", "0", "--no-open", *options]
-    process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment(OMP_NUM_THREADS="1"), cwd=ROOT
-    )
+    own = environment(OMP_NUM_THREADS="1", REGARD_CACHE=os.environ["REGARD_CACHE"])
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=own, cwd=ROOT)
     said: list[str] = []
     threading.Thread(target=hear, args=(process, said), daemon=True).start()
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from studio.browsing import open_view, settled, until, watched
 
@@ -99,6 +101,49 @@ def test_terms_of_art_explain_themselves_to_pointer_and_keyboard(page, studio):
     assert page.locator("#tooltip").is_hidden()
     page.hover("#view .choice:has-text('Beam width') span")
     until(page, "document.querySelector('#tooltip').textContent.includes('greedy')")
+
+
+TERMS_OF_ART = """
+adaptive computation time, attention, attention rollout, attention weight, beam search, captioner, class token, decoder,
+embedding, encoder, gate, gradient, gradient norm, head, hypothesis, key, language model, layer, learning rate,
+length penalty, log-probability, logit, loss, patch, ponder time, positional encoding, query, recurrent layer, remainder,
+self-attention, softmax, state, temperature, token, top-k, top-p, unit, validation scores, Vision Transformer
+"""
+
+
+def test_every_term_of_art_in_what_views_say_has_a_sentence(page, studio):
+    """What the page marks in a text is taken out of it; no term of art may be left."""
+    open_view(page, studio, "beam")
+    terms, said = page.evaluate(
+        """async () => {
+          const { terms } = await import('./terms.js');
+          const { explained, sentenceOf } = await import('./tooltip.js');
+          const { groups } = await import('./views/index.js');
+          const { views } = await (await fetch('models')).json();
+          const said = {};
+          for (const name of groups.flatMap((one) => one.views).filter((one) => views.includes(one))) {
+            const { about, more, terms: own } = await import(`./views/${name}.js`);
+            Object.assign(terms, own);
+            said[name] = [about, more ?? []].flat().map((text) => {
+              const place = document.createElement('p');
+              place.append(...explained(text));
+              const marked = [...place.querySelectorAll('.term')].map((one) => one.textContent);
+              if (!marked.every(sentenceOf)) throw Error(`no sentence: ${marked}`);
+              return [text, marked];
+            });
+          }
+          return [terms, said];
+        }"""
+    )
+    for name, sentence in terms.items():
+        assert name == name.lower() and sentence.endswith(".") and ". " not in sentence, name
+    assert len(said) > 10
+    for view, text, marked in ((view, *each) for view, texts in said.items() for each in texts):
+        left = text
+        for term in sorted(marked, key=len, reverse=True):
+            left = re.sub(rf"(?i)(?<![\w-]){re.escape(term)}(?![\w-])", " ", left)
+        for term in (one.strip() for one in TERMS_OF_ART.replace("\n", " ").split(",")):
+            assert not re.search(rf"(?i)(?<![\w-]){re.escape(term)}(?:s|es)?(?![\w-])", left), (view, term, text)
 
 
 @pytest.mark.slow

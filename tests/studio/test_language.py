@@ -236,6 +236,20 @@ def test_gradients_are_those_of_the_output_that_was_picked_and_gates_stand_below
     assert "scale=" not in page.url  # that of the Training tab is its own
 
 
+def test_the_experiments_on_the_next_token(page, studio, models):
+    open_view(page, studio, "language", ".experiment .act", model="gpt", text=TEXT, seed=3)
+    page.click(".experiment .act")
+    page.wait_for_selector(".experiment dd >> nth=2")
+    found = page.locator(".experiment dd").all_text_contents()
+    assert found == [models["gpt"].generate(TEXT, length=60, temperature=one, seed=3).text for one in (0.3, 1, 2)]
+    page.get_by_role("button", name="Another one").click()
+    page.click(".experiment .act")
+    until(page, "document.querySelector('.experiment .answer').innerText.includes('have half of the probability')")
+    chances = sorted((one.probability for one in models["gpt"].next_tokens(TEXT, count=200)), reverse=True)
+    count = next(at for at in range(len(chances) + 1) if sum(chances[:at]) >= 0.5)
+    assert page.locator(".experiment .answer").inner_text().startswith(f"{count} of ")
+
+
 @pytest.mark.parametrize(
     "outputs, wanted",
     [

@@ -308,6 +308,19 @@ def test_a_finished_run_without_numbers_says_why(page: Page, studio: Studio, run
     assert "--quiet" in page.locator(".none").inner_text()
 
 
+def test_the_experiment_finds_the_best_validation(page: Page, studio: Studio, runs: Path) -> None:
+    written = Written(runs / "over")
+    written.logs(1, 30)
+    for step, loss in ((10, 2.0), (20, 1.5), (30, 1.75)):
+        written.validation(step, OUTPUTS[0], loss=loss)
+    written.end()
+    open_view(page, studio, "training", wait="figure:visible svg")
+    page.click(".experiment .act")
+    page.locator(".experiment .answer", has_text="overfitting").wait_for()
+    said = page.locator(".experiment .answer").inner_text()
+    assert said.startswith("No: the validation loss of over was lowest at step 20 (1.5) and is 1.75 at step 30.")
+
+
 def test_a_bleu_of_almost_zero_is_zero(page: Page, studio: Studio, runs: Path) -> None:
     written = Written(runs / "new")
     written.logs(1, 3)

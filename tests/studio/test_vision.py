@@ -107,6 +107,31 @@ def test_R20_patches_on_the_page_are_weighed_as_the_model_weighs_them(page, seei
     np.testing.assert_allclose(drawn(page)[1], layers[0][1][4, 1:], atol=1e-5)
 
 
+def test_hiding_what_is_attended_to_is_what_the_model_does_with_the_hidden_image(page, seeing):
+    """The same image with the same places in grey, made here."""
+    task = classifier()
+    open_view(page, seeing, "vision", model=VIT, sample="boot")
+    page.wait_for_selector(".chances")
+    page.click(".experiment .act")
+    until(page, "document.querySelector('.experiment .answer').innerText.includes('attended ones in grey')")
+    said = page.locator(".experiment .answer").inner_text()
+    trace = task.inspect(sample("boot"))
+    scene, weights = trace.scene, trace.rollout()[-1, 0, 1:]
+    count = max(1, round(0.2 * len(weights)))
+    label = max(trace.probabilities, key=lambda name: trace.probabilities[name])
+    wanted = []
+    order = np.argsort(-weights, kind="stable")
+    for places in (order[:count], [], order[-count:]):
+        pixels = scene.pixels.copy()
+        high, wide = pixels.shape[0] // scene.rows, pixels.shape[1] // scene.columns
+        for place in places:
+            row, column = divmod(int(place), scene.columns)
+            pixels[row * high : (row + 1) * high, column * wide : (column + 1) * wide] = 0x80
+        wanted.append(task.inspect(png(pixels)).probabilities[label])
+    found = [float(one) for one in re.findall(r"0\.\d{3}", said)]
+    assert found == pytest.approx(wanted, abs=2e-3)
+
+
 def test_R20_each_word_of_a_caption_shows_where_the_model_looked(page, seeing):
     task = captioner("transformer")
     pixels = sample("shapes-2")

@@ -158,7 +158,7 @@ def fails(ranks: Ranks, how: str) -> None:
     how, _, times = how.partition(":")
     if times and int(os.environ["TORCHELASTIC_RESTART_COUNT"]) >= int(times):
         return
-    distributed.SILENT_SECONDS = 3.0
+    distributed.SILENT_SECONDS = 3.0 if how == "frozen" else 1e9
     drawn = Loop._draw
     count = 0
 

@@ -155,7 +155,7 @@ def kill_all(process: subprocess.Popen[str]) -> None:
 def test_the_run_goes_on_when_a_node_dies_and_when_another_takes_its_place(tmp_path: Path) -> None:
     run = tmp_path / "run"
     settings = ["training.accumulate=2", "training.save_every=50", "training.average=1", *WITHOUT_DROPOUT]
-    nodes = Nodes(tmp_path, "regard", "train", *TINY, "--steps", "4000", *settings, "--output", str(run))
+    nodes = Nodes(tmp_path, "regard", "train", *TINY, "--steps", "2500", *settings, "--output", str(run))
     try:
         nodes.start(), nodes.start()
         nodes.wait_for(run, 2)
@@ -170,7 +170,7 @@ def test_the_run_goes_on_when_a_node_dies_and_when_another_takes_its_place(tmp_p
     assert together.count("restarted: going on with") == 2, together
     assert "2 processes train together" in together.rpartition("restarted: going on with")[2], "both at the end"
     alone = train(
-        "sst2-lstm", "training.steps=4000", *settings, tiny=True, device="cpu", out=tmp_path / "one", quiet=True
+        "sst2-lstm", "training.steps=2500", *settings, tiny=True, device="cpu", out=tmp_path / "one", quiet=True
     )
     said = "".join((tmp_path / f"out-{number}").read_text() for number in (0, 2))
     assert said.count("accuracy") == 1 and f"(accuracy {alone.scores['accuracy']:.2f}, " in said, said
@@ -208,12 +208,14 @@ def test_only_the_ranks_of_one_start_meet(monkeypatch: pytest.MonkeyPatch) -> No
         distributed._meet(torch.distributed.HashStore(), 1, 3)
 
 
-def test_a_rank_that_no_longer_counts_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_rank_that_no_longer_counts_is_reported(asked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(distributed, "POLL_SECONDS", 0.02)
-    monkeypatch.setattr(distributed, "SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(distributed, "SILENT_SECONDS_STOPPING" if asked else "SILENT_SECONDS", 0.2)
     monkeypatch.setattr(os, "_exit", lambda code: None)
     store, left, ranks = torch.distributed.HashStore(), threading.Event(), Ranks(0, 2)
+    ranks.asked_to_stop = lambda: asked
     monkeypatch.setattr(distributed, "GRACE_SECONDS", 0.0)
     watching = threading.Thread(target=distributed._watch, args=(ranks, store, left))
     watching.start()

@@ -8,6 +8,7 @@ from itertools import islice
 
 from regard.config import Recipe
 from regard.data.corpus.reading import read_pairs, split_column
+from regard.data.corpus.shards import is_url
 from regard.errors import UserError
 from regard.language_identification import is_installed, language_probabilities
 from regard.languages import code_of, internal, is_code, is_known, name, split_pair
@@ -76,7 +77,7 @@ def _named_language(path: str, column: int) -> str:
 
 
 def _by_text(sources: Sequence[str], targets: Sequence[str]) -> tuple[str, str]:
-    if not is_installed():
+    if not is_installed() or any(map(is_url, sources)):
         return "", ""
     pairs = list(islice(read_pairs(sources, targets, mixed=True), LINES))
     return _identified(source for source, _ in pairs), _identified(target for _, target in pairs)

@@ -6,7 +6,10 @@ the rest is still being packed.
 
 from __future__ import annotations
 
+import shutil
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -16,7 +19,8 @@ from regard.data.corpus.filters import longest_text
 from regard.data.corpus.hold_out import HeldOut, choose
 from regard.data.corpus.pack import Pack, open_pack
 from regard.data.corpus.packing import Order, Packer, made_pairs, pack, training_pairs
-from regard.data.corpus.reading import Pair, has_more_lines, read_pairs
+from regard.data.corpus.reading import Pair, has_more_lines, raw_lines, read_pairs
+from regard.data.corpus.shards import Shard, fetch, local_folder, shards_of
 from regard.data.normalise import plain
 from regard.data.tokenizer._base import Tokenizer
 from regard.directions import Marks, direction, is_multilingual, marks
@@ -29,6 +33,8 @@ LARGE = 16
 """Parts above which a corpus is large."""
 BEGINNING = 2
 """Parts of a large corpus that pairs are held out of and the tokenizer is trained on."""
+SMALL_SHARD = 1 << 20
+"""Bytes up to which a shard is tokenised in this process: starting another would take longer."""
 SETS = ("valid", "test")
 """Held-out sets, each two files in RUN/held_out."""
 
@@ -52,6 +58,60 @@ def prepare(
     made = made or pack(order, _every(200_000, lambda lines: note(f"reading the corpus: {lines:,} lines")))
     note(str(made) if made.whole else f"{len(made):,} pairs to begin with; the rest of the corpus is read meanwhile")
     return tokenizer, made, valid
+
+
+def prepare_shards(
+    recipe: Recipe, place: Path, known: Mapping[str, bytes], note: Note = lambda text: None
+) -> tuple[Tokenizer, list[Shard], Callable[[Path, list[Path], threading.Event], Pack], list[Pair]]:
+    """The tokenizer, the shards, what packs one that was fetched, and the validation pairs.
+
+    Pairs are held out of the first shards and the tokenizer is trained on them, which takes as many as hold two parts.
+    """
+    data, shards = recipe.data, shards_of(recipe.data)
+    named = bool(data.valid_source)
+    wanted = data.hold_out_test or (data.hold_out_valid if data.hold_out_valid >= 0 else not named)
+    most = BEGINNING * data.part
+    beginning = local_folder()
+    try:
+        if not known or (wanted and not (place / "held_out").is_dir()):
+            note("fetching the first shards")
+            data = _beginning(data, shards, most, beginning)
+        valid, held = held_out(data, place, note, most)
+        tokenizer = _tokenizer(replace(recipe, data=data), held, known, note, most)
+    finally:
+        shutil.rmtree(beginning, ignore_errors=True)
+    told = _marks(recipe, tokenizer)
+    note(f"{len(shards):,} shards to train on; each process fetches its own")
+
+    def read(folder: Path, files: list[Path], stopped: threading.Event) -> Pack:
+        source, *target = map(str, files)
+        local = replace(recipe.data, source=[source], target=target)
+        order = Order.of(folder, local, tokenizer, held, data.part, told)
+        if sum(file.stat().st_size for file in files) < SMALL_SHARD:
+            return pack(order)
+        packer = Packer(order)
+        while (found := open_pack(order.folder, order.fingerprint, packer)) is None:
+            if stopped.is_set():
+                packer.stop()
+            packer.wait()
+        return found
+
+    return tokenizer, shards, read, valid
+
+
+def _beginning(data: Data, shards: list[Shard], most: int, folder: Path) -> Data:
+    """The data with as many of the first shards, fetched, as have `most` lines."""
+    sides: tuple[list[str], list[str]] = ([], [])
+    lines = 0
+    for number, shard in enumerate(shards):
+        for side, url, name in zip(sides, shard, ("source", "target")):
+            if url:
+                (folder / f"{number}-{name}").mkdir()
+                side.append(str(fetch(url, folder / f"{number}-{name}")))
+        lines += sum(1 for _ in raw_lines(Path(sides[0][-1])))
+        if lines >= most:
+            break
+    return replace(data, source=sides[0], target=sides[1])
 
 
 def _marks(recipe: Recipe, tokenizer: Tokenizer) -> Marks:

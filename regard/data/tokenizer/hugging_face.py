@@ -40,7 +40,7 @@ _PATTERNS = {" {2,}", " +", r"\s+", "[\\n\\r\\t]", r"\n", "▁{2,}"}
 """The regular expressions that may be replaced: those that take time in proportion to the text."""
 _WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
 _OTHERS = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-_SPLITS = {_WORDS + numbers + _OTHERS for numbers in (r"\p{N}{1,3}", r"\p{N}")}
+SPLITS = tuple(_WORDS + numbers + _OTHERS for numbers in (r"\p{N}{1,3}", r"\p{N}"))
 """Where Llama 3 and Qwen2 split texts; other regular expressions may take hours."""
 _GROWTH = 16
 """How many times as long replacements may make a text."""
@@ -138,7 +138,7 @@ def _checked(part: Any, name: str, kinds: Collection[str]) -> Any:
         raise UserError(f"{_FILE}: {name} {str(part['type'])[:40]!r} is not supported")
     for inner in part[_LISTS[name]] if part["type"] == "Sequence" else []:
         _checked(inner, name, kinds)
-    if part["type"] == "Split" and part["pattern"].get("Regex") not in _SPLITS:
+    if part["type"] == "Split" and part["pattern"].get("Regex") not in SPLITS:
         raise UserError(f"{_FILE}: texts are split at {str(part['pattern'])[:60]!r}, which is not supported")
     return part
 

@@ -120,7 +120,7 @@ def draw_query(scene: Scene, weights: np.ndarray, query: int | None, title: str,
     canvas.text(who, MARGIN, top, "faint", size=SMALL, at="who")
     top += 10
     left = MARGIN + (58 if scene.before else 0)
-    boxes = _boxes(scene, (left, top, wide, high))
+    boxes = place_boxes(scene, (left, top, wide, high))
     if scene.before:
         beside = (MARGIN, top, 44.0, 44.0)
         boxes = [beside, *boxes]
@@ -154,7 +154,7 @@ def draw_every_query(scene: Scene, weights: np.ndarray, title: str, over_image: 
             _attention_map(canvas, around, AttentionMap(values.ravel(), scene.places[number]), box, exact)
         else:
             _values(canvas, scene, values.ravel(), box, scene.places[number], exact)
-        canvas.boxes(_frame(_boxes(scene, box)[number], 1.0), "ink")
+        canvas.boxes(_frame(place_boxes(scene, box)[number], 1.0), "ink")
     return canvas
 
 
@@ -200,7 +200,7 @@ def _bars(canvas: Canvas, probabilities: Mapping[str, float], left: float, top: 
 
 def _attention_map(canvas: Canvas, scene: Scene, one: AttentionMap, box: Box, exact: bool) -> None:
     canvas.image(scene.pixels, box)
-    boxes = _boxes(scene, box)
+    boxes = place_boxes(scene, box)
     weights = one.weights[scene.before :]
     shares = shared(weights)
     if exact:
@@ -221,12 +221,13 @@ def _values(canvas: Canvas, scene: Scene, values: np.ndarray, box: Box, who: str
     """Values between -1 and 1, in ink and rust."""
     canvas.boxes([box], "tile")
     finite = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
-    for place, value, share, name in zip(_boxes(scene, box), values, finite, scene.places):
+    for place, value, share, name in zip(place_boxes(scene, box), values, finite, scene.places):
         tooltip = f"{who} and {name}: {value!s}" if exact else ""
         canvas.boxes([place], "rust" if share < 0 else "ink", min(1.0, abs(float(share))), tooltip)
 
 
-def _boxes(scene: Scene, box: Box) -> list[Box]:
+def place_boxes(scene: Scene, box: Box) -> list[Box]:
+    """The box of each place of an image that fills `box`."""
     x, y, wide, high = box
     across, down = wide / scene.columns, high / scene.rows
     return [(x + c * across, y + r * down, across, down) for r in range(scene.rows) for c in range(scene.columns)]

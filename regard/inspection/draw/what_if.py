@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Sequence
 
 from regard.inspection.draw import style
@@ -33,8 +32,7 @@ def draw_what_if(trace: TranslationTrace, found: WhatIf) -> Canvas:
     gone, fresh = changed_words(trace.target.words, found.after.target.words)
     y = _text(canvas, f"before, score {trace.score:.2f}", trace.target.words, gone, y)
     y = _text(canvas, f"after, score {found.after.score:.2f}", found.after.target.words, fresh, y + 8)
-    before = sum(math.log(max(one, 1e-45)) for one in trace.probabilities[trace.given :])
-    told = f"the original translation: log-probability {before:.2f} before, {found.log_probability:.2f} after"
+    told = f"log-probability of the original: {trace.log_probability:.2f} before, {found.log_probability:.2f} after"
     canvas.text(told, MARGIN, y + 18, "faint", size=SMALL)
     y += 34
     labels = [style.label(token) for token in trace.target.tokens]
@@ -55,7 +53,7 @@ def _text(canvas: Canvas, name: str, words: Sequence[str], changed: Sequence[boo
     x, y = MARGIN, y + SMALL + 6
     for word, is_new in zip(words or ["(nothing)"], changed or [False]):
         shown = style.label(word)
-        wide = style.length(shown) + 8
+        wide = style.length(shown) * (1.15 if is_new else 1.0) + 8  # bold is wider
         if x > MARGIN and x + wide > MARGIN + ACROSS:
             x, y = MARGIN, y + 24
         if is_new:

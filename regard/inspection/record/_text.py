@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from regard.data.input.text import Text
 from regard.errors import UserError
 from regard.inspection.record.arithmetic.selection import calculator
+from regard.inspection.record.attribution import Axis, Candidates, attributor
 from regard.inspection.record.gradients import gradients_of
 from regard.inspection.record.layers import layers_of
 from regard.inspection.trace.base import SOURCE, Side
@@ -22,9 +24,6 @@ from regard.layers.capture import Captured, capture
 if TYPE_CHECKING:
     from regard.task._examples import ExampleTask
 
-LogProbability = Callable[[Tensor, int], Tensor]
-"""From the ids of one text, (1, T), and the index of an output, to the log-probability of that output."""
-
 
 def text_trace(
     task: ExampleTask,
@@ -34,9 +33,17 @@ def text_trace(
     captured: Captured,
     guesses: list[Guess],
     said: str,
-    log_probability: LogProbability,
+    log_probabilities: Callable[[Tensor], Float[Tensor, "B G C"]],
+    chosen: Sequence[int],
+    candidates: Candidates,
+    read_at: Sequence[Sequence[int]],
 ) -> TextTrace:
-    """The trace of one text, with what it needs to compute gradients and arithmetic later."""
+    """The trace of one text, with what it needs to compute gradients, arithmetic and attribution later.
+
+    `log_probabilities` are those of every candidate for each guess, of texts (B, T); `chosen` is the index of the
+    one that was guessed. Each guess is read off some positions of
+    the encoder, `read_at`.
+    """
     lengths = {SOURCE: len(ids)}
     trace = TextTrace(
         model=name,
@@ -47,15 +54,26 @@ def text_trace(
         **layers_of(task, captured, lengths),
     )
 
-    def source() -> Tensor:
-        return torch.tensor([list(ids)], device=task.device)
+    def source(copies: int = 1) -> Tensor:
+        return torch.tensor([list(ids)], device=task.device).expand(copies, -1)
 
     def compute_gradients(position: int) -> Gradients:
-        given = trace.guesses[position].given
-        return gradients_of(task.model, lambda: log_probability(source(), position), position, given, lengths)
+        def log_probability() -> Tensor:
+            return log_probabilities(source())[0, position, chosen[position]]
+
+        return gradients_of(task.model, log_probability, position, trace.guesses[position].given, lengths)
 
     trace.compute_gradients = compute_gradients
     trace.compute_calculation = calculator(task.model, lambda: logits_of(task, source()))
+    trace.compute_attribution = attributor(
+        task.model,
+        lambda copies, outputs: log_probabilities(source(copies)),
+        chosen,
+        {SOURCE: Axis(side.tokens, side.words, side.word_of)},
+        Axis([f"{guess.about}: {guess.given}" if guess.about else guess.given for guess in guesses]),
+        candidates,
+        read_at,
+    )
     return trace
 
 
@@ -79,7 +97,7 @@ def forward(task: ExampleTask, ids: Sequence[int], targets: Sequence[int] | None
 
 
 def logits_of(task: ExampleTask, source: Tensor, targets: Sequence[int] | None = None) -> Tensor:
-    more = [] if targets is None else [torch.tensor([list(targets)], device=task.device)]
+    more = [] if targets is None else [torch.tensor([list(targets)], device=task.device).expand(len(source), -1)]
     return task.model(source, torch.ones_like(source, dtype=torch.bool), *more).float()
 
 

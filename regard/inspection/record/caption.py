@@ -11,8 +11,9 @@ import torch
 
 from regard.decoding.step_callback import Step, on_step
 from regard.inspection.record.arithmetic.selection import calculator
+from regard.inspection.record.attribution import Axis, TokenCandidates, attributor, written_axis
 from regard.inspection.record.layers import layers_of
-from regard.inspection.record.scene import scene_of
+from regard.inspection.record.scene import copied, places_axis, scene_of
 from regard.inspection.record.search import search_tree
 from regard.inspection.record.translate import words_of
 from regard.inspection.trace.base import SOURCE, TARGET, Side
@@ -64,5 +65,19 @@ def record_caption(
     )
     trace.compute_calculation = calculator(
         model, lambda: model(source, mask, torch.tensor([fed], device=writer.device))
+    )
+
+    def log_probabilities(copies: int, outputs: int) -> torch.Tensor:
+        read = torch.tensor([fed[:outputs]], device=writer.device).expand(copies, -1)
+        return model(*copied(source, mask, copies), read).float().log_softmax(-1)
+
+    target = trace.target
+    trace.compute_attribution = attributor(
+        model,
+        log_probabilities,
+        written,
+        {SOURCE: places_axis(scene), TARGET: written_axis(trace.read, target.words, target.word_of)},
+        Axis(target.tokens, target.words, target.word_of),
+        TokenCandidates(tokenizer),
     )
     return trace

@@ -11,8 +11,9 @@ from regard.data.input._plain_text import PlainText
 from regard.errors import UserError
 from regard.inspection.record import _text
 from regard.inspection.record.arithmetic.selection import calculator
+from regard.inspection.record.attribution import Axis, LabelCandidates, attributor
 from regard.inspection.record.layers import layers_of
-from regard.inspection.record.scene import scene_of
+from regard.inspection.record.scene import copied, places_axis, scene_of
 from regard.inspection.record.translate import words_of
 from regard.inspection.trace.base import SOURCE, TARGET, Side
 from regard.inspection.trace.image import ImageTrace
@@ -21,6 +22,7 @@ from regard.inspection.trace.text import TextTrace
 from regard.layers.capture import capture
 
 if TYPE_CHECKING:
+    from regard.model.classifier import Classifier as Model
     from regard.task.classify import Classifier
 
 
@@ -43,8 +45,8 @@ def _record_text(classifier: Classifier, text: str, name: str) -> TextTrace:
     label = classifier.labels.names.index(answer.label)
     options = [Option(label, probability) for label, probability in answer.probabilities.items()]
 
-    def log_probability(source: Tensor, position: int) -> Tensor:
-        return _text.logits_of(classifier, source)[0].log_softmax(-1)[label]
+    def log_probabilities(source: Tensor) -> Tensor:
+        return _text.logits_of(classifier, source).log_softmax(-1)[:, None]
 
     return _text.text_trace(
         classifier,
@@ -54,7 +56,10 @@ def _record_text(classifier: Classifier, text: str, name: str) -> TextTrace:
         captured,
         [Guess("", answer.label, answer.probability, options)],
         answer.label,
-        log_probability,
+        log_probabilities,
+        [label],
+        LabelCandidates(classifier.labels.names),
+        [pooled_positions(classifier.model, len(ids))],
     )
 
 
@@ -74,4 +79,22 @@ def _record_image(classifier: Classifier, given: Any, name: str) -> ImageTrace:
         **layers_of(classifier, captured, {SOURCE: len(scene.tokens), TARGET: 0}),
     )
     trace.compute_calculation = calculator(model, lambda: model(source, mask))
+
+    def log_probabilities(copies: int, outputs: int) -> Tensor:
+        return model(*copied(source, mask, copies)).float().log_softmax(-1)[:, None]
+
+    trace.compute_attribution = attributor(
+        model,
+        log_probabilities,
+        [classifier.labels.names.index(trace.label)],
+        {SOURCE: places_axis(scene)},
+        Axis([trace.label]),
+        LabelCandidates(classifier.labels.names),
+        [pooled_positions(model, len(scene.tokens))],
+    )
     return trace
+
+
+def pooled_positions(model: Model, count: int) -> list[int]:
+    """The positions of the encoder that the label is read off."""
+    return {"first": [0], "last": [count - 1]}.get(model.pooling.kind, list(range(count)))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.inspection.record import _text
+from regard.inspection.record.attribution import TokenCandidates
 from regard.inspection.record.translate import words_of
 from regard.inspection.trace.base import Side
 from regard.inspection.trace.next_token import Guess, Option
@@ -36,9 +37,21 @@ def record_filling(filler: Filler, text: str, name: str = "") -> TextTrace:
         same = (token for token in ranked if tokenizer.surfaces([token])[0].strip() == best.token)
         chosen.append(next(same, int(row.argmax())))
 
-    def log_probability(source: Tensor, position: int) -> Tensor:
-        return _text.logits_of(filler, source, blanks)[0, position].log_softmax(-1)[chosen[position]]
+    def log_probabilities(source: Tensor) -> Tensor:
+        return _text.logits_of(filler, source, blanks).log_softmax(-1)
 
     tokens = ["_" if index in blanks else token for index, token in enumerate(tokenizer.pieces(ids))]
     side = Side(text, tokens, *words_of(tokenizer, text, ids))
-    return _text.text_trace(filler, name, side, ids, captured, guesses, answer.text, log_probability)
+    return _text.text_trace(
+        filler,
+        name,
+        side,
+        ids,
+        captured,
+        guesses,
+        answer.text,
+        log_probabilities,
+        chosen,
+        TokenCandidates(tokenizer),
+        [[position] for position in blanks],
+    )

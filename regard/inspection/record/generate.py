@@ -11,6 +11,7 @@ from torch import Tensor
 from regard.data.tokenizer._base import Tokenizer
 from regard.errors import UserError
 from regard.inspection.record.arithmetic.selection import calculator
+from regard.inspection.record.attribution import Axis, TokenCandidates, attributor, written_axis
 from regard.inspection.record.gradients import gradients_of
 from regard.inspection.record.layers import layers_of
 from regard.inspection.record.logit_lens import logit_lens
@@ -66,7 +67,20 @@ def record_language_model(
 
         return gradients_of(generator.model, log_probability, position, trace.outputs()[position], {TARGET: len(read)})
 
+    def log_probabilities(copies: int, count: int) -> Tensor:
+        read = torch.tensor([fed[:count]], device=device).expand(copies, -1)
+        return generator.model(read).float().log_softmax(-1)
+
     trace.compute_gradients = compute_gradients
+    trace.compute_attribution = attributor(
+        generator.model,
+        log_probabilities,
+        outputs,
+        {TARGET: written_axis(trace.read, trace.source.words, trace.source.word_of)},
+        Axis(trace.outputs()),
+        TokenCandidates(tokenizer),
+        by_default=[len(outputs) - 1],
+    )
     trace.compute_calculation = calculator(generator.model, lambda: generator.model(torch.tensor([fed], device=device)))
     trace.compute_logit_lens = lambda: logit_lens(
         generator.model, lambda: generator.model(torch.tensor([fed], device=device)), tokenizer, trace.read, outputs

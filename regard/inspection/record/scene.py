@@ -10,6 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from regard.errors import UserError
+from regard.inspection.record.attribution import Axis
 from regard.inspection.trace.scene import Scene
 from regard.stem.frames import RANGE, Frames
 
@@ -35,6 +36,16 @@ def scene_of(task: ExampleTask, given: Any) -> tuple[Scene, Tensor, Tensor, Any]
         raise UserError(f"{name}: has {len(scene.places)} places; at most {MOST_PLACES} can be inspected")
     scene.notes = notes
     return scene, source, mask, raw
+
+
+def copied(source: Tensor, mask: Tensor, copies: int) -> tuple[Tensor, Tensor]:
+    """Copies of a model's input that can be differentiated through, unlike tensors made in inference mode."""
+    return tuple(one.clone().expand(copies, *one.shape[1:]) for one in (source, mask))  # type: ignore[return-value]
+
+
+def places_axis(scene: Scene) -> Axis:
+    """The places as inputs of an attribution; a class token is none."""
+    return Axis(scene.tokens, skipped=scene.before)
 
 
 def read_input(task: ExampleTask, given: Any) -> tuple[Any, str, list[str]]:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from regard.errors import UserError
 from regard.inspection.record import _text
+from regard.inspection.record.attribution import LabelCandidates
 from regard.inspection.trace.base import Side
 from regard.inspection.trace.next_token import Guess, Option
 from regard.inspection.trace.text import TextTrace
@@ -34,20 +35,32 @@ def record_tagging(tagger: Tagger, text: str, name: str = "") -> TextTrace:
     def probabilities(logits: Tensor) -> Tensor:
         rows = logits.float()[:, first]
         if not isinstance(tagger.model, CrfTagger):
-            return rows[0].softmax(-1)
+            return rows.softmax(-1)
         mask = torch.ones(rows.shape[:2], dtype=torch.bool, device=rows.device)
-        return tagger.model.chain.marginals(rows, mask)[0]
+        return tagger.model.chain.marginals(rows, mask)
 
-    def log_probability(source: Tensor, position: int) -> Tensor:
-        return probabilities(_text.logits_of(tagger, source))[position, chosen[position]].log()
+    def log_probabilities(source: Tensor) -> Tensor:
+        return probabilities(_text.logits_of(tagger, source)).log()
 
     guesses = [
         Guess(word, tag, row[own], _ranked(tagger.names, row))
-        for word, tag, own, row in zip(words, answer.tags, chosen, probabilities(logits).tolist())
+        for word, tag, own, row in zip(words, answer.tags, chosen, probabilities(logits)[0].tolist())
     ]
     word_of = [number for number, own in enumerate(reader.words(words)) for _ in own]
     side = Side(text, reader.tokenizer.pieces(ids), words, word_of)
-    return _text.text_trace(tagger, name, side, ids, captured, guesses, str(answer), log_probability)
+    return _text.text_trace(
+        tagger,
+        name,
+        side,
+        ids,
+        captured,
+        guesses,
+        str(answer),
+        log_probabilities,
+        chosen,
+        LabelCandidates(tagger.names),
+        [[position] for position in first],
+    )
 
 
 def _ranked(names: list[str], probabilities: list[float]) -> list[Option]:

@@ -19,6 +19,7 @@ from regard.decoding.step_callback import Step, on_step
 from regard.directions import NO_MARKS, Marks
 from regard.errors import UserError
 from regard.inspection.record.arithmetic.selection import calculator
+from regard.inspection.record.attribution import Axis, TokenCandidates, attributor, written_axis
 from regard.inspection.record.decoding_step import after_tags, alternatives_of, check_prefix
 from regard.inspection.record.gradients import gradients_of
 from regard.inspection.record.layers import layers_of
@@ -27,6 +28,7 @@ from regard.inspection.record.search import search_tree
 from regard.inspection.record.what_if import what_if
 from regard.inspection.trace.base import NO_WORD, SOURCE, TARGET, Choice, Side
 from regard.inspection.trace.gradients import Gradients
+from regard.inspection.trace.near import Near
 from regard.inspection.trace.translation import Candidate, TranslationTrace
 from regard.inspection.trace.what_if import WhatIf
 from regard.layers.capture import capture
@@ -129,7 +131,30 @@ def record_translation(
     def compute_what_if(choice: Choice) -> WhatIf:
         return what_if(translator, closed, trace, again, choice.without, choice.mean, choice.patch, choice.other)
 
-    trace.compute_what_if = compute_what_if
+    def compute_near(choice: Choice) -> Near:
+        from regard.inspection.record.near import near
+
+        side = SOURCE if choice.attention == SOURCE else TARGET
+        return near(translator, trace, told, side, choice.position, choice.index)
+
+    trace.compute_what_if, trace.compute_near = compute_what_if, compute_near
+
+    def log_probabilities(copies: int, outputs: int) -> torch.Tensor:
+        ids, mask = (tensor.to(translator.device).expand(copies, -1) for tensor in pad([closed]))
+        read = torch.tensor([fed[:outputs]], device=translator.device).expand(copies, -1)
+        return model(ids, mask, read).float().log_softmax(-1)
+
+    trace.compute_attribution = attributor(
+        model,
+        log_probabilities,
+        written,
+        {
+            SOURCE: Axis(trace.source.tokens, words, trace.source.word_of),
+            TARGET: written_axis(trace.read, words_written, trace.target.word_of),
+        },
+        Axis(trace.target.tokens, words_written, trace.target.word_of),
+        TokenCandidates(output),
+    )
     return trace
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from regard.errors import UserError, suggestion
 from regard.inspection.trace.arithmetic import Calculation
+from regard.inspection.trace.attribution import Attribution
 from regard.inspection.trace.gradients import Gradients
 from regard.inspection.trace.logit_lens import LogitLens
 
@@ -122,6 +123,16 @@ class Choice:
     """Parts to take from another sentence."""
     other: str = ""
     """The other sentence."""
+    index: str = ""
+    """The file of an index of training examples; empty: the model's own in the cache."""
+    method: str = "input_x_gradient"
+    """The method of attribution: a file of record/attribution."""
+    contrast: str = ""
+    """Another candidate for the output at `position`: why not this one?"""
+
+    def explained(self) -> dict[str, Any]:
+        """The options that an attribution depends on."""
+        return {name: getattr(self, name) for name in ("method", "position", "contrast", "tokens")}
 
 
 @dataclass(kw_only=True, repr=False)
@@ -144,6 +155,8 @@ class Trace(ABC):
     """The model's blocks, in the order in which data flows through them."""
     logit_lens: LogitLens | None = None
     """What the model would write after each layer, once it was requested (`lens`)."""
+    attributions: list[Attribution] = field(default_factory=list)
+    """The attribution requested last (`attribution_of`)."""
 
     def __post_init__(self) -> None:
         self.compute_gradients: Callable[[int], Gradients] | None = None
@@ -151,6 +164,8 @@ class Trace(ABC):
         self.compute_calculation: Callable[[Trace, Choice], Calculation] | None = None
         """Computes the arithmetic of the chosen head; set likewise."""
         self.compute_logit_lens: Callable[[], LogitLens] | None = None
+        self.compute_attribution: Callable[[Trace, Choice], Attribution] | None = None
+        """Computes the attribution of the outputs to the inputs; set likewise."""
 
     def __repr__(self) -> str:
         """One line: input, output and the default view. The numbers are in the attributes."""
@@ -210,13 +225,32 @@ class Trace(ABC):
             self.logit_lens = self.compute_logit_lens()
         return self.logit_lens
 
+    def attribution_of(self, choice: Choice) -> Attribution:
+        """What each input did for each output, or for the one at `choice.position`."""
+        if not self.attributions or self.attributions[0].options != choice.explained():
+            if self.compute_attribution is None:
+                raise UserError("this input cannot be explained: its task has no attribution")
+            self.attributions = [self.compute_attribution(self, choice)]
+            self.attributions[0].trace = self
+        return self.attributions[0]
+
     def of_kind(self, kind: str) -> list[Attention]:
         """The attention layers of one kind."""
         return [layer for layer in self.attention if layer.kind == kind]
 
     def parts(self) -> set[str]:
         """The fields that only some views need; a file for one view leaves the others out."""
-        return {"attention", "gates", "ponder", "positions", "gradients", "calculations", "map", "logit_lens"}
+        return {
+            "attention",
+            "gates",
+            "ponder",
+            "positions",
+            "gradients",
+            "calculations",
+            "map",
+            "logit_lens",
+            "attributions",
+        }
 
     def tree(self, parts: Collection[str] | None = None) -> dict[str, Any]:
         """The trace as dicts and lists. Of `parts()`, only those requested are included (None: all)."""

@@ -12,6 +12,7 @@ import torch
 from regard import word_alignment
 from regard.errors import UserError
 from regard.inspection.trace.base import CROSS, NO_WORD, SOURCE, Attention, Choice, Side, Trace, index_in, plain
+from regard.inspection.trace.near import Near
 from regard.inspection.trace.what_if import WhatIf
 
 
@@ -87,18 +88,32 @@ class TranslationTrace(Trace):
     """The token ids of the source, END included."""
     what_if: WhatIf | None = None
     """The translation with parts switched off, as it was requested last (`what_if_of`)."""
+    near: Near | None = None
+    """The training examples nearest to the word that was requested last (`near_of`)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._what_if_key: tuple[Any, ...] = ()
         self.compute_what_if: Callable[[Choice], WhatIf] | None = None
         """Translates with the chosen parts switched off; set by the recorder that has the model."""
+        self.compute_near: Callable[[Choice], Near] | None = None
 
     def what_if_of(self, choice: Choice) -> WhatIf:
         """The translation with `choice.without` switched off and `choice.patch` taken from another sentence."""
         if self.compute_what_if is None:
             raise UserError("this trace has no model; record it with regard.inspect")
-        self.what_if = self.compute_what_if(choice)
+        key = tuple(choice.without), choice.mean, tuple(choice.patch), choice.other
+        if self.what_if is None or self._what_if_key != key:
+            self.what_if, self._what_if_key = self.compute_what_if(choice), key
         return self.what_if
+
+    def near_of(self, choice: Choice) -> Near:
+        """The training examples nearest to word `choice.position` of the target, or of the source if
+        `choice.attention` is SOURCE."""
+        if self.compute_near is None:
+            raise UserError("this trace has no model; record it with regard.inspect")
+        self.near = self.compute_near(choice)
+        return self.near
 
     def default_view(self) -> str:
         return "alignment" if self.of_kind(CROSS) else "gates"
@@ -132,7 +147,7 @@ class TranslationTrace(Trace):
         return word_probabilities(self.target, self.probabilities)
 
     def parts(self) -> set[str]:
-        return super().parts() | {"matrices", "search", "ids", "alternatives", "source_ids", "what_if"}
+        return super().parts() | {"matrices", "search", "ids", "alternatives", "source_ids", "what_if", "near"}
 
     def tree(self, parts: Collection[str] | None = None) -> dict[str, Any]:
         """Includes the two matrices."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from regard.config import Data, Decoding, Recipe
+from regard.data import chat
 from regard.data.tokenizer._base import Tokenizer
 from regard.errors import UserError
 from regard.interchange.families import _tokens
@@ -17,11 +18,13 @@ from regard.interchange.families._task_family import Reading, TaskFamily
 from regard.interchange.families._vocabulary import NEVER, Vocabulary, renumbered
 from regard.interchange.read.foreign_folder import ForeignFolder
 from regard.interchange.read.stored_tensors import StoredTensors
+from regard.special_tokens import END
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 VOCABULARY, MERGES, SENTENCEPIECE = "vocab.json", "merges.txt", "tokenizer.model"
+TEMPLATE = "chat_template.jinja"
 TABLE, OUTPUT = "decoder.embedding.table.weight", "decoder.output.weight"
 _CONTEXT = 1 << 17
 """Tokens of the largest context that a recipe may state."""
@@ -98,30 +101,37 @@ def _of_merges(files: ForeignFolder, pieces: Mapping[int, str]) -> bytes:
     except UnicodeDecodeError:
         raise UserError(f"{files.path / MERGES}: not UTF-8; take another copy") from None
     merges = [line.split(" ") for line in lines if line and not line.startswith("#version")]
-    added = _tokens.added_tokens(files) or {id: one for id, one in pieces.items() if one == "<|endoftext|>"}
+    special = _tokens.added_tokens(files) or {id: one for id, one in pieces.items() if one == "<|endoftext|>"}
     split = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-    return byte_level(pieces, merges, added, [split])
+    return byte_level(pieces, merges, dict.fromkeys(special, True), [split])
 
 
 def byte_level(
-    pieces: Mapping[int, str], merges: list[Any], special: Mapping[int, str], split: list[dict[str, Any]]
+    pieces: Mapping[int, str],
+    merges: list[Any],
+    added: Mapping[int, bool],
+    split: list[dict[str, Any]],
+    normalizer: dict[str, Any] | None = None,
+    ignore_merges: bool = False,
 ) -> bytes:
-    """A `tokenizer.json` of byte-level BPE."""
-    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    """A `tokenizer.json` of byte-level BPE; `added` are the tokens that are found before it, and which of them are
+    special."""
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     tree = {
         "version": "1.0",
-        "added_tokens": [{"id": id, "content": piece, **flags} for id, piece in sorted(special.items())],
-        "normalizer": None,
+        "added_tokens": [
+            {"id": id, "content": pieces[id], **flags, "special": one} for id, one in sorted(added.items())
+        ],
+        "normalizer": normalizer,
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": split},
-        "decoder": level,
+        "decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
         "model": {
             "type": "BPE",
             "dropout": None,
             "unk_token": None,
             "fuse_unk": False,
             "byte_fallback": False,
-            "ignore_merges": False,
+            "ignore_merges": ignore_merges,
             "vocab": {piece: id for id, piece in sorted(pieces.items())},
             "merges": merges,
         },
@@ -161,7 +171,10 @@ class LanguageModelFamily(TaskFamily):
         codec = tokenizer(files, vocabulary, pieces)
         entries = [*self.entries(decoder), bias(vocabulary)]
         unused = (*self.computed(decoder), *([self.output] if tie else []))
-        return Reading(recipe(decoder, longest, codec, generation, note), codec, entries, vocabulary, unused)
+        made = recipe(decoder, longest, codec, generation, note)
+        made.decoding.chat, made.decoding.system = chat_of(files, note)
+        made.decoding.ends = other_ends(config, generation, codec, vocabulary)
+        return Reading(made, codec, entries, vocabulary, unused)
 
     def _rows(self, config: Config, stored: StoredTensors) -> int:
         """The number of tokens, which the embedding confirms before anything is made of it."""
@@ -193,6 +206,30 @@ class LanguageModelFamily(TaskFamily):
     @abstractmethod
     def config(self, recipe: Recipe, rows: int, begin: int, end: int) -> dict[str, Any]:
         """Their config of a model with this recipe."""
+
+
+def chat_of(files: ForeignFolder, note: Callable[[str], None]) -> tuple[str, str]:
+    """The chat format and the default system message."""
+    template: Any = _tokens.tokenizer_config(files).get("chat_template")
+    if isinstance(template, list):  # several by name
+        named = {one.get("name"): one.get("template") for one in template if isinstance(one, dict)}
+        template = named.get("default")
+    if TEMPLATE in files:
+        template = files.read(TEMPLATE).decode("utf-8", "replace")
+    if not isinstance(template, str) or not template.strip():
+        return "", ""
+    found = chat.recognise(template)
+    if found is None:
+        note(f"its chat template is none of those known here ({', '.join(chat.FORMATS)}), so it continues texts alone")
+    return found or ("", "")
+
+
+def other_ends(config: Config, generation: Config, codec: Tokenizer, vocabulary: Vocabulary) -> list[str]:
+    """Tokens besides END that end a text."""
+    value = generation.get("eos_token_id") or config.get("eos_token_id")
+    ours = vocabulary.ids()
+    ids = [ours[one] for one in (value if isinstance(value, list) else []) if one in ours]
+    return codec.pieces([id for id in ids if id > END])
 
 
 def table_of(spec: Any) -> dict[str, Any]:

@@ -19,8 +19,16 @@ from regard.interchange.families._language_model import OUTPUT, TABLE, LanguageM
 __all__ = ["GPT2"]
 
 _PREFIX = "transformer."
-_UNUSED = ("n_ctx", "initializer_range", "summary_activation", "summary_first_dropout", "summary_proj_to_labels")
-_UNUSED += ("summary_type", "summary_use_proj", "reorder_and_upcast_attn")
+_UNUSED = [
+    "n_ctx",
+    "initializer_range",
+    "summary_activation",
+    "summary_first_dropout",
+    "summary_proj_to_labels",
+    "summary_type",
+    "summary_use_proj",
+    "reorder_and_upcast_attn",
+]
 
 
 class GPT2(LanguageModelFamily):

@@ -67,7 +67,7 @@ def read(folder: Path, note: Note = lambda text: None) -> Imported:
         with _stored(files, note) as stored:
             stored.rename_all(family.name)
             reading = family.read(config, generation, files, stored, notes.append)
-            weights = _all_weights(reading, stored, config)
+            weights = all_weights(reading, stored, config)
         return _imported(reading.recipe, reading.codec, weights, config, files, notes)
     with _stored(files, note) as stored:
         _name_alike(stored, family)
@@ -261,7 +261,7 @@ def _expected(recipe: Recipe, codec: Codec, stored: StoredTensors) -> dict[str, 
     return {name: tuple(parameter.shape) for name, parameter in empty.named_parameters()}
 
 
-def _all_weights(reading: Reading, stored: StoredTensors, config: Config) -> dict[str, Tensor]:
+def all_weights(reading: Reading, stored: StoredTensors, config: Config) -> dict[str, Tensor]:
     """The weights of a model that is no translator. The recipe's model section is resolved on the way."""
     reading.recipe.model = _resolved(reading.recipe.model, config)
     used = {name for entry in reading.entries for name in entry.theirs}

@@ -21,6 +21,8 @@ class Place(NamedTuple):
     name: str
     shape: tuple[int, ...]
     dtype: str
+    load: Callable[[], Tensor] | None = None
+    """Reads a tensor that is in no safetensors file."""
 
 
 class StoredTensors:
@@ -38,6 +40,10 @@ class StoredTensors:
             if name in self._places and alias not in self._places:
                 self._places[alias] = self._places[name]
         self._stack, self._open = ExitStack(), dict[Path, Any]()
+
+    def add(self, name: str, shape: tuple[int, ...], load: Callable[[], Tensor]) -> None:
+        """A tensor of a file in another format."""
+        self._places[name] = Place(self.where, name, shape, "F32", load)
 
     def __enter__(self) -> StoredTensors:
         return self
@@ -83,6 +89,8 @@ class StoredTensors:
         from safetensors import SafetensorError, safe_open
 
         place = self._place(name)
+        if place.load is not None:
+            return place.load()
         if place.dtype not in _FLOATS:
             raise UserError(f"{place.file}: tensor {name[:80]!r} holds {place.dtype} instead of floating-point numbers")
         try:

@@ -79,7 +79,7 @@ class Attention(Observable, ABC):
         return {name: value.new_zeros(sentences, capacity, beams, *value.shape[2:]) for name, value in entry.items()}
 
 
-def rotated(rotation: Rotation | None) -> dict[str, Rotation]:
+def rotated(rotation: Rotation | None) -> dict[str, Any]:
     """The keyword of `self_attend` for a rotation; an attention without relative positions has none."""
     return {} if rotation is None else {"rotation": rotation}
 

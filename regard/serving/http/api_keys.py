@@ -20,6 +20,7 @@ PUBLIC_PATHS = frozenset(
         "/",
         "/docs",
         "/docs.css",
+        "/docs.js",
         "/frontend/settings",
         "/health",
         "/health/live",

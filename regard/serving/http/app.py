@@ -23,6 +23,7 @@ from regard.serving.http.request_body import BodyLimits
 from regard.serving.http.request_log import RequestLogMiddleware, log_request
 from regard.serving.http.response_headers import ResponseHeadersMiddleware
 from regard.serving.http.routes import deepl, docs, libretranslate, tasks
+from regard.serving.http.routes.openapi import sample
 from regard.serving.http.shared_state import SharedState
 from regard.serving.http.telemetry import Telemetry, TraceMiddleware
 from regard.serving.settings import Settings
@@ -47,7 +48,7 @@ def _routers(settings: Settings, catalogue: Catalogue, pool: WorkerPool) -> list
         deepl.router(settings, catalogue, translator),
         tasks.router(settings, catalogue, pool),
         health_router(pool),
-        docs.router(),
+        docs.router(sample(catalogue) if catalogue.of_task("translate") else None, answering=not settings.api_keys),
     ]
 
 

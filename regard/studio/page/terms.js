@@ -56,6 +56,8 @@ export const terms = {
   alignment: "Which source words a target word was made from, read off the attention weights.",
   patch: "A square piece of an image, which a Vision Transformer reads like a token.",
   patches: "Square pieces of an image, which a Vision Transformer reads like tokens.",
+  captioner: "A model that describes an image in words, one token at a time.",
+  "vision transformer": "A Transformer that reads an image cut into patches, as it would read a text cut into tokens.",
   "class token": "An extra token whose last vector is classified; it collects from all patches.",
   "attention rollout": "The attention of all layers multiplied through, to estimate which inputs reached an output.",
   loss: "What training makes smaller: the mean negative log-probability of the right tokens.",

@@ -8,8 +8,11 @@ const box = make("div", { id: "tooltip", role: "tooltip", hidden: true });
 let shown = null; // the element it is shown for
 let described = null; // the element that has the focus and is described by it
 
-/** The sentence of a term; undefined if there is none. */
-export const sentenceOf = (term) => terms[term.toLowerCase()];
+/** The sentence of a term or its plural; undefined if there is none. */
+export const sentenceOf = (term) => {
+  const name = term.toLowerCase();
+  return terms[name] ?? terms[name.replace(/s$/, "")] ?? terms[name.replace(/es$/, "")];
+};
 
 /** A term as a button that explains itself. */
 export function term(words, name = words) {
@@ -20,7 +23,7 @@ export function term(words, name = words) {
 export function explained(text) {
   const seen = new Set();
   const names = Object.keys(terms).sort((a, b) => b.length - a.length);
-  const any = new RegExp(`(?<![\\p{L}-])(${names.map(escaped).join("|")})(?![\\p{L}-])`, "giu");
+  const any = new RegExp(`(?<![\\p{L}-])(${names.map((name) => `${escaped(name)}(?:s|es)?`).join("|")})(?![\\p{L}-])`, "giu");
   const parts = [];
   let from = 0;
   for (const found of text.matchAll(any)) {

@@ -49,7 +49,7 @@ def test_S12_health_checks_need_no_key_and_S13_no_limit_counts_them() -> None:
 
 def test_R15_with_drain_it_is_not_ready_first_and_nobody_is_refused_meanwhile() -> None:
     """A client that sends one request after the other, each on a new connection, as behind a balancer."""
-    with fake_server(drain=1.5, grace=5.0) as server:
+    with fake_server(drain=4.0, grace=5.0) as server:
 
         async def ask(method: str, path: str, **fields: Any) -> tuple[int, str, dict[str, str]]:
             reader, writer = await connect(server)
@@ -65,15 +65,14 @@ def test_R15_with_drain_it_is_not_ready_first_and_nobody_is_refused_meanwhile() 
             server.process.send_signal(signal.SIGTERM)
             told, served = time.monotonic(), 0
             while (await ask("GET", "/health/ready"))[0] == 200:
-                assert time.monotonic() - told < 1, "a signal is noticed at once"
-            while time.monotonic() - told < 1.2:
+                assert time.monotonic() - told < 2, "a signal is noticed at once"
+            while served < 10:
                 status, _, headers = await ask("POST", "/translate", q="a", source="fr", target="en")
                 assert (status, headers["connection"]) == (200, "close")
                 assert (await ask("GET", "/health/live"))[:2] == (200, '{"status":"ok"}')
                 assert (await ask("GET", "/health/ready"))[:2] == (503, '{"status":"stopping"}')
                 served += 1
-            assert served > 5
 
         asyncio.run(test())
         assert server.process.wait(10) == 0
-        assert any("not ready any more, serving for 1.5 s" in line for line in server.said)
+        assert any("not ready any more, serving for 4 s" in line for line in server.said)

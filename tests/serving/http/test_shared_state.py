@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sqlite3
 import time
 from pathlib import Path
@@ -118,6 +119,31 @@ def test_while_redis_is_away_keys_are_refused_and_each_server_counts_for_itself(
             open_state(redis.url).add_key("site", digest_of("k"))
             assert call(one, "POST", "/fields", **bearer("k")).status == 200
     assert capsys.readouterr().err.count("state store: works again") == 1
+
+
+def test_a_redis_that_hangs_is_given_up_after_its_time(tmp_path: Path) -> None:
+    with redis_server(tmp_path) as redis:
+        open_state(redis.url).add_key("site", digest_of("k"))
+        app = guarded(state=redis.url, req_limit=5)
+        redis.process.send_signal(signal.SIGSTOP)
+
+        async def test() -> list[float]:
+            async def late() -> float:
+                """The moment at which the event loop gets to this, though it wanted to at 0.1 s."""
+                began = time.monotonic()
+                await asyncio.sleep(0.1)
+                return time.monotonic() - began
+
+            began = time.monotonic()
+            first, passed = await asyncio.gather(calling(app, "POST", "/fields", **bearer("k")), late())
+            waited = time.monotonic() - began
+            assert (first.status, first.json()) == (503, UNCHECKED)
+            began = time.monotonic()
+            assert (await calling(app, "POST", "/fields", **bearer("k"))).status == 503
+            return [passed, waited, time.monotonic() - began]
+
+        passed, waited, next_waited = asyncio.run(test())
+        assert passed < 0.8 < waited < 10 and next_waited < 0.8, "the second request does not wait again"
 
 
 def test_a_store_that_hangs_blocks_neither_the_event_loop_nor_a_server_without_keys(state: str) -> None:

@@ -15,9 +15,12 @@ from typing import Any
 import pytest
 from serving.calling import call, calling, guarded
 from serving.fakes import FakePool
+from serving.load import at_once
 from serving.redis_server import free_port
+from serving.running import fake_server
 from serving.scripted_pool import COMMAND, running, within
 
+from regard.cli import serve
 from regard.cli.serve import _traces
 from regard.errors import UserError
 from regard.serving.http import telemetry
@@ -140,13 +143,25 @@ def test_a_failure_of_the_server_is_an_error_and_a_large_request_has_a_bounded_n
     assert [attributes(one)["regard.jobs"] for one in seen.named("batch")] == [0, 1]
 
 
-def test_a_collector_that_cannot_be_reached_delays_neither_requests_nor_the_end() -> None:
+def test_what_is_not_sent_yet_is_sent_when_the_server_stops() -> None:
+    with collector() as seen, fake_server(telemetry=seen.url, drain=0.1) as server:
+        (reply,) = at_once(server, 1, lambda client, number: client.translate("Bonjour."))
+        assert reply.status == 200 and not seen.bodies
+        server.process.terminate()
+        assert server.process.wait(30) == 0
+        assert [span.name for span in seen.spans] == ["POST /translate"]
+
+
+def test_a_collector_that_cannot_be_reached_delays_neither_requests_nor_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(telemetry, "FLUSH_SECONDS", 0.3)
     app = guarded(telemetry=f"http://127.0.0.1:{free_port()}/v1/traces")
     began = time.monotonic()
     assert call(app, "POST", "/translate", q="a").status == 200
     assert time.monotonic() - began < 2
     app.state.telemetry.close()
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 5
 
 
 def test_nothing_is_traced_unless_it_is_asked_for() -> None:
@@ -155,7 +170,9 @@ def test_nothing_is_traced_unless_it_is_asked_for() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
 
 
-def test_the_standard_variables_turn_traces_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_standard_variables_turn_traces_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name in (
         "OTEL_SDK_DISABLED",
         "OTEL_TRACES_EXPORTER",
@@ -174,6 +191,9 @@ def test_the_standard_variables_turn_traces_on(monkeypatch: pytest.MonkeyPatch) 
     assert _traces("") == "http://there:4318/v1/traces" and _traces("http://here") == "http://here/v1/traces"
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://there/exactly")
     assert _traces("") == "http://there/exactly"
+    with monkeypatch.context() as without:
+        without.setattr(serve, "find_spec", lambda name: None)
+        assert _traces("") == "" and "regard[telemetry]" in capsys.readouterr().err
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none")
     assert _traces("") == ""
     monkeypatch.delenv("OTEL_TRACES_EXPORTER")

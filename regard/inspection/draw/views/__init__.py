@@ -19,6 +19,7 @@ _TEXT: dict[str, DrawView] = {
     "gates": common.gates,
     "gradients": common.gradients,
     "ponder": common.ponder,
+    "why": common.why,
 }
 
 VIEWS: dict[type[Trace], dict[str, DrawView]] = {
@@ -34,7 +35,9 @@ VIEWS: dict[type[Trace], dict[str, DrawView]] = {
         "gradients": common.gradients,
         "ponder": common.ponder,
         "what-if": translation.what_if,
+        "near": translation.near,
         "logit-lens": common.logit_lens,
+        "why": common.why,
     },
     TextTrace: {"answer": text.answer, **_TEXT},
     LanguageModelTrace: {"next": text.next_token, **_TEXT, "logit-lens": common.logit_lens},
@@ -46,6 +49,7 @@ VIEWS: dict[type[Trace], dict[str, DrawView]] = {
         "positions": image.positions,
         "gates": common.gates,
         "ponder": common.ponder,
+        "why": image.why,
     },
     CaptionTrace: {
         "patches": image.caption_patches,
@@ -56,6 +60,7 @@ VIEWS: dict[type[Trace], dict[str, DrawView]] = {
         "beam": common.beam,
         "gates": common.gates,
         "ponder": common.ponder,
+        "why": image.why,
     },
 }
 

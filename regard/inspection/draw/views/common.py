@@ -11,9 +11,10 @@ import torch
 from regard.errors import UserError, suggestion
 from regard.inspection.draw.arithmetic import agreement, draw_calculation, title_of_calculation
 from regard.inspection.draw.attention_lines import draw_lines
+from regard.inspection.draw.attribution import draw_attribution, sentence_of
 from regard.inspection.draw.beam_tree import draw_tree
 from regard.inspection.draw.gates import gates_figure, gates_svg
-from regard.inspection.draw.gradients import draw_gradients
+from regard.inspection.draw.gradients import Scale, draw_gradients
 from regard.inspection.draw.head_grid import Block, draw_grid
 from regard.inspection.draw.heatmap import matrix_figure, matrix_svg
 from regard.inspection.draw.logit_lens import draw_logit_lens
@@ -22,6 +23,7 @@ from regard.inspection.draw.positions import ROWS, cosine_similarity, draw_posit
 from regard.inspection.draw.signed_bars import draw_signed_bars
 from regard.inspection.draw.style import isolated, shortened
 from regard.inspection.draw.view import Picture, View, canvas_picture
+from regard.inspection.trace.attribution import Attribution
 from regard.inspection.trace.base import KINDS, SOURCE, TARGET, Choice, Gates, Trace, index_in
 from regard.inspection.trace.image import CaptionTrace
 from regard.inspection.trace.translation import TranslationTrace
@@ -161,13 +163,13 @@ def gradients(trace: Trace, choice: Choice) -> View:
     """The gradient norms of one output on three scales: shared by all layers, one per panel, and logarithmic."""
     found = trace.gradients_of(choice.position)
     tokens = {side: trace.tokens(side) for side in (SOURCE, TARGET)}
+    scales: dict[str, Scale] = {
+        "gradients": "shared",
+        "gradients, one scale per panel": "own",
+        "gradients, logarithmic scale": "logarithmic",
+    }
     pictures = [
-        canvas_picture(heading, partial(draw_gradients, found, tokens, scale))
-        for heading, scale in (
-            ("gradients", "shared"),
-            ("gradients, one scale per panel", "own"),
-            ("gradients, logarithmic scale", "logarithmic"),
-        )
+        canvas_picture(heading, partial(draw_gradients, found, tokens, scale)) for heading, scale in scales.items()
     ]
     about = (
         f"The gradient norm of the log-probability of output {found.position}, {isolated(shortened(found.token))}, "
@@ -212,6 +214,19 @@ def steps_and_remainder(ponder_time: float, shares: np.ndarray) -> str:
     """`4 + 0.56`: the steps of a token and its remainder; their sum is the ponder time."""
     steps = int(np.flatnonzero(shares).max(initial=0)) + 1
     return f"{steps} + {max(0.0, ponder_time - steps):.2f}"
+
+
+def why(trace: Trace, choice: Choice) -> View:
+    """Attribution: which inputs made each output likely."""
+    found = trace.attribution_of(choice)
+    pictures = [canvas_picture("which inputs made it likely", partial(draw_attribution, found))]
+    return View("why", about_attribution(found), ("attributions",), pictures)
+
+
+def about_attribution(found: Attribution) -> str:
+    """What the method does, and how to read the colours."""
+    share = " The share of the source sums the sizes of its values." if found.has_prefix else ""
+    return f"{sentence_of(found)} Violet made the output more likely, rust less; each row has its own scale.{share}"
 
 
 def title_of(trace: Trace) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from regard.errors import UserError
 from regard.inspection.draw import patches
+from regard.inspection.draw.attribution import draw_attribution, draw_on_image, with_one_column
 from regard.inspection.draw.canvas import Canvas
 from regard.inspection.draw.patches import AttentionMap
 from regard.inspection.draw.view import Picture, View, canvas_picture
@@ -87,6 +88,16 @@ def positions(trace: SceneTrace, choice: Choice) -> View:
             heading = "cosine similarity of the position vectors"
             view.pictures.append(canvas_picture(heading, partial(_similarity, scene, values, heading)))
     return view
+
+
+def why(trace: SceneTrace, choice: Choice) -> View:
+    """Attribution over the places of the image; of a caption also to the words written before."""
+    found = trace.attribution_of(choice)
+    pictures = [canvas_picture("which places made it likely", partial(draw_on_image, found, trace.scene))]
+    if found.has_prefix:
+        whole = with_one_column(found, "all places")
+        pictures.append(canvas_picture("the input and the words", partial(draw_attribution, whole, "input")))
+    return View("why", common.about_attribution(found), ("attributions", "scene"), pictures)
 
 
 def query_of(trace: ImageTrace, position: int | None) -> tuple[int | None, str]:

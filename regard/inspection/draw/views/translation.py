@@ -8,11 +8,13 @@ import torch
 
 from regard.errors import UserError
 from regard.inspection.draw.heatmap import matrix_figure, matrix_svg
+from regard.inspection.draw.near import draw_near
 from regard.inspection.draw.steps import draw_steps
+from regard.inspection.draw.style import isolated, shortened
 from regard.inspection.draw.view import Picture, View, canvas_picture
 from regard.inspection.draw.views.common import title_of
 from regard.inspection.draw.what_if import draw_what_if
-from regard.inspection.trace.base import CROSS, Choice
+from regard.inspection.trace.base import CROSS, SOURCE, Choice
 from regard.inspection.trace.translation import TranslationTrace
 
 
@@ -69,3 +71,15 @@ def what_if(trace: TranslationTrace, choice: Choice) -> View:
         "each token of the original translation, pale before and dark after."
     )
     return View("what-if", about, ("what_if", "ids"), pictures)
+
+
+def near(trace: TranslationTrace, choice: Choice) -> View:
+    """The training examples nearest to one word."""
+    found = trace.near_of(choice)
+    state = "the encoder's state at" if found.side == SOURCE else "the decoder's state when it wrote"
+    about = (
+        f"The words of {found.sentences:,} training examples whose state is nearest to {state} "
+        f"{isolated(shortened(found.word))}, by cosine similarity, in their contexts."
+    )
+    title = f"nearest to {isolated(shortened(found.word))}"
+    return View("near", about, ("near",), [canvas_picture(title, partial(draw_near, found, title))])

@@ -68,7 +68,7 @@ def intercept(model: nn.Module, forward: Callable[[], Any], path: str) -> Interc
     beside = [home, above, f"{home}.around_{name}", f"{home}.readout"]
     beside += [place for place, module in modules.items() if isinstance(module, TokenEmbedding)]
     with ExitStack() as stack:
-        stack.enter_context(_plain_linears(model))
+        stack.enter_context(plain_linears(model))
         stack.enter_context(_intercepting(attention, intercepted))
         if isinstance(decoder := modules.get(home), AttentionalDecoder):
             stack.enter_context(
@@ -172,7 +172,7 @@ def _replaced(module: nn.Module, name: str, other: Callable[..., Any]) -> Iterat
 
 
 @contextmanager
-def _plain_linears(model: nn.Module) -> Iterator[None]:
+def plain_linears(model: nn.Module) -> Iterator[None]:
     """Replaces linear layers packed for speed (float32 or int8) by ordinary ones with the original weights."""
     fast = [
         (module, name, child)

@@ -1,6 +1,6 @@
 """The documentation page, rendered from the OpenAPI description, and the description itself.
 
-The page has no scripts and loads nothing external. All text is escaped.
+The page loads nothing external and has one script, of the "Try it" box. All text is escaped.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -17,7 +17,14 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
-STYLE = Path(__file__).with_name("docs.css")
+from regard.languages import public
+from regard.serving.http.response_headers import CSP_PAGE
+from regard.serving.http.routes.example_answers import PATHS, ExampleAnswers
+from regard.serving.http.routes.openapi import Sample
+
+STYLE, SCRIPT = (Path(__file__).with_name(name) for name in ("docs.css", "docs.js"))
+POLICY = f"{CSP_PAGE}; script-src 'self'; connect-src 'self'"
+"""The page's own script, which may ask this server."""
 METHODS = ("get", "post", "put", "patch", "delete")
 WIDTH = 54
 """Characters of JSON that fit on a line of the page's narrow columns."""
@@ -27,18 +34,27 @@ EXAMPLE_FILES = {"image/": "picture.png", "audio/": "sound.wav"}
 Tree = dict[str, Any]
 
 
-def router() -> APIRouter:
+def router(translation: Sample | None = None, answering: bool = True) -> APIRouter:
+    """`translation` is the sentence that the "Try it" box begins with; None: this server does not translate. Unless
+    `answering`, the page computes nothing, as anybody may open it: where a server asks for keys."""
     routes = APIRouter(tags=["About the server"])
-    style = STYLE.read_bytes()
+    style, script = STYLE.read_bytes(), SCRIPT.read_bytes()
+    answers = ExampleAnswers()
 
     @routes.get("/", include_in_schema=False)
     @routes.get("/docs", include_in_schema=False)
     async def docs(request: Request) -> HTMLResponse:
-        return HTMLResponse(page(request.app.openapi(), str(request.base_url).rstrip("/")))
+        server = str(request.base_url).rstrip("/")
+        found = page(request.app.openapi(), server, await answers.of(request.app) if answering else {}, translation)
+        return HTMLResponse(found, headers={"Content-Security-Policy": POLICY})
 
     @routes.get("/docs.css", include_in_schema=False)
     async def stylesheet() -> Response:
         return Response(style, media_type="text/css")
+
+    @routes.get("/docs.js", include_in_schema=False)
+    async def script_file() -> Response:
+        return Response(script, media_type="text/javascript")
 
     @routes.get("/openapi.json", include_in_schema=False)
     @routes.get("/spec", summary="OpenAPI description", responses={200: {"description": "OpenAPI 3.1"}})
@@ -62,16 +78,20 @@ class Entry:
         return re.sub(r"[^a-z0-9]+", "-", f"{self.methods[0]}{self.path}".lower()).strip("-")
 
 
-def page(tree: Tree, server: str) -> str:
-    """The page; `server` is the address in its examples."""
+def page(tree: Tree, server: str, answers: Mapping[str, Any] | None = None, translation: Sample | None = None) -> str:
+    """The page; `server` is the address in its examples, and `answers` what it answered to those of some paths."""
     title = escape(tree["info"]["title"])
+    answers = answers or {}
+    box, script = "", ""
+    if translation:
+        box, script = _try_it(translation, answers), '<script type="module" src="docs.js"></script>'
     groups = _groups(tree)
     contents = "".join(
         f"<h2>{escape(group)}</h2><ul>{''.join(_content(entry) for entry in entries)}</ul>"
         for group, entries in groups.items()
     )
     sections = "".join(
-        f'<h2 class="group">{escape(group)}</h2>{"".join(_section(tree, entry, server) for entry in entries)}'
+        f'<h2 class="group">{escape(group)}</h2>{"".join(_section(tree, e, server, answers) for e in entries)}'
         for group, entries in groups.items()
     )
     about = _paragraphs(tree["info"].get("description") or ABOUT)
@@ -79,9 +99,33 @@ def page(tree: Tree, server: str) -> str:
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta name="color-scheme" content="light dark"><title>{title}</title>'
-        '<link rel="icon" href="data:,"><link rel="stylesheet" href="docs.css"></head><body>'
-        f'<header><h1>{title}</h1>{about}<p><a href="spec">OpenAPI, for programs</a></p></header>'
+        '<link rel="icon" href="data:,"><link rel="stylesheet" href="docs.css">'
+        f"{script}</head><body>"
+        f'<header><h1>{title} <span>server</span></h1>{about}<p><a href="spec">OpenAPI, for programs</a></p></header>'
+        f"{box}"
         f'<div class="columns"><nav aria-label="Routes">{contents}</nav><main>{sections}</main></div></body></html>'
+    )
+
+
+def _try_it(translation: Sample, answers: Mapping[str, Any]) -> str:
+    """A box that translates a text with this server; until somebody does, it shows the answer to the example."""
+    answer = answers.get("/translate")
+    first = escape(format_json(answer)) if answer else ""
+    chosen = {"source": public(translation.source), "target": public(translation.target)}
+    menus = "".join(
+        f'<label>{name} <select id="try-{one}" data-first="{escape(chosen[one])}"></select></label>'
+        for one, name in (("source", "From"), ("target", "to"))
+    )
+    return (
+        '<section class="try" id="try-it" aria-labelledby="try-title"><div class="description">'
+        '<h2 id="try-title">Try it</h2><label class="text">Text'
+        f'<textarea id="try-text" rows="3" dir="auto" maxlength="2000">{escape(translation.text)}</textarea></label>'
+        f'<p class="choices">{menus}<label hidden>API key '
+        '<input id="try-key" type="password" autocomplete="off"></label>'
+        '<button type="button" id="try-send" disabled>Translate</button></p></div>'
+        '<div class="example"><h3>Request</h3><pre><code id="try-request"></code></pre>'
+        f'<h3>Response <small id="try-status" role="status"></small></h3>'
+        f'<pre><code id="try-answer" aria-live="polite">{first}</code></pre></div></section>'
     )
 
 
@@ -107,7 +151,7 @@ def _badges(entry: Entry) -> str:
     return "".join(f'<b class="{method}">{method.upper()}</b> ' for method in entry.methods)
 
 
-def _section(tree: Tree, entry: Entry, server: str) -> str:
+def _section(tree: Tree, entry: Entry, server: str, answers: Mapping[str, Any]) -> str:
     operation = entry.operation
     rows = "".join(_row(tree, *field) for field in _fields(tree, operation))
     fields = f'<h4>Fields</h4><dl class="fields">{rows}</dl>' if rows else ""
@@ -116,7 +160,7 @@ def _section(tree: Tree, entry: Entry, server: str) -> str:
         f'</a></h3><div class="description"><p class="summary">{escape(operation.get("summary", ""))}</p>'
         f"{_paragraphs(operation.get('description', ''))}{fields}</div>"
         f'<div class="example"><h4>Example</h4><pre><code>{escape(curl(entry, server))}</code></pre>'
-        f"{_responses(operation)}</div></section>"
+        f"{_responses(operation, answers.get(entry.path), entry.path in PATHS)}</div></section>"
     )
 
 
@@ -190,10 +234,14 @@ def curl(entry: Entry, server: str) -> str:
     return " \\\n  ".join(parts)
 
 
-def _responses(operation: Tree) -> str:
+def _responses(operation: Tree, answer: Any = None, asked: bool = False) -> str:
+    """`answer` is what the server said to the example; where it is `asked`, no other one is shown."""
     success, errors = "", ""
     for status, response in operation.get("responses", {}).items():
-        if str(status).startswith("2"):
+        if str(status).startswith("2") and asked:
+            shown = f"<pre><code>{escape(format_json(answer))}</code></pre>" if answer else "<p>Not asked yet.</p>"
+            success += f"<h4>Response</h4>{shown}"
+        elif str(status).startswith("2"):
             success += f"<h4>Response</h4>{_example(response)}"
         else:
             errors += (

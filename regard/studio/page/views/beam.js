@@ -2,6 +2,7 @@
 import { debounce, slider } from "../dom.js";
 import { pictureView } from "../picture_view.js";
 
+export { experiments } from "../experiments/beam.js";
 export const title = "Beam";
 export const about =
   "Beam search as a tree: each column is a step with the open hypotheses, best first, and below them those that ended. Below a token is the log-probability of its hypothesis; one that ended also has a score, and the best score wins.";

@@ -5,6 +5,7 @@ import { trouble, waiting } from "../messages.js";
 import { debounce, fill, make, select } from "../dom.js";
 import { mark, sentence } from "../words.js";
 
+export { experiments } from "../experiments/gradients.js";
 export const title = "Gradients";
 export const about =
   "How strongly one output depends on each step: the gradient norm of its log-probability. In a recurrent model it shows how far back the gradient reaches.";

@@ -5,6 +5,7 @@ import { trouble, waiting } from "../messages.js";
 import { debounce, fill, make, select } from "../dom.js";
 import { KINDS } from "../attention_kinds.js";
 
+export { experiments } from "../experiments/heads.js";
 export const title = "Heads";
 export const about =
   "Every attention head as a small heatmap. Click one to see it as lines: the attending token is on the right, the tokens it attends to are on the left.";

@@ -6,9 +6,12 @@ import { debounce, fill, make, select, slider } from "../dom.js";
 import { saveHtml, savePng, saveSvg } from "../save.js";
 import { ink, sentence } from "../words.js";
 
+export { experiments } from "../experiments/language.js";
 export const title = "Next token";
 export const about =
   "What a language model expects next: the longer a bar, the more likely the token. See what temperature, top-k and top-p change, and click a token to append it.";
+export const more =
+  "The logits become probabilities in stages: temperature divides the logits, top-k and top-p cut unlikely tokens, and what remains is sampled from. On the right, the text so far with the probability that the model gave each token.";
 export const code = ["regard/decoding/sampling.py:distribution", "regard/decoding/stream.py:stream", "regard/model/language_model.py"];
 export const suits = (model) => model.task === "generate";
 export const lacks = "is not a language model";

@@ -7,6 +7,7 @@ import { debounce, fill, make, select } from "../dom.js";
 import { KINDS } from "../attention_kinds.js";
 import { percent, shown } from "../words.js";
 
+export { experiments } from "../experiments/numbers.js";
 export const title = "Numbers";
 export const about =
   "What one head computes for one token, stage by stage, with the model's own numbers. Purple is positive, orange negative. Point at a number to see how it was computed.";

@@ -2,6 +2,7 @@
 import { lacking, readsText } from "../textbox.js";
 import { pictureView } from "../picture_view.js";
 
+export { experiments } from "../experiments/ponder.js";
 export const title = "Ponder";
 export const about =
   "Adaptive computation time: beside each token is how many steps it took, plus its remainder, the weight of the last step. Their sum is the ponder time.";

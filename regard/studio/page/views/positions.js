@@ -4,6 +4,7 @@ import { pictureView } from "../picture_view.js";
 import { secondPicture } from "../second_picture.js";
 import { fill, make, slider } from "../dom.js";
 
+export { experiments } from "../experiments/positions.js";
 export const title = "Positions";
 export const about =
   "The positional encoding that is added to the token embeddings: a row per position, a column per dimension. Purple is positive, orange negative.";

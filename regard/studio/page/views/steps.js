@@ -10,6 +10,7 @@ import { trouble, waiting } from "../messages.js";
 import { debounce, fill, make, select, slider } from "../dom.js";
 import { ink, mark, percent, sentence } from "../words.js";
 
+export { experiments } from "../experiments/steps.js";
 export const title = "Steps";
 export const about =
   "The translation one token at a time: at each step the most likely next tokens, and the attention over the source. Click another candidate and let the model continue from there.";

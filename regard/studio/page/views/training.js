@@ -8,9 +8,12 @@ import { number } from "../svg.js";
 import { follow } from "../follow_run.js";
 import { samples } from "../samples.js";
 
+export { experiments } from "../experiments/training.js";
 export const title = "Training";
 export const about =
   "A training run, live: loss, validation scores, learning rate, gradient norms, and the model's outputs for the same few examples.";
+export const more =
+  "Curves, samples and gradient norms come from the run's own file, metrics.jsonl, and are updated while it is being written. Compare two runs by choosing a second one.";
 export const code = ["regard/training/trainer.py:Trainer", "regard/training/loop.py:Loop", "regard/training/gradient_norms.py"];
 
 const LISTED = 5000; // milliseconds between two checks for new runs

@@ -8,6 +8,7 @@ import { panel, signed } from "../panel.js";
 import { debounce, fill, make } from "../dom.js";
 import { percent, shown } from "../words.js";
 
+export { experiments } from "../experiments/translate.js";
 export const title = "Translate";
 export const about =
   "Type a sentence, then point at a word of the translation to see how much attention the model paid to each source word when it wrote it.";

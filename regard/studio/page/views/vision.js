@@ -6,9 +6,12 @@ import { drawingPad, encoded } from "../drawing_pad.js";
 import { fill, make, select } from "../dom.js";
 import { attentionOverlay, probabilityBars } from "../attention_overlay.js";
 
+export { experiments } from "../experiments/vision.js";
 export const title = "Images";
 export const about =
   "Point at a patch of the image, or at a word of the caption, to see its attention over the image: the larger the attention weight, the clearer the patch. Click to pin.";
+export const more =
+  "A Vision Transformer reads an image as a sequence of patches; its answer is read off the class token. A captioner attends to the patches anew for each word. Attention rollout follows the attention through all layers.";
 export const code = [
   "regard/stem/patches.py:Patches",
   "regard/inspection/record/classify.py:record_classification",

@@ -1,9 +1,10 @@
-"""The documentation page: complete, with examples that work, and without scripts."""
+"""The documentation page: complete, with examples that work and real answers, and with one script of its own."""
 
 from __future__ import annotations
 
 import re
 import shlex
+import time
 from html.parser import HTMLParser
 from typing import Any
 
@@ -72,14 +73,16 @@ def test_the_tree_is_there_for_programs(app: Any) -> None:
     tree = call(app, "GET", "/spec").json()
     assert tree["openapi"].startswith("3.") and call(app, "GET", "/openapi.json").json() == tree
     told = {(method.upper(), path) for path, methods in tree["paths"].items() for method in methods}
-    hidden = {("GET", path) for path in ("/", "/docs", "/docs.css", "/openapi.json", "/metrics")}
+    hidden = {("GET", path) for path in ("/", "/docs", "/docs.css", "/docs.js", "/openapi.json", "/metrics")}
     there = {(method, route.path) for route in app.routes for method in route.methods - {"HEAD"}}
     assert told == there - hidden
 
 
 def test_every_route_is_on_the_page_with_its_fields(app: Any, docs: Seen) -> None:
     anchors, ids = docs.attributes("href"), docs.attributes("id")
-    assert len(ids) == len(set(ids)) and {anchor[1:] for anchor in anchors if anchor.startswith("#")} == set(ids)
+    assert len(ids) == len(set(ids))
+    sections = {one for one in ids if not one.startswith("try-")}
+    assert {anchor[1:] for anchor in anchors if anchor.startswith("#")} == sections
     for path, methods in app.openapi()["paths"].items():
         assert path in docs.text
         for operation in methods.values():
@@ -107,24 +110,72 @@ def test_the_examples_can_be_pasted(app: Any, docs: Seen) -> None:
         assert reply.status == (403 if path in ("/suggest", "/translate_file") else 200), command
 
 
-def test_S10_nothing_runs_and_nothing_is_fetched_from_elsewhere(app: Any, docs: Seen) -> None:
-    assert not {"script", "iframe", "object", "form", "style", "base", "img"} & {tag for tag, _ in docs.elements}
+def test_S10_nothing_inline_runs_and_nothing_is_fetched_from_elsewhere(app: Any, docs: Seen) -> None:
+    assert not {"iframe", "object", "form", "style", "base", "img"} & {tag for tag, _ in docs.elements}
     assert not [
         name for _, attributes in docs.elements for name in attributes if name.startswith("on") or name == "style"
     ]
-    assert docs.attributes("src") == []
+    scripts = [attributes for tag, attributes in docs.elements if tag == "script"]
+    assert scripts == [{"type": "module", "src": "docs.js"}] and docs.attributes("src") == ["docs.js"]
     assert {link for link in docs.attributes("href") if not link.startswith("#")} == {"data:,", "docs.css", "spec"}
     policy = call(app, "GET", "/docs").headers["content-security-policy"]
-    assert "default-src 'none'" in policy and "style-src 'self'" in policy and "script-src" not in policy
+    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
+    assert rules["default-src"] == rules["frame-ancestors"] == rules["form-action"] == "'none'"
+    assert rules["script-src"] == rules["connect-src"] == rules["style-src"] == "'self'"
     style = call(app, "GET", "/docs.css")
     assert style.status == 200 and style.headers["content-type"].startswith("text/css")
     assert b"url(" not in style.body and b"@import" not in style.body
+    script = call(app, "GET", "/docs.js")
+    assert script.status == 200 and script.headers["content-type"].startswith("text/javascript")
+    assert not re.search(rb"innerHTML|insertAdjacent|eval|document\.write|https?://", script.body)
+
+
+def test_the_responses_of_the_examples_are_those_of_the_server(app: Any, docs: Seen) -> None:
+    """The pool answers in upper case: no literal can be what stands there."""
+    for path in ("/translate", "/v2/translate", "/detect"):
+        body = app.openapi()["paths"][path]["post"]["requestBody"]["content"]["application/json"]["example"]
+        answer = call(app, "POST", path, **body).json()
+        assert format_json(answer) in docs.commands
+    assert format_json({"translatedText": "JE SUIS ÉTUDIANT."}) in docs.commands
+    assert '"translatedText": "I am a student."' not in docs.text
+
+
+def test_an_example_that_fails_has_no_response_and_is_asked_again() -> None:
+    pool = FakePool(error=RuntimeError("no model"))
+    failing = make_app(Settings(), catalogue(), pool, log_requests=False)  # type: ignore[arg-type]
+    before = Seen(call(failing, "GET", "/docs").body.decode())
+    assert "Not asked yet." in before.text and "JE SUIS" not in before.text
+    pool.error = None
+    assert "JE SUIS ÉTUDIANT." in Seen(call(failing, "GET", "/docs").body.decode()).text
+    asked = len(pool.calls)
+    call(failing, "GET", "/docs")
+    assert len(pool.calls) == asked
+
+
+def test_the_page_does_not_wait_for_a_slow_server() -> None:
+    slow = make_app(Settings(), catalogue(), FakePool(seconds=20), log_requests=False)  # type: ignore[arg-type]
+    began = time.monotonic()
+    assert call(slow, "GET", "/docs").status == 200
+    assert time.monotonic() - began < 10
+
+
+def test_a_server_with_keys_answers_nobody_without_one() -> None:
+    pool = FakePool()
+    closed = make_app(Settings(api_keys=("secret",)), catalogue(), pool, log_requests=False)  # type: ignore[arg-type]
+    assert "Not asked yet." in Seen(call(closed, "GET", "/docs").body.decode()).text
+    assert call(closed, "GET", "/docs.js").status == 200
+    assert call(closed, "POST", "/translate", q="a", source="fr", target="en").status != 200
+    assert not pool.calls
 
 
 def test_a_server_that_does_not_translate_has_a_page_too() -> None:
     poet = Catalogue(catalogue().of_task("generate"))
     alone = make_app(Settings(), poet, FakePool(), log_requests=False)  # type: ignore[arg-type]
-    assert call(alone, "GET", "/docs").status == 200 and call(alone, "GET", "/languages").json() == []
+    shown = Seen(call(alone, "GET", "/docs").body.decode())
+    assert (
+        not [tag for tag, _ in shown.elements if tag in ("script", "textarea")]
+        and call(alone, "GET", "/languages").json() == []
+    )
     assert call(alone, "POST", "/translate", q="a", source="fr", target="en").json() == {"error": "fr is not supported"}
 
 
@@ -132,7 +183,12 @@ def test_the_page_works_below_a_prefix() -> None:
     below = make_app(Settings(url_prefix="/here"), catalogue(), FakePool(), log_requests=False)  # type: ignore[arg-type]
     reply = call(below, "GET", "/here/docs")
     assert reply.status == 200 and f"http://{HOST}/here/translate" in reply.body.decode()
-    assert call(below, "GET", "/here/docs.css").status == call(below, "GET", "/here/").status == 200
+    assert (
+        call(below, "GET", "/here/docs.js").status
+        == call(below, "GET", "/here/docs.css").status
+        == call(below, "GET", "/here/").status
+        == 200
+    )
 
 
 def test_it_has_both_lights_and_a_small_screen(app: Any, docs: Seen) -> None:
