@@ -122,6 +122,10 @@ class BulkJob:
                     left.remove(shard)
                     done += plan.size(shard)
                     self._progress(done, plan.lines)
+                if left:
+                    raise RuntimeError(f"Ray handed back all but {len(left)} shards")
+            except ConnectionError as error:
+                raise UserError(f"the connection to Ray was lost ({error}); the same command goes on") from None
             except _lost() as error:
                 failures = failures + 1 if len(left) == before else 0
                 if failures > RESTARTS:
