@@ -10,6 +10,7 @@ from PIL import Image
 
 from regard.cli.bulk import bulk_file, model_for
 from regard.errors import UserError
+from regard.terminal_text import one_line
 
 
 def whole(folder: Path) -> str:
@@ -49,7 +50,7 @@ def test_generate_continues_every_line(tmp_path: Path, run_regard) -> None:
     lines = whole(tmp_path / "out").splitlines()
     for number, prompt in enumerate(["To be", "", "Or not"]):
         alone, _ = run_regard(*options, prompt, "--seed", 3 + number)
-        assert lines[number] == alone.removesuffix("\n").replace("\n", " ")
+        assert lines[number] == one_line(alone.removesuffix("\n"))
     other = ("--input", tmp_path / "in", "-o", tmp_path / "out")
     assert "was started with seed 3, not 4" in run_regard(*options, *other, "--seed", 4, code=2)[1]
     assert "leave out --count" in run_regard(*options, *other, "--count", 2, code=2)[1]

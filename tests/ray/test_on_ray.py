@@ -18,6 +18,7 @@ from docs.test_snippets import run
 
 from regard.ray.input_files import Input
 from regard.ray.output_folder import OutputFolder
+from regard.terminal_text import one_line
 
 from .conftest import LINES, ROOT, cluster, corpus, shards
 
@@ -84,7 +85,7 @@ def test_other_commands_and_tables(two_nodes: None, tmp_path: Path, run_regard) 
     run_regard(*options, *table, "--on", "auto", "--json")
     rows = [json.loads(line) for line in shards(tmp_path / "table")["001-of-001.jsonl"].splitlines()]
     plain = shards(tmp_path / "out")["001-of-001.txt"].decode().splitlines()
-    assert [(row["key"], f"{row['prompt']}{row['text']}".replace("\n", " ")) for row in rows] == list(enumerate(plain))
+    assert [(row["key"], one_line(f"{row['prompt']}{row['text']}")) for row in rows] == list(enumerate(plain))
 
 
 @pytest.mark.slow
