@@ -20,7 +20,7 @@ from regard.errors import UserError
 
 __all__ = ["Ray"]
 
-LINES, SHARDS = 3000, 10
+LINES, SHARDS = 3000, 5
 GOAL = 0.9
 
 
