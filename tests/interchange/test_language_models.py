@@ -93,6 +93,13 @@ def test_tokens_agree(pair: Pair) -> None:
         assert pair.ours.shown(text) == decoded, text
 
 
+@pytest.mark.slow
+def test_tokens_of_ten_thousand_lines_agree(pair: Pair) -> None:
+    lines = imported_text.lines(10_000, seed=11)
+    theirs = pair.tokenizer(lines, add_special_tokens=False).input_ids
+    assert pair.ours.tokenizer.encode_many(lines) == [[pair.ids[id] for id in ids] for ids in theirs]
+
+
 def test_logits_agree(pair: Pair) -> None:
     """Also to the last position that the model has."""
     torch.manual_seed(1)

@@ -21,7 +21,7 @@ export const ofModel = ["word", "side"];
 export const terms = { "nearest neighbours": "The stored vectors with the smallest angle to a given one." };
 export const experiments = [
   {
-    question: "Does the encoder know words apart by meaning or by place?",
+    question: "Is the nearest neighbour of a word always the same word?",
     action: "Look up every source word",
     run: bySpelling,
   },
@@ -45,9 +45,7 @@ async function bySpelling(studio, signal) {
     else others.push(`${word} (${found})`);
   }
   const count = first.source.words.length;
-  return `${same.length} of ${count} words have the same word as their nearest neighbour${others.length ? `; the others: ${others.join(", ")}` : ""}. ${
-    same.length === count ? "Spelling is all one sees here" : "Where it is another word, compare what both mean and where they stand"
-  }.`;
+  return `${same.length} of ${count} words have the same word as their nearest neighbour${others.length ? `; the others: ${others.join(", ")}` : ""}.`;
 }
 
 export function show(place, studio) {
