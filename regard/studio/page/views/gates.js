@@ -42,6 +42,7 @@ export function show(place, studio) {
   return {
     update() {
       frame.update();
+      second.update();
       if (drawn && drawn.getAttribute("aria-busy") !== "true") drawUnit(drawn);
     },
     leave() {
