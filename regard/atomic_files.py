@@ -60,16 +60,6 @@ class AtomicFile:
         """Renames the file to its final name, replacing an existing one."""
         os.replace(self.path, self.target)
 
-    def publish_first(self) -> None:
-        """Gives the file its final name unless it exists: of several processes at once, exactly one succeeds."""
-        try:
-            os.link(self.path, self.target)
-        except FileExistsError:
-            pass
-        except OSError:  # no hard links on this file system
-            with contextlib.suppress(FileExistsError), self.target.open("xb") as stream:
-                stream.write(self.path.read_bytes())
-
 
 def remove_leftovers(folder: Path) -> None:
     """Removes temporary files of dead processes: on this host by process id, on others by age."""

@@ -175,9 +175,8 @@ class Shards:
                         out.finish()
                         if self._input_was_touched():
                             return True  # the content is the same now, but may have differed while it was read
-                        if not file.exists():  # without shared locks another process may have been first
-                            out.replace()
-                            self._published.append(file)
+                        out.replace()
+                        self._published.append(file)
                     at, worked, self._touches = self.plan.lines_before(shard + 1), True, 0
                     progress(self.done())
                 lock_file.unlink(missing_ok=True)  # only now: a process that waits for it then finds the shard
@@ -235,7 +234,7 @@ class Shards:
         with AtomicFile(self.folder / ".plan.json") as out:
             out.write((json.dumps(asdict(plan), indent=1) + "\n").encode())
             out.finish()
-            out.publish_first()
+            out.replace()
 
 
 def _known_plan(folder: Path) -> Plan | None:

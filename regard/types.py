@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -117,6 +117,9 @@ class LossSum:
 
 class BatchStream(ABC):
     """Endless batches in a seeded order, with a cursor to the next one."""
+
+    cursor_is_own: ClassVar[bool] = False
+    """Whether the cursor of a rank has the place of its own data alone, so that a checkpoint needs those of all."""
 
     @abstractmethod
     def __iter__(self) -> Generator[Batch, None, None]: ...

@@ -45,13 +45,6 @@ bulk.Shards(source, folder, {"voice": "loud"}, shards).run(answer)
 """
 
 
-UNSHARED = """
-from regard import locking
-
-locking._lock = lambda file, shared=False: None  # every process gets every lock, as on a disk that shares none
-"""
-
-
 def shout(lines: list[bytes], first: int) -> list[str]:
     return [f"{number} {line.decode().upper()}" for number, line in enumerate(lines, first)]
 
@@ -69,9 +62,9 @@ def whole(folder: Path) -> str:
     return "".join(path.read_text() for path in sorted(folder.glob("[!.]*")))
 
 
-def worker(source: Path, out: Path, log: Path, nap: float, shards: int = 9, before: str = "") -> subprocess.Popen:
+def worker(source: Path, out: Path, log: Path, nap: float, shards: int = 9) -> subprocess.Popen:
     arguments = map(str, (source, out, log, nap, shards))
-    command = [sys.executable, "-c", before + WORKER, *arguments]
+    command = [sys.executable, "-c", WORKER, *arguments]
     return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)})
 
 
@@ -311,79 +304,6 @@ def test_an_input_that_changes_while_its_lines_are_counted(tmp_path: Path, monke
 
 
 # ------------------------------------------------------------------------------- file systems without shared locks
-
-
-@pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.slow)])
-def test_each_line_once_where_locks_are_not_shared(tmp_path: Path, kills: int) -> None:
-    lines, source, out, log = corpus(120), tmp_path / "in.txt", tmp_path / "out", tmp_path / "log"
-    source.write_text("\n".join(lines) + "\n")
-    draw = random.Random(kills)
-
-    def start() -> subprocess.Popen:
-        return worker(source, out, log, draw.uniform(0.005, 0.03), 6, UNSHARED)
-
-    running, killed = [start() for _ in range(3)], 0
-    for _ in range(kills):
-        time.sleep(draw.uniform(0.1, 0.4))
-        victim = running.pop(draw.randrange(3))
-        victim.kill()
-        killed += victim.wait() == -signal.SIGKILL
-        running.append(start())
-    assert [process.wait(60) for process in running] == [0, 0, 0] and killed
-    written = b"".join(path.read_bytes() for path in sorted(out.glob("[!.]*")))
-    assert written.decode() == wanted(lines) and b"\0" not in written
-    assert worker(source, out, log, 0, 6, UNSHARED).wait(60) == 0
-    assert {path.name for path in out.glob(".*")} == {".plan.json", ".plan.lock"}
-
-
-def test_two_that_answer_the_same_shard_do_not_disturb_each_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The second process starts when the first has written half, and finishes before the first continues."""
-    monkeypatch.setattr("regard.locking._lock", lambda file, shared=False: None)
-    monkeypatch.setattr(bulk, "CHUNK_BYTES", 1)  # a line at a time
-    (tmp_path / "in").write_text("a\nb\nc\nd\n")
-    inodes: list[int] = []
-
-    def slow(lines: list[bytes], first: int) -> list[str]:
-        if first == 2:
-            Shards(tmp_path / "in", tmp_path / "out", {}, 1).run(shout)
-            inodes.append((tmp_path / "out" / "001-of-001.txt").stat().st_ino)
-        return shout(lines, first)
-
-    Shards(tmp_path / "in", tmp_path / "out", {}, 1).run(slow)
-    assert whole(tmp_path / "out") == "1 A\n2 B\n3 C\n4 D\n"
-    assert inodes == [(tmp_path / "out" / "001-of-001.txt").stat().st_ino], "a finished shard stays as it is"
-    assert not list((tmp_path / "out").glob(".0*"))
-
-
-@pytest.mark.parametrize("links", [True, False])
-def test_of_two_plans_made_at_once_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
-    monkeypatch.setattr("regard.locking._lock", lambda file, shared=False: None)
-    if not links:
-
-        def unsupported(*paths: Path) -> None:
-            raise PermissionError(1, "no hard links here")
-
-        monkeypatch.setattr(os, "link", unsupported)
-    (tmp_path / "in").write_text("a\nb\nc\nd\n")
-    made: list[Shards] = []
-
-    def faster(text: str) -> None:  # called when there was no plan and before there is ours
-        made.append(Shards(tmp_path / "in", tmp_path / "out", {"beam": 4}, 2))
-        made[0].run(shout)
-
-    late = Shards(tmp_path / "in", tmp_path / "out", {"beam": 4}, note=faster)
-    assert late.plan == made[0].plan and late.plan.shards == 2
-    late.run(shout)
-    assert whole(tmp_path / "out") == "1 A\n2 B\n3 C\n4 D\n"
-
-    def other(text: str) -> None:
-        Shards(tmp_path / "in", tmp_path / "other", {"beam": 4}, 2)
-
-    with pytest.raises(UserError, match="was started with shards 2, not 3"):
-        Shards(tmp_path / "in", tmp_path / "other", {"beam": 4}, 3, note=other)
-    assert {path.name for path in (tmp_path / "other").iterdir()} == {".plan.json", ".plan.lock"}
 
 
 def test_what_is_not_on_the_disk_as_it_was_written_gets_no_name(

@@ -37,7 +37,8 @@ def export(
         Program,
         typer.Option(
             "--format",
-            help="Target program; all but regard take Transformers that translate. Argos wants a FILE.argosmodel.",
+            help="Target program; all but regard take Transformers that translate, huggingface language models too. "
+            "Argos wants a FILE.argosmodel.",
         ),
     ] = Program.regard,
     precision: Annotated[

@@ -33,6 +33,8 @@ Make = Callable[[Pack, int, int], Batches]
 class ShardBatches(BatchStream):
     """An endless `BatchStream`; only one iteration may run at a time."""
 
+    cursor_is_own = True
+
     def __init__(self, shards: Sequence[Shard], read: Read, make: Make, seed: int) -> None:
         self._shards, self._read, self._make, self._seed = list(shards), read, make, seed
         self._rank, self._of, self._lanes = 0, 1, 1

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.data.batching import pad
+from regard.engines.ctranslate2.translator import CTranslate2Translator
 from regard.errors import UserError
 from regard.evaluation.translation import corpus_scores
 from regard.inspection.record.interventions import Part, head_parts, intervene, layer_parts, with_means
@@ -38,7 +39,7 @@ class Ablated:
 
 
 def ablate(
-    translator: Translator,
+    translator: Translator | CTranslate2Translator,
     sources: Sequence[str],
     references: Sequence[str],
     layers: bool = False,
@@ -46,7 +47,7 @@ def ablate(
     progress: Callable[[int], None] | None = None,
     **options: Any,
 ) -> Iterator[Ablated]:
-    """The whole model first, then without each head (`layers`: each layer), as they are computed.
+    """Scores a translator without each of its heads, or layers, one at a time.
 
     Args:
         translator: A loaded translator.
@@ -56,26 +57,29 @@ def ablate(
         mean: Replace a part by its mean over the first pairs instead of zeros.
         progress: Called with the number of lines translated since the last call.
         options: Those of `Translator.translate`, such as `beam`.
+
+    Returns:
+        An iterator over the scores; those of the whole model come first.
     """
     if len(sources) != len(references) or not sources:
         raise UserError(f"{len(sources)} sources but {len(references)} references; each text needs its own")
-    if translator.engine != "torch":
-        raise UserError("parts can only be switched off in torch; load the model with engine='torch'")
-    parts = parts_to_ablate(translator, layers)
-    language = options.get("target") or translator.recipe.target_language
+    # Of one computed by CTranslate2 no part can be switched off.
+    own: Translator = translator.with_torch() if isinstance(translator, CTranslate2Translator) else translator
+    parts = parts_to_ablate(own, layers)
+    language = options.get("target") or own.recipe.target_language
 
     def scored(name: str) -> tuple[Ablated, list[str]]:
-        found = [one.text for one in translator.translate(list(sources), progress=progress, **options)]
+        found = [one.text for one in own.translate(list(sources), progress=progress, **options)]
         scores = corpus_scores(found, list(references), language=language)
         return Ablated(name, scores.bleu, scores.chrf, 0.0, 0), found
 
     whole, plain = scored("")
     yield whole
-    forwards = [partial(_forward, translator, *pair) for pair in list(zip(sources, references))[:AVERAGED]]
+    forwards = [partial(_forward, own, *pair) for pair in list(zip(sources, references))[:AVERAGED]]
     with torch.inference_mode():
-        changes = with_means(translator.model, parts, forwards, mean)
+        changes = with_means(own.model, parts, forwards, mean)
     for change in changes:
-        with intervene(translator.model, [change]):
+        with intervene(own.model, [change]):
             one, found = scored(str(change.part))
         one.difference = one.bleu - whole.bleu
         one.changed = sum(new != old for new, old in zip(found, plain))

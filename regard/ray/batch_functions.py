@@ -45,9 +45,9 @@ class Task:
             options: Passed to the method of the model's task, such as `beam=1` to `translate`.
         """
         gpus, threads = _resources()
-        device = "cuda" if gpus else "cpu"
+        device = "cuda" if gpus else "cpu" if threads else "auto"
         self._model = load_with(model, device, self.task, precision, engine, threads=threads)
-        if not gpus and "torch" in sys.modules:
+        if threads and "torch" in sys.modules:
             sys.modules["torch"].set_num_threads(threads)
         self._use = getattr(self._model, self._model.recipe.task)
         self._column, self._output, self._result, self._options = column, output, result, options
@@ -84,9 +84,12 @@ def _text(found: Any) -> str:
 
 
 def _resources() -> tuple[int, int]:
-    """The GPUs and CPUs that Ray gave this actor; without Ray, none and all."""
+    """The GPUs and CPUs that Ray gave this actor; outside of one, no GPU and all CPUs, which is 0."""
     ray: Any = sys.modules.get("ray")
     if ray is None or not ray.is_initialized():
         return 0, 0
-    given = ray.get_runtime_context().get_assigned_resources()
+    context = ray.get_runtime_context()
+    if context.get_actor_id() is None:  # called outside of a pipeline
+        return 0, 0
+    given = context.get_assigned_resources()
     return int(given.get("GPU", 0) > 0), max(1, int(given.get("CPU", 1)))

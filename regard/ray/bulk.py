@@ -52,7 +52,7 @@ class BulkJob:
             if self._device == "cuda" and not any(node["GPU"] >= 1 for node in cluster.nodes):
                 raise UserError(f"--device cuda: the cluster {on} has no GPU; leave it out")
             where = "" if cluster.remote or not is_local(self._source.location) else cluster.here
-            files = self._on_cluster(self._source.files, where)
+            (files,) = self._on_cluster([self._source.files], where)
             form = self._source.format(files)
             pool, settings = self._prepared(cluster)
             ours = settings | {name: value for name in ("column", "key") if (value := getattr(self._source, name))}
@@ -76,7 +76,7 @@ class BulkJob:
         cpus, gpus, count = cluster.workers(self._device, "torch")
         self._note("loading the model on the cluster")
         tried = partial(prepared, self._load, Pool(cpus, gpus, count))
-        version, mistake, settings = self._on_cluster(tried, "", num_cpus=cpus, num_gpus=gpus, max_calls=1)
+        ((version, mistake, settings),) = self._on_cluster([tried], "", num_cpus=cpus, num_gpus=gpus, max_calls=1)
         if version != __version__:
             raise UserError(f"the cluster has regard {version}, this machine {__version__}; install the same")
         if mistake:
@@ -85,25 +85,26 @@ class BulkJob:
 
     def _counted(self, files: Sequence[InputFile], where: str) -> list[InputFile]:
         self._note(f"counting the lines of {self._source.location}")
-        found = [self._on_cluster(partial(self._source.count, file), where) for file in files]
-        return [replace(file, rows=rows) for file, rows in zip(files, found)]
+        rows = self._on_cluster([partial(self._source.count, file) for file in files], where)
+        return [replace(file, rows=count) for file, count in zip(files, rows)]
 
-    def _on_cluster(self, function: Callable[[], Any], where: str, **needs: Any) -> Any:
-        """The result of a function that a node computes, `where` if it has to be a certain one."""
+    def _on_cluster(self, functions: Sequence[Callable[[], Any]], where: str, **needs: Any) -> list[Any]:
+        """The results of functions that nodes compute, `where` if it has to be a certain one."""
         import ray
 
         if where and not needs:
-            return function()  # this process is on that node
+            return [function() for function in functions]  # this process is on that node
         task = ray.remote(**{"num_cpus": 0, **needs})(_tried)
         try:
-            found, mistake = ray.get(task.remote(function))
+            found = ray.get([task.remote(function) for function in functions])
         except ray.exceptions.RayError as error:
             if "No module named 'regard" in str(error):
                 raise UserError("regard is not installed on a node of the cluster; install it on all of them") from None
             raise
-        if mistake:
-            raise UserError(mistake)
-        return found
+        for _, mistake in found:
+            if mistake:
+                raise UserError(mistake)
+        return [result for result, _ in found]
 
     def _work(self, job: Job, cluster: Cluster) -> None:
         plan, failures = job.plan, 0
@@ -121,6 +122,10 @@ class BulkJob:
                     left.remove(shard)
                     done += plan.size(shard)
                     self._progress(done, plan.lines)
+                if left:
+                    raise RuntimeError(f"Ray handed back all but {len(left)} shards")
+            except ConnectionError as error:
+                raise UserError(f"the connection to Ray was lost ({error}); the same command goes on") from None
             except _lost() as error:
                 failures = failures + 1 if len(left) == before else 0
                 if failures > RESTARTS:

@@ -209,7 +209,7 @@ def chunked(rows: Sequence[Row]) -> Iterator[list[Row]]:
     chunk, size = [], 0
     for row in rows:
         chunk.append(row)
-        size += len(row.text) + 1
+        size += len(row.text.encode()) + 1
         if size >= CHUNK_BYTES:
             yield chunk
             chunk, size = [], 0

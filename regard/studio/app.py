@@ -52,6 +52,7 @@ def make_studio(models: StudioModels, runs: Path) -> Callable[[Settings, Catalog
 def router(studio_models: StudioModels, pool: WorkerPool, runs: Path) -> APIRouter:
     routes = APIRouter()
     maps: dict[str, Any] = {}
+    files = page_files()  # listed once: the page asks for sixty of them when it opens
     descriptions = [describe(model) for model in studio_models.catalogue.models.values()]
 
     @routes.get("/")
@@ -73,10 +74,8 @@ def router(studio_models: StudioModels, pool: WorkerPool, runs: Path) -> APIRout
                 "loading": pool.loading,
                 "models": [model for model in descriptions if model["name"] not in failed],
                 "failed": [{"name": name, "why": why} for name, why in failed.items()],
-                "views": [
-                    Path(name).stem for name in page_files() if name.startswith("views/") and name.endswith(".js")
-                ],
-                "styles": [name for name in page_files() if name.endswith(".css") and name != "studio.css"],
+                "views": [Path(name).stem for name in files if name.startswith("views/") and name.endswith(".js")],
+                "styles": [name for name in files if name.endswith(".css") and name != "studio.css"],
             }
         )
 
@@ -119,9 +118,9 @@ def router(studio_models: StudioModels, pool: WorkerPool, runs: Path) -> APIRout
 
     @routes.get("/studio/{name:path}")
     async def page(name: str) -> Response:
-        if (name := name or "index.html") not in (known := page_files()):
+        if (name := name or "index.html") not in files:
             raise HttpError(404, "Not found")
-        content, kind = known[name].read_bytes(), TYPES[known[name].suffix]
+        content, kind = files[name].read_bytes(), TYPES[files[name].suffix]
         return Response(content, media_type=kind, headers={"Content-Security-Policy": POLICY})
 
     return routes

@@ -47,7 +47,8 @@ class Saver:
     def save(self, best: bool = False, interrupted: bool = False) -> None:
         """Writes a checkpoint. All ranks must call it."""
         self.step.flush()
-        self.state.cursor = self.ranks.merged(self.state.cursor)  # each rank may know the place of its own data alone
+        if self.stream.cursor_is_own:
+            self.state.cursor = self.ranks.merged(self.state.cursor)
         averages, trained = self.step.average.weights, self.placement.trained
         tensors: dict[str, Tensor] = {}
         if averages:  # the folder's weights are then the averages, which are what one wants to use

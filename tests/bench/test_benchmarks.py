@@ -30,10 +30,11 @@ ROWS = {
     "cold_start": 2,
     "serve": 1,
     "busy": 2,
+    "ray": 1,
 }
 
 
-SLOW = ["busy", "cold_start", "cpu_decode", "serve", "translate_file"]  # they start processes that load a model
+SLOW = ["busy", "cold_start", "cpu_decode", "ray", "serve", "translate_file"]  # they start processes that load a model
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from regard.config import Data
+from regard.config import Data, Recipe, apply_overrides, to_toml
 from regard.data import shard_batches
 from regard.data.batching import Batches
 from regard.data.corpus import preparing, shards
@@ -26,7 +26,9 @@ from regard.data.corpus.shards import Shard, fetch, listed, shards_of, version
 from regard.data.shard_batches import ShardBatches
 from regard.data.tokenizer.subword import Subword
 from regard.errors import UserError
-from regard.runs import train
+from regard.runs import prepare, resolve, train
+from regard.runs.preparation import data_files, join
+from regard.training.ranks import Ranks
 from regard.types import END, Batch
 
 MakePairs = Callable[[int], list[Pair]]
@@ -185,7 +187,7 @@ def test_each_process_fetches_its_own_share(some: Corpus) -> None:
     assert {name for name, _ in some.fetched} == {"1.fr", "4.fr"}, "lane 1 of 3 has shards 1 and 4 of 7"
 
 
-@pytest.mark.parametrize("steps", [1, 9, 25])
+@pytest.mark.parametrize("steps", [1, 12])
 def test_another_number_of_processes_goes_on_at_the_merged_cursor(steps: int, some: Corpus) -> None:
     whole = taken(some.stream(), 3 * (steps + 8))
     cursor: dict[str, int] = {}
@@ -220,33 +222,55 @@ def test_a_mistake_in_a_shard_names_its_url(some: Corpus) -> None:
 # ---------------------------------------------------------------------------------------------------------- whole runs
 
 
-@pytest.mark.parametrize("small", [1 << 20, pytest.param(0, marks=pytest.mark.slow)])
-def test_a_translator_is_trained_on_shards(
-    small: int, tmp_path: Path, make_pairs: MakePairs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Tokenised in this process, and by others."""
-    monkeypatch.setattr(preparing, "SMALL_SHARD", small)
+TINY = ["tokenizer.size=300", "model.width=16", "model.layers=1", "model.heads=2", "training.batch_tokens=300"]
+SETTINGS = [
+    "training.accumulate=2",
+    "training.save_every=2",
+    "data.hold_out_valid=3",
+    "data.workers=0",
+    "data.max_length=24",
+]
+URLS = ("memory://corpus/*.fr", "memory://corpus/*.en")
+
+
+@pytest.fixture
+def corpus(make_pairs: MakePairs) -> None:
     pairs = make_pairs(400)
     for number in range(4):
         for side, language in enumerate(("fr", "en")):
             lines = "".join(f"{pair[side]}\n" for pair in pairs[number * 100 : number * 100 + 100])
             MemoryFileSystem().pipe(f"/corpus/{number}.{language}", lines.encode())
-    tiny = ["tokenizer.size=300", "model.width=16", "model.layers=1", "model.heads=2", "training.batch_tokens=300"]
-    settings = [*tiny, "training.accumulate=2", "training.save_every=2", "data.hold_out_valid=3", "data.workers=0"]
 
-    def run(folder: str, steps: int, resume: bool = False) -> Path:
-        at = ("memory://corpus/*.fr", "memory://corpus/*.en")
-        place = tmp_path / folder
-        if resume:
-            train(None, f"training.steps={steps}", resume=place, quiet=True)
-        else:
-            train(None, *settings, source=at[0], target=at[1], steps=steps, device="cpu", out=place, quiet=True)
-        return place
 
-    run("two", 4), run("two", 8, resume=True)
-    weights = [(run("one", 8) / "model" / "weights.safetensors").read_bytes()]
-    assert (tmp_path / "two" / "model" / "weights.safetensors").read_bytes() == weights[0]
-    assert not list((tmp_path / "two").glob("pack*")), "the run's folder holds no copy of the corpus"
+def test_a_run_is_prepared_from_urls(corpus: None, tmp_path: Path) -> None:
+    """Rank 0 learns the tokenizer and holds pairs out of the first shards; another rank takes both over."""
+    recipe = resolve(apply_overrides(Recipe(), [*TINY, *SETTINGS]), *URLS)
+    assert recipe.data.source == [f"memory:///corpus/{number}.fr" for number in range(4)]
+    assert (recipe.source_language, recipe.target_language) == ("fr", "en"), "by the names"
+    prepared = prepare(recipe, tmp_path)
+    assert len(prepared.valid) == 3 and not list(tmp_path.glob("pack*")), "no copy of the corpus in the run's folder"
+    _, other, *_ = join(Ranks(1, 2), to_toml(recipe), str(tmp_path), data_files(recipe))
+    streams = prepared.stream, other.stream
+    for rank, stream in enumerate(streams):
+        stream.share(rank, 2, 2)
+    (first, empty), (none, second) = (taken(stream, 2) for stream in streams)  # type: ignore[arg-type]
+    assert first and second and not empty and not none
+    assert prepare(recipe, tmp_path, resume=True).valid == prepared.valid
     MemoryFileSystem().pipe("/corpus/3.en", b"changed\n")
     with pytest.raises(UserError, match=r"memory:///corpus/3.en was changed \(.* 8 now\) since"):
-        run("two", 10, resume=True)
+        prepare(recipe, tmp_path, resume=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("small", [1 << 20, 0])
+def test_a_translator_is_trained_and_resumed(
+    small: int, corpus: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shards are tokenised in this process, and by others."""
+    monkeypatch.setattr(preparing, "SMALL_SHARD", small)
+    for folder, steps in (("one", 8), ("two", 4)):
+        options: dict[str, Any] = {"steps": steps, "device": "cpu", "out": tmp_path / folder, "quiet": True}
+        train(None, *TINY, *SETTINGS, source=URLS[0], target=URLS[1], **options)
+    train(None, "training.steps=8", resume=tmp_path / "two", quiet=True)
+    one, two = (next((tmp_path / name / "checkpoints").glob("step-00000008*")) for name in ("one", "two"))
+    assert (one / "weights.safetensors").read_bytes() == (two / "weights.safetensors").read_bytes()

@@ -16,11 +16,14 @@ from pathlib import Path
 import pytest
 from interchange import tiny_marian
 
+from tests.interchange import made_gguf, made_language_models
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     path
     for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
-    if path.exists() and path.name != "serving.md"  # that one needs a server: test_serving.py
+    if path.exists() and path.name not in ("serving.md", "bulk.md")  # these need a server and a cluster:
+    # test_serving.py, ray/test_on_ray.py
 )
 
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^(?P=indent)```[ ]*$", re.M | re.S)
@@ -74,6 +77,9 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         tiny_marian.write(tmp_path / "opus-mt-de-en")  # the folder that its snippets import
         (tmp_path / "law.de").write_text("das alte Haus\ndie Straße\nder Garten\nein Buch\n" * 3)
         (tmp_path / "law.en").write_text("the old house\nthe street\nthe garden\na book\n" * 3)
+    if page.name == "language-models.md":  # the models that its snippets import
+        made_language_models.gpt2(tmp_path / "gpt2")
+        made_gguf.write_chat(tmp_path / "tiny-chat.gguf")
     run(page.read_text(encoding="utf-8"), page.name)
 
 

@@ -51,6 +51,8 @@ def check(found: ModelMap, model: torch.nn.Module) -> None:
         module = modules.get(block.path)
         if isinstance(module, Attention):
             assert block.heads == module.heads
+            if getattr(module, "kv_heads", module.heads) != module.heads:
+                assert f"{module.kv_heads} of keys and values" in block.detail
             kind = CROSS if block.path.endswith("cross_attention") else SOURCE if "encoder" in block.path else TARGET
             assert block.attention == kind and (block.layer is not None)
         elif isinstance(module, Cell):
@@ -122,6 +124,7 @@ def _weights(folder: Path) -> dict[str, torch.Tensor]:
         {"norm": "pre", "norm_kind": "rms", "bias": False, "relative_position": "buckets"},
         {"head_width": 4, "heads": 2, "gated": True},
         {"attention": "additive"},
+        {"heads": 4, "attention": {"kind": "multi_head", "kv_heads": 2}, "relative_position": "rotary"},
     ],
     ids=str,
 )

@@ -21,7 +21,11 @@ from regard.types import BEGIN
 TEXT, OTHER = "elle a lu ce livre .", "oui , bien sûr ce ?"
 
 
-@pytest.fixture(scope="module", params=list(SHAPES))
+QUICK = ("transformer", "universal", "luong")
+KINDS = [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in SHAPES]
+
+
+@pytest.fixture(scope="module", params=KINDS)
 def traced(request):
     translator = made(request.param)
     return translator, translator.inspect(TEXT)

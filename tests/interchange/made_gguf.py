@@ -35,6 +35,10 @@ SHAPE = {
     "num_key_value_heads": 2,
     "max_position_embeddings": LONGEST,
 }
+CHATML = (
+    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
 SPLITS = {"smollm": "smollm", "llama-bpe": "llama3", "qwen2": "qwen2"}
 
 
@@ -134,3 +138,9 @@ def model(tokens: int, qwen: bool = False, **changes: Any) -> Any:
         else (transformers.LlamaConfig, transformers.LlamaForCausalLM)
     )
     return randomised(maker(config(**SHAPE | {"vocab_size": tokens, "rms_norm_eps": 2.0**-17} | changes)))
+
+
+def write_chat(path: Path) -> None:
+    """A model that states a chat template."""
+    metadata = byte_level_metadata() | {"tokenizer.chat_template": CHATML}
+    write(path, model(len(metadata["tokenizer.ggml.tokens"]), num_hidden_layers=1), "Q8_0", tokenizer=metadata)

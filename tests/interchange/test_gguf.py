@@ -71,6 +71,7 @@ def card_of(folder: Path) -> str:
     return (folder / CARD).read_text(encoding="utf-8")
 
 
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize("kind", BLOCKS)
 def test_blocks_become_the_numbers_that_the_library_makes_of_them(tmp_path: Path, kind: str) -> None:
     number, elements, size = BLOCKS[kind]

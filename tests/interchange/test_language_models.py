@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,6 +93,13 @@ def test_tokens_agree(pair: Pair) -> None:
         assert pair.ours.encode(text) == [pair.ids[id] for id in theirs], text
         decoded = pair.tokenizer.decode(theirs, clean_up_tokenization_spaces=False)
         assert pair.ours.shown(text) == decoded, text
+
+
+@pytest.mark.slow
+def test_tokens_of_ten_thousand_lines_agree(pair: Pair) -> None:
+    lines = imported_text.lines(10_000, seed=11)
+    theirs = pair.tokenizer(lines, add_special_tokens=False).input_ids
+    assert pair.ours.tokenizer.encode_many(lines) == [[pair.ids[id] for id in ids] for ids in theirs]
 
 
 def test_logits_agree(pair: Pair) -> None:
@@ -183,7 +192,7 @@ def test_beams_of_one_sentence_have_their_own_past(pair: Pair) -> None:
 def test_a_text_outgrows_the_context_and_the_inspector_refuses_it(pair: Pair) -> None:
     """Past the window the last half of it is read again (decoding/stream.py)."""
     pair.ours.rules = [Forbid((PAD, UNKNOWN, BEGIN, END))]
-    assert len(list(pair.ours.stream("das Haus", length=2 * LONGEST, seed=3))) == 2 * LONGEST
+    assert len(list(pair.ours.stream("das Haus", length=LONGEST + 9, seed=3))) == LONGEST + 9
     with pytest.raises(regard.UserError, match="reads at most"):
         pair.ours.inspect("das Haus " * LONGEST)
 
@@ -278,3 +287,64 @@ def test_what_no_family_computes_is_refused_in_one_line(tmp_path: Path, changes:
     with pytest.raises(regard.UserError, match=message):
         regard.export(folder, tmp_path / "theirs", format="huggingface")
     assert not (tmp_path / "theirs").exists()
+
+
+BAD: dict[str, tuple[str, dict[str, Any], str]] = {
+    "more rows": ("gpt2", {"vocab_size": 500}, "vocab_size = 500: the embedding has the shape"),
+    "absurd rows": ("gpt2", {"vocab_size": 2**40}, "vocab_size"),
+    "heads": ("gpt2", {"n_head": 5}, "width 24 cannot be divided among 5 heads"),
+    "positions": ("gpt2", {"n_positions": 99}, "wpe.weight' has shape .* instead of"),
+    "layers": ("gpt2", {"n_layer": 3}, "is missing"),
+    "fewer layers": ("gpt2", {"n_layer": 1}, "is not part of this architecture"),
+    "width": ("gpt2", {"n_embd": 2**20}, "model.decoder.feed_forward: wants a whole number"),
+    "scores": ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "this architecture has False"),
+    "cross-attention": ("gpt2", {"add_cross_attention": True}, "this architecture has False"),
+    "activation": ("gpt2", {"activation_function": "softplus"}, "not known here"),
+    "no layers": ("gpt2", {"n_layer": 0}, "a whole number from 1"),
+    "use": ("gpt2", {"architectures": ["GPT2ForSequenceClassification"]}, "not known here; there is: GPT2LMHeadModel"),
+    "end": ("gpt2", {"eos_token_id": 4000}, "eos_token_id = 4000: ids below"),
+    "untied": ("gpt2", {"tie_word_embeddings": False}, "'lm_head.weight' is missing, and config.json says"),
+    "rotary": (
+        "smollm2",
+        {"rope_parameters": {"rope_type": "yarn", "factor": 2.0}},
+        "rope_type = yarn: rotary positions",
+    ),
+    "rotary part": ("smollm2", {"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor = 0.5"),
+    "rotary base": ("smollm2", {"rope_parameters": {"rope_theta": "big"}}, "rope_theta = big: a number is needed"),
+    "windows": ("smollm2", {"layer_types": ["sliding_attention"] * 2}, "only full_attention is known here"),
+    "groups": ("smollm2", {"num_key_value_heads": 3}, "cannot share 3 kv_heads|has shape"),
+    "head": ("smollm2", {"head_dim": 7}, "rotary needs heads of an even width|has shape"),
+    "quantised": ("smollm2", {"quantization_config": {"bits": 4}}, "take the model's ordinary weights"),
+}
+
+
+@pytest.fixture(scope="module")
+def wholes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    made = {}
+    for name in ("gpt2", "smollm2"):
+        made[name] = tmp_path_factory.mktemp(name.replace(" ", "-"))
+        maker, changes = VARIANTS[name]
+        maker(made[name], **changes)
+    return made
+
+
+@pytest.mark.parametrize("damage", BAD)
+def test_a_config_that_disagrees_is_refused_in_one_line(wholes: dict[str, Path], tmp_path: Path, damage: str) -> None:
+    name, changes, message = BAD[damage]
+    shutil.copytree(wholes[name], tmp_path / "folder")
+    (tmp_path / "folder" / "generation_config.json").unlink(missing_ok=True)  # which comes before config.json
+    config = json.loads((tmp_path / "folder" / "config.json").read_text())
+    (tmp_path / "folder" / "config.json").write_text(json.dumps(config | changes))
+    with pytest.raises(regard.UserError, match=message) as error:
+        regard.import_model(tmp_path / "folder", tmp_path / "model")
+    assert "\n" not in str(error.value) and not (tmp_path / "model").exists()
+
+
+def test_a_tokenizer_larger_than_the_embedding_is_refused(wholes: dict[str, Path], tmp_path: Path) -> None:
+    shutil.copytree(wholes["gpt2"], tmp_path / "folder")
+    file = tmp_path / "folder" / "tokenizer.json"
+    tree = json.loads(file.read_text())
+    tree["model"]["vocab"]["one more"] = 400
+    file.write_text(json.dumps(tree))
+    with pytest.raises(regard.UserError, match="a token with the id 400, but the embedding has 400 rows"):
+        regard.import_model(tmp_path / "folder", tmp_path / "model")

@@ -9,12 +9,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
+from docs.test_snippets import run
 
-from .conftest import LINES, cluster, corpus, shards
+from regard.ray.input_files import Input
+from regard.ray.output_folder import OutputFolder
+
+from .conftest import LINES, ROOT, cluster, corpus, shards
 
 
 @pytest.fixture(scope="module")
@@ -38,47 +43,33 @@ def wait(until: Callable[[], bool], what: str, seconds: float = 300) -> None:
         time.sleep(0.05)
 
 
-def test_a_file_a_table_and_a_pipeline(model: str, two_nodes: None, tmp_path: Path, run_regard) -> None:
+def test_a_file_and_the_pipelines_of_the_page(model: str, two_nodes: None, tmp_path: Path, run_regard) -> None:
     """One test for all, because connecting takes seconds."""
     import ray
-
-    import regard.ray
 
     source = corpus(tmp_path / "in.txt", 300)
     options = ("translate", "-m", model, "--input", source, "--shards", 6)
     run_regard(*options, "--output", tmp_path / "local", "-q")
     wanted = shards(tmp_path / "local")
-    out = tmp_path / "out"
-    printed, told = run_regard(*options, "--output", out, "--on", "auto")
-    assert shards(out) == wanted and printed == ""
+    # As if the command had been killed: one shard is there, and half of another.
+    out = OutputFolder(tmp_path / "out")
+    files = [replace(file, rows=300) for file in Input(str(source)).files()]
+    with out.held():
+        plan = out.start(files, json.loads((tmp_path / "local" / ".plan.json").read_text())["settings"], 6)
+        out.publish(plan, 1, b"finished before\n" * 50, {"kind": [2, 60, "was odd"]})
+    (out.folder / ".003-of-006.txt.host.1.00000000.tmp").write_text("half")
+    printed, told = run_regard(*options, "--output", out.folder, "--on", "auto")
+    assert printed == ""
+    assert shards(out.folder) == wanted | {"002-of-006.txt": b"finished before\n" * 50}
     lines = told.splitlines()
-    assert lines[-1] == f"regard: all 300 lines are in {out} (shards: 6)"
+    assert lines[-1] == f"regard: all 300 lines are in {out.folder} (shards: 6)"
+    assert "regard: line 60 was odd (and 1 more)" in lines
     assert "regard: line 151 is longer than the model's 127 tokens and was split into 4 parts" in lines
     assert "regard: line 299 is not valid UTF-8; invalid bytes were replaced by U+FFFD" in lines
-
-    times = {path.name: path.stat().st_mtime_ns for path in out.glob("[!.]*")}
-    (out / "002-of-006.txt").unlink()
-    (out / ".003-of-006.txt.host.1.00000000.tmp").write_text("half")
-    _, again = run_regard(*options, "--output", out, "--on", "auto")
-    assert shards(out) == wanted and again.splitlines()[-4:] == lines[-4:]  # the problems of all shards
-    after = {path.name: path.stat().st_mtime_ns for path in out.glob("[!.]*")}
-    assert [name for name in times if times[name] != after[name]] == ["002-of-006.txt"]
-
-    ray.init("auto", log_to_driver=False, logging_level="critical")
     try:
-        table = ray.data.from_items([{"id": number, "text": text} for number, text in enumerate(LINES)])
-        found = table.map_batches(
-            regard.ray.Translator,
-            fn_constructor_kwargs={"model": model, "beam": 1},
-            compute=ray.data.ActorPoolStrategy(size=1),
-            num_cpus=1,
-        ).take_all()
+        run((ROOT / "docs" / "bulk.md").read_text(encoding="utf-8"), "bulk.md")  # joins the same cluster
     finally:
         ray.shutdown()
-    alone = regard.load(model, "cpu", precision="auto").translate(LINES, beam=1)
-    assert {row["id"]: (row["text"], row["translation"]) for row in found} == {
-        number: (one.source, one.text) for number, one in enumerate(alone)
-    }
 
 
 @pytest.mark.slow

@@ -157,3 +157,38 @@ def test_a_folder_belongs_to_one_job_and_one_process(tmp_path: Path) -> None:
     (tmp_path / "full" / "mine.txt").touch()
     with pytest.raises(UserError, match="already holds other files"):
         OutputFolder(tmp_path / "full").known_plan()
+
+
+def test_what_ray_cannot_repeat_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ray.exceptions import RayActorError
+
+    from regard.ray import bulk
+    from regard.ray.cluster import Cluster
+
+    (tmp_path / "in.txt").write_text("oui\n" * 12)
+    work, told_ = job(tmp_path / "in.txt", 6), list[Any]()
+    lost = [2, 1, 0, 0, 0, 9]
+    """How many shards are finished before everything is lost."""
+
+    def results(_: Job, left: list[int], remote: bool) -> Any:
+        yield from list(done(work, list(left)).values())[: lost[0]]
+        if lost.pop(0) < 9:
+            raise RayActorError
+
+    monkeypatch.setattr(bulk, "_results", results)
+    task = bulk.BulkJob(work.input, tmp_path / "out", loud, note=told_.append, progress=lambda *at: told_.append(at))
+    with task._folder.held():
+        task._work(work, Cluster(True, (), ""))
+        counts = [line for line in told_ if not isinstance(line, str)]
+        assert counts[0] == (0, 12) and counts[-1] == (12, 12) and len(counts) == 7
+        assert sum("it is started again" in line for line in told_ if isinstance(line, str)) == 5
+        written = b"".join(path.read_bytes() for path in sorted((tmp_path / "out").glob("[!.]*")))
+        assert written.decode() == "".join(f"{number} OUI\n" for number in range(1, 13))
+        (tmp_path / "out" / "001-of-006.txt").unlink()
+        lost[:] = [0] * 5
+        with pytest.raises(RayActorError):
+            task._work(work, Cluster(True, (), ""))
+        assert lost == [0]
+        monkeypatch.setattr(bulk, "_results", lambda *given: iter(()))
+        with pytest.raises(RuntimeError, match="all but 1 shards"):
+            task._work(work, Cluster(True, (), ""))

@@ -86,8 +86,9 @@ def test_R22_06_a_server_that_is_down_is_said_in_place_and_can_be_asked_again(pa
 
 
 def test_R22_07_an_answer_of_the_old_model_never_shows_under_the_new_one(page, studio):
-    open_view(page, studio, "gates", model="tiny-bahdanau")
-    old = page.locator("#view svg").count() and page.locator("#view figure").inner_html()
+    drawings = "document.querySelectorAll('#view figure').length"
+    open_view(page, studio, "gates", ".second figure", model="tiny-bahdanau")
+    old = page.locator("#view .side-by-side").inner_html()
     held = []
     page.route(
         "**/studio/ask/**",
@@ -97,13 +98,13 @@ def test_R22_07_an_answer_of_the_old_model_never_shows_under_the_new_one(page, s
     page.wait_for_timeout(600)
     assert len(held) == 1
     page.select_option("#models select", "tiny-none")
-    until(page, "document.querySelector('#view figure h2')")
+    until(page, f"{drawings} === 2")
     settled(page)
-    drawn = page.locator("#view figure").inner_html()
+    drawn = page.locator("#view .side-by-side").inner_html()
     for route in held:
         route.fulfill(status=200, body=json.dumps(asked(studio, "draw_view", **json.loads(route.request.post_data))))
     page.wait_for_timeout(300)
-    assert page.locator("#view figure").inner_html() == drawn != old
+    assert page.locator("#view .side-by-side").inner_html() == drawn != old
     assert page.input_value("#models select") == "tiny-none"
 
 

@@ -104,8 +104,10 @@ def test_the_keyboard_reaches_the_same(page, studio):
         ("tiny-transformer", "encoder.layers.0.attention", "Heads", {"attention": "source", "layer": "0"}),
         pytest.param("tiny-transformer", "decoder.embedding.position", "Positions", {}, marks=pytest.mark.slow),
         pytest.param("tiny-transformer", "softmax", "Steps", {}, marks=pytest.mark.slow),
+        ("tiny-transformer", "encoder.layers.0.feed_forward", "What if", {"off": "encoder.0.feed_forward"}),
         pytest.param("tiny-transformer", "search", "Beam", {}, marks=pytest.mark.slow),
         pytest.param("tiny-universal", "encoder.halting", "Ponder", {}, marks=pytest.mark.slow),
+        pytest.param("tiny-universal", "encoder.layer.feed_forward", "What if", {}, marks=pytest.mark.slow),
         ("tiny-bahdanau", "decoder.recurrence.cells.0", "Gates", {}),
     ],
 )
@@ -114,6 +116,7 @@ def test_a_block_opens_the_view_that_belongs_to_it(page, studio, model, path, ti
     page.click(f".map [data-path='{path}']")
     until(page, f"document.querySelector('#title').textContent === '{title}'")
     settled(page)
+    assert page.locator("#view .trouble").count() == 0
     now = state(page)
     assert now["model"] == model and now["text"] == TEXT and expected.items() <= now.items()
     if title == "Gates":
@@ -131,7 +134,7 @@ def test_the_experiment_counts_the_parameters(page, studio):
 
 def test_the_tour_has_three_steps(page, studio):
     start(page, studio, "tiny-transformer")
-    page.click("button:text-is('Take the tour: three steps')")
+    page.click("button:text-is('Take the tour')")
     titles = []
     for _ in range(3):
         titles.append(page.locator("#title").inner_text())

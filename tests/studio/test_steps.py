@@ -246,6 +246,10 @@ def test_R22_narrow_and_accessible(browser, studio, view, scheme):
     with watched(browser, studio, viewport={"width": 360, "height": 740}, color_scheme=scheme) as page:
         open_view(page, studio, view, READY if view == "steps" else ".stage", model="tiny-transformer", text=TEXT)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        if view == "steps":  # nothing is cut off
+            shown = ".steps .word, .steps .token, .steps .bars .said"
+            rights = page.eval_on_selector_all(shown, "all => all.map(one => one.getBoundingClientRect().right)")
+            assert len(rights) > 30 and max(rights) <= 360
         found = Axe().run(page).response["violations"]
         assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == []
 

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "teaching.md").read_text(encoding="utf-8")
 LINKS = re.findall(r"\]\((http://127\.0\.0\.1:5050/studio/#[^)\s]+)\)", PAGE)
 COMMANDS = re.findall(r"^\$ (regard .*)$", PAGE, re.M)
-KEYS = {"view", "model", "text", "with", "attention", "layer", "head", "beam", "block"}
+KEYS = {"view", "model", "text", "with", "attention", "layer", "head", "beam", "block", "off"}
 
 
 def state(link: str) -> dict[str, str]:

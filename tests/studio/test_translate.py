@@ -18,6 +18,7 @@ from regard.data.batching import pad
 from regard.layers.capture import capture
 from regard.types import BEGIN, END
 
+HUES = [0, 4, 8, 2, 6, 10, 1, 5, 9, 3, 7, 11]
 PANEL = ".panel:not(.outdated) .pair"
 
 
@@ -326,7 +327,7 @@ def test_a_target_word_has_the_colour_of_the_source_word_it_attended_to_most(pag
     of_words = told["source"]["word_of"] if units == "tokens" else range(len(told["source"]["words"]))
     assert [hue is None for hue in hues] == [at >= len(of_words) for at in range(len(hues))]
     for at, word in enumerate(of_words):
-        assert hues[at] == str(5 * word % 12)
+        assert hues[at] == str(HUES[word])
     found = [one.get_attribute("data-hue") for one in words(page, "target").all()]
     assert found == [hues[row.index(max(row))] for row in told["weights"][units]] and len(set(found)) > 1
     assert "colour of the source word" in page.locator(".legend").inner_text()

@@ -10,7 +10,8 @@ from regard.inspection.record.interventions import parts_of
 from regard.inspection.trace.base import Choice
 
 TEXT, OTHER = "elle a lu ce livre .", "oui , bien sûr !"
-NAMES = ["tiny-transformer", "tiny-universal", "tiny-bahdanau", "tiny-none"]
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("tiny-universal", "tiny-none")]
+NAMES = ["tiny-transformer", "tiny-bahdanau", *SLOW]
 
 
 def texts(page) -> list[str]:

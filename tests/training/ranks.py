@@ -153,11 +153,12 @@ def alone(scenario: Scenario) -> Trainer:
 
 
 def fails(ranks: Ranks, how: str) -> None:
-    """Injects an error into rank 1's third step; `stuck`: and rank 0 hears nothing for a long time; `killed:2`: in each
-    of the first two starts; `frozen`: rank 1 neither ends nor answers."""
+    """Injects an error into rank 1's third step; `stuck`: and rank 0 hears nothing for a long time; `killed:2`: into the
+    fifth step of each of the first two starts; `frozen`: rank 1 neither ends nor answers."""
     how, _, times = how.partition(":")
     if times and int(os.environ["TORCHELASTIC_RESTART_COUNT"]) >= int(times):
         return
+    fatal = 5 if times else 3  # batches are drawn a step ahead: after the checkpoint of step 2
     distributed.SILENT_SECONDS = 3.0 if how == "frozen" else 1e9
     drawn = Loop._draw
     count = 0
@@ -171,9 +172,9 @@ def fails(ranks: Ranks, how: str) -> None:
             raise UserError("data: line 7 is not what it should be; look at it")
         if count == 3 and how == "bug":
             raise ZeroDivisionError("injected")
-        if count == 3 and how == "killed":
+        if count == fatal and how == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
-        if count == 3 and how == "frozen":
+        if count == fatal and how == "frozen":
             os.kill(os.getpid(), signal.SIGSTOP)
         return drawn(self, batches)
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import socket
 import subprocess
 import threading
@@ -56,7 +57,9 @@ def test_a_killed_process_is_replaced_and_the_run_goes_on(tmp_path: Path) -> Non
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     (run,) = (tmp_path / "runs").iterdir()
-    assert f"restarted: going on with {run.relative_to(tmp_path)}" in err and "going on from step 2" in err, err
+    assert f"restarted: going on with {run.relative_to(tmp_path)}" in err and re.search(
+        r"going on from step [24]\n", err
+    ), err
     one = tmp_path / "one"
     train("sst2-lstm", "training.steps=16", *settings, tiny=True, device="cpu", out=one, quiet=True)
     same_model(one, run, rtol=2e-3, atol=2e-4)

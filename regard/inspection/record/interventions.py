@@ -128,16 +128,21 @@ class _Site:
     """A context manager within which the hook is called."""
     lanes: slice = field(default_factory=lambda: slice(None))
     """The columns that belong to the part."""
-    application: int | None = None
-    """Which application of a layer that is applied repeatedly."""
 
 
 @contextmanager
 def intervene(model: nn.Module, interventions: Sequence[Intervention]) -> Iterator[None]:
-    """Replaces values while a block runs: `with intervene(model, [Intervention(Part.parse("decoder.1.cross"))]):`
+    """Replaces values while a block runs.
 
-    Without interventions the model is not touched, so the results are the same to the last bit. A position that was
-    never reached is an error.
+    `with intervene(model, [Intervention(Part.parse("decoder.1.cross"))]): ...`. Without interventions the model is not
+    touched, so the results are the same to the last bit. A position that was never reached is an error.
+
+    Args:
+        model: The module; for a loaded model, its `.model`.
+        interventions: What to replace, and by what.
+
+    Returns:
+        A context manager.
     """
     reached = [False] * len(interventions)
     with ExitStack() as stack:
@@ -164,10 +169,16 @@ def intervene(model: nn.Module, interventions: Sequence[Intervention]) -> Iterat
 def record_activations(
     model: nn.Module, parts: Sequence[Part], forward: Callable[[], Any]
 ) -> dict[Part, tuple[Float[Tensor, "T N"], ...]]:
-    """Runs `forward` and records what these parts compute for the first example, a tensor for each of their sites.
+    """Runs `forward` and records what these parts compute for the first example.
 
-    A part's own position is ignored: all positions are recorded. A part that was never computed, a step that halting
-    made unnecessary, is left out.
+    Args:
+        model: The module; for a loaded model, its `.model`.
+        parts: What to record. Their positions are ignored: all are recorded.
+        forward: Calls the model.
+
+    Returns:
+        For each part a tensor (T, N) per site, as an `Intervention` takes them. A part that was never computed, a step
+        that halting made unnecessary, is left out.
     """
     found: dict[Part, list[list[tuple[Tensor, Tensor]]]] = {}
     with ExitStack() as stack:
@@ -220,7 +231,7 @@ def parts_of(model: nn.Module) -> list[LayerParts]:
     """All layers of a model with their parts, in the order in which they run."""
     found = []
     for side in (ENCODER, DECODER):
-        stack = getattr(model, side, None)
+        stack: Any = getattr(model, side, None)
         for layer in range(_depth(stack)):
             own = LayerParts(side, layer)
             module = _layer(stack, layer)
@@ -403,7 +414,7 @@ def _sites(model: nn.Module, part: Part, clocks: dict[str, _Clock]) -> list[_Sit
     if of_gate or (part.kind == "" and part.unit is not None):
         return _ssru_sites(getattr(module, "recurrence", None), part, clock)
     if part.kind == OUTPUT:
-        return [_Site(lambda hook: _output_hooked(module, hook, clock, times), application=times)]
+        return [_Site(partial(_output_hooked, module, clock, times))]
     there = {kind: getattr(module, name) for kind, name in SUBLAYERS.items() if getattr(module, name, None) is not None}
     if module is side:
         there = {CROSS: side.cross_attention} if hasattr(side, "cross_attention") else {}
@@ -419,12 +430,12 @@ def _sites(model: nn.Module, part: Part, clocks: dict[str, _Clock]) -> list[_Sit
             raise UserError(f"{part}: this attention has the heads 0 to {attention.heads - 1}")
         return [_head_site(attention, head, clock, times)]
     around = [getattr(module, f"around_{SUBLAYERS[kind]}").dropout for kind in wanted]
-    return [_Site(lambda hook, one=one: _output_hooked(one, hook, clock, times), application=times) for one in around]
+    return [_Site(partial(_output_hooked, one, clock, times)) for one in around]
 
 
 def _embedding_site(side: nn.Module, clock: _Clock) -> _Site:
     if isinstance(side, Decoder):
-        return _Site(lambda hook: _output_hooked(side.embedding, hook, clock, None))
+        return _Site(partial(_output_hooked, side.embedding, clock, None))
 
     @contextmanager
     def attach(hook: Hook) -> Iterator[None]:
@@ -441,7 +452,7 @@ def _embedding_site(side: nn.Module, clock: _Clock) -> _Site:
 
 
 @contextmanager
-def _output_hooked(module: nn.Module, hook: Hook, clock: _Clock, application: int | None) -> Iterator[None]:
+def _output_hooked(module: nn.Module, clock: _Clock, application: int | None, hook: Hook) -> Iterator[None]:
     """Passes a module's output (B, T, N), or the first of several, through the hook."""
     counter = _Counter(clock)
 
@@ -478,7 +489,7 @@ def _head_site(attention: Attention, head: int, clock: _Clock, application: int 
             with _method(attention, "attend", attend):
                 yield
 
-        return _Site(whole, application=application)
+        return _Site(whole)
 
     @contextmanager
     def attach(hook: Hook) -> Iterator[None]:
@@ -489,9 +500,9 @@ def _head_site(attention: Attention, head: int, clock: _Clock, application: int 
             at[0] = torch.arange(query.shape[1]) if positions is None else positions
             return attend(query, projected, mask, positions)
 
-        def self_attending(x: Tensor, mask: Any = None, causal: bool = False) -> Tensor:
+        def self_attending(x: Tensor, *more: Any, **others: Any) -> Tensor:
             at[0] = torch.arange(x.shape[1])
-            return self_attend(x, mask, causal)
+            return self_attend(x, *more, **others)
 
         def cached_attending(x: Tensor, cache: KVCache, positions: CachePositions) -> Tensor:
             at[0] = positions.of_queries
@@ -514,7 +525,7 @@ def _head_site(attention: Attention, head: int, clock: _Clock, application: int 
                 handle.remove()
 
     wide = attention.head_width
-    return _Site(attach, slice(head * wide, (head + 1) * wide), application)
+    return _Site(attach, slice(head * wide, (head + 1) * wide))
 
 
 def _cell_sites(recurrence: Recurrence, part: Part, clock: _Clock) -> list[_Site]:
@@ -533,12 +544,12 @@ def _cell_sites(recurrence: Recurrence, part: Part, clock: _Clock) -> list[_Site
             continue
         lanes = slice(None) if unit is None else slice(unit % width, unit % width + 1)
         backwards = recurrence.backwards or number == 1
-        sites.append(_Site(lambda hook, one=cell, back=backwards: _edited_cell(one, what, hook, clock, back), lanes))
+        sites.append(_Site(partial(_edited_cell, cell, what, clock, backwards), lanes))
     return sites
 
 
 @contextmanager
-def _edited_cell(cell: Cell, what: str, hook: Hook, clock: _Clock, backwards: bool) -> Iterator[None]:
+def _edited_cell(cell: Cell, what: str, clock: _Clock, backwards: bool, hook: Hook) -> Iterator[None]:
     """A cell is called once per position, from the first or from the last."""
     counter = _Counter(clock)
 

@@ -88,14 +88,14 @@ def _patches(translator: Translator, patches: Sequence[str], donor: TranslationT
     with capture(translator.model):  # the same kernels as in the pass that is shown, so equal means equal
         recorded = record_activations(translator.model, parts, lambda: _forward(translator, donor.source_ids, fed))
     found = []
-    for part, place in wanted:
+    for part, at in wanted:
         if part not in recorded:
             raise UserError(f"{part}: was never computed for the other sentence")
         values = recorded[part]
-        if place is not None:
-            if place >= len(values[0]):
+        if at is not None:
+            if at >= len(values[0]):
                 last = len(values[0]) - 1
-                raise UserError(f"{part}={place}: the other sentence has the positions 0 to {last} there")
-            values = tuple(value[place] for value in values)
+                raise UserError(f"{part}={at}: the other sentence has the positions 0 to {last} there")
+            values = tuple(value[at] for value in values)
         found.append(Intervention(part, values))
     return found

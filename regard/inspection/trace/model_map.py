@@ -188,7 +188,8 @@ def _stack(part: dict[str, Any], home: str, side: str, memory: bool) -> list[Blo
 def _transformer(part: dict[str, Any], home: str, side: str, memory: bool) -> list[Block]:
     blocks = []
     if (relative := _named(part.get("relative_position"))) != "none":
-        detail = f"{relative}: added to the scores"
+        does = "queries and keys turn with their position" if relative == "rotary" else "added to the scores"
+        detail = f"{relative}: {does}"
         blocks.append(Block(f"{home}.relative_position", "relative", "Relative positions", side, 0, detail))
     for layer in range(int(part.get("layers", 6))):
         path = f"{home}.layers.{layer}"
@@ -249,6 +250,8 @@ def _attention(part: Mapping[str, Any], path: str, title: str, side: str, layer:
     each = int(part.get("head_width") or width // heads)
     many = "head" if heads == 1 else "heads"
     detail = f"{heads} {many} of {each}" if kind == "multi_head" else kind.replace("_", "-")
+    if (shared := int(_part(part.get("attention")).get("kv_heads") or heads)) != heads:
+        detail += f", {shared} of keys and values"
     return Block(path, "attention", title, side, width, detail, layer, attends, heads)
 
 

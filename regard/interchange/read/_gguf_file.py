@@ -139,7 +139,9 @@ class GGUFFile:
             raise self.refuse(f"the tensor {name[:60]!r} is of a type that is not known here ({kind})")
         label, elements, size = _TYPES[kind]
         total = math.prod(sizes)
-        if not 0 < total <= _MOST_ELEMENTS or sizes[0] % elements or offset > self._size:
+        if offset > self._size:
+            raise self.refuse(f"the tensor {name[:60]!r} begins after the file; take another copy")
+        if not 0 < total <= _MOST_ELEMENTS or sizes[0] % elements:
             raise self.refuse(f"the tensor {name[:60]!r} has the absurd shape {tuple(reversed(sizes))}")
         return name, Place(tuple(reversed(sizes)), label, offset, total // elements * size)
 

@@ -37,6 +37,7 @@ const studio = {
   link,
   /** The values to change to open another tab: its model, and what belongs to it. */
   toView: (view, values = {}) => ({ ...toView(view), ...values }),
+  has: (view) => views.has(view),
   /** Whether there is such a view, and it can show the current model. */
   opens: (view) => views.has(view) && Boolean(views.get(view).suits?.(studio.model) ?? true),
   get state() {

@@ -8,16 +8,16 @@ const CELL = 4; // pixels of a thumbnail per number
 
 /** The views that show what happens in a block, the best first; those that are not here, or cannot show it, are skipped. */
 const VIEWS = {
-  embedding: ["near", "gradients"],
+  embedding: ["gradients", "why"],
   positions: ["positions", "vision"],
   attention: ["heads", "vision"],
   feed_forward: ["what_if"],
   cell: ["gates", "vision"],
   ssru: ["gates"],
   halting: ["ponder"],
-  memory: ["translate", "vision"],
-  output: ["steps", "language", "vision"],
-  softmax: ["steps", "language", "vision"],
+  memory: ["translate", "why", "vision"],
+  output: ["steps", "language", "vision", "why"],
+  softmax: ["steps", "language", "vision", "why"],
   search: ["beam", "vision"],
   patches: ["vision"],
   convolution: ["vision"],
@@ -31,7 +31,7 @@ const CODE = {
   feed_forward: "regard/layers/feed_forward.py#FeedForward",
   bridge: "regard/layers/bridge.py#Bridge",
   readout: "regard/decoder/attentional.py#AttentionalDecoder",
-  relative: "regard/layers/relative_position/buckets.py",
+  relative: "regard/layers/relative_position/_base.py#RelativePosition",
   positions: "regard/layers/add_position.py#AddPosition",
   embedding: "regard/layers/embedding.py#TokenEmbedding",
 };
@@ -120,6 +120,7 @@ export function drawnMap(studio, { onlink }) {
     if (["cell", "ssru"].includes(block.kind)) {
       values.picture = Math.max(0, told?.gates.findIndex((one) => one.path === block.path) ?? 0) || null;
     }
+    if (block.kind === "feed_forward") values.off = `${block.side === "source" ? "encoder" : "decoder"}.${block.layer}.feed_forward`;
     if (block.kind === "positions" && viewOf("positions") === "vision") values.seeing = "positions";
     const many = block.parameters ? `${block.parameters.toLocaleString("en")} parameters` : null;
     const link = leading(

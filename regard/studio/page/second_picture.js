@@ -4,7 +4,10 @@ import { trouble } from "./messages.js";
 import { fill, make } from "./dom.js";
 import { textOf } from "./textbox.js";
 
-/** `{element, ask(fields), leave()}`: `fields` are those of the question draw_view; without a change nothing is asked. */
+/**
+ * `{element, ask(fields), update(), leave()}`: `fields` are those of the question draw_view; without a change nothing is
+ * asked. `update` removes the picture of another model.
+ */
 export function secondPicture(studio) {
   const element = make("div", { class: "pictures second" });
   let last = "";
@@ -28,6 +31,13 @@ export function secondPicture(studio) {
       if (last === (last = JSON.stringify(wanted))) return;
       element.setAttribute("aria-busy", "true");
       load(wanted);
+    },
+    update() {
+      if (!last || JSON.parse(last).model === studio.model.name) return;
+      load.stop();
+      last = "";
+      element.setAttribute("aria-busy", "false");
+      fill(element);
     },
     leave: () => load.stop(),
   };

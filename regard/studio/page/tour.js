@@ -21,9 +21,10 @@ export function tour(studio) {
   const bar = make("section", { class: "tour", role: "region", "aria-label": "Tour", hidden: true });
   let drawn = "";
 
+  const steps = () => STEPS.filter((one) => studio.has(one.view)); // without a translator there is less to show
   const at = () => Math.round(Number(studio.state.tour ?? 0)) || 0;
   const go = (step) => {
-    const { view } = STEPS[step - 1];
+    const { view } = steps()[step - 1];
     studio.change({ ...(view === studio.state.view ? {} : studio.toView(view)), view, tour: step });
   };
   const end = () => studio.change({ tour: null });
@@ -32,7 +33,7 @@ export function tour(studio) {
     update() {
       if (!bar.isConnected) document.body.append(bar);
       const step = at();
-      const one = STEPS[step - 1];
+      const one = steps()[step - 1];
       bar.hidden = !one;
       document.documentElement.classList.toggle("touring", Boolean(one));
       if (!one) {
@@ -41,11 +42,11 @@ export function tour(studio) {
       }
       if (drawn === String(step)) return;
       drawn = String(step);
-      const last = step === STEPS.length;
+      const last = step === steps().length;
       const button = (words, act, more = {}) => make("button", { type: "button", onclick: act, ...more }, words);
       fill(
         bar,
-        make("p", { role: "status" }, make("b", {}, `${step} of ${STEPS.length} `), one.words),
+        make("p", { role: "status" }, make("b", {}, `${step} of ${steps().length} `), one.words),
         make(
           "p",
           { class: "moves" },

@@ -2,10 +2,10 @@
 
 import { make } from "./dom.js";
 
-const HUES = 12;
+const HUES = [0, 4, 8, 2, 6, 10, 1, 5, 9, 3, 7, 11]; // the first few are as far apart as they can be
 
-/** The colour of the word at an index (words.css): neighbours are far apart on the colour circle. */
-export const hueOf = (index) => (5 * index) % HUES;
+/** The colour of the word at an index (words.css), one of twelve on the colour circle. */
+export const hueOf = (index) => HUES[index % HUES.length];
 
 /** A token for display: the space before a word is a dot. */
 export const shown = (token) => (token.startsWith("▁") && token.length > 1 ? `·${token.slice(1)}` : token);

@@ -72,6 +72,8 @@ def _outputs(trace: Trace) -> list[dict[str, Any]]:
         pairs = [(one.token, one.probability) for one in trace.next.tokens[:5]]
     elif isinstance(trace, ImageTrace):
         pairs = sorted(trace.probabilities.items(), key=lambda one: -one[1])[:5]
+    elif isinstance(trace, TextTrace) and len(trace.guesses) == 1:
+        pairs = [(one.token, one.probability) for one in trace.guesses[0].others[:5]]
     elif isinstance(trace, TextTrace):
         pairs = [(one.given, one.probability) for one in trace.guesses]
     return [{"token": token, "probability": round(float(probability), 4)} for token, probability in pairs]
@@ -94,7 +96,7 @@ def _attention(trace: Trace, layer: Attention) -> dict[str, Any]:
 
 def _state(values: dict[str, np.ndarray]) -> np.ndarray:
     """The hidden state at each token, (units, tokens)."""
-    last = values.get("h", list(values.values())[-1])
+    last = values.get("hidden", list(values.values())[-1])
     return last[:MOST, :UNITS].T
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from regard.errors import UserError
+from regard.serving.workers.tasks._input import check_cancelled
 from regard.studio.questions._trace_cache import MOST_CHARACTERS, TextRequest, cached_trace, check_text
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def answer(model: Translator, request: dict[str, Any]) -> dict[str, Any]:
         choice: dict[str, Any] = {"without": question.without, "mean": question.mean}
         if question.patch and other:
             choice |= {"patch": question.patch, "other": other}
+        check_cancelled()  # the original was recorded, and stays cached
         what_if, view = trace.what_if_of(Choice(**choice)), trace.view("what-if", **choice)
         found["after"] = _summary(what_if.after) | {
             "summary": what_if.summary(),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -64,8 +65,14 @@ def test_two_servers_share_one_count(opened: Opened) -> None:
 
 def test_servers_that_count_at_once_let_through_what_the_limit_says(opened: Opened) -> None:
     stores = [opened() for _ in range(4)]
+
+    def count(number: int) -> int:
+        while True:
+            with suppress(StateUnavailable):  # on a busy machine a second may pass before it is its turn
+                return stores[number % 4].count("a", 25)
+
     with ThreadPoolExecutor(8) as threads:
-        waits = list(threads.map(lambda number: stores[number % 4].count("a", 25), range(80)))
+        waits = list(threads.map(count, range(80)))
     assert waits.count(0) == 25
 
 

@@ -183,7 +183,8 @@ def logit_lens(trace: Trace, choice: Choice) -> View:
     lens = trace.lens()
     about = (
         "The state after each layer, projected to the vocabulary as if it were the last: the likeliest token at each "
-        "position, darker the more likely; underlined where it is the one that the model writes in the end."
+        "position, the stronger the colour, the more likely; underlined where it is the one that the model writes "
+        "in the end."
     )
     picture = canvas_picture("logit lens", partial(draw_logit_lens, lens, title_of(trace)))
     return View("logit-lens", about, ("logit_lens",), [picture])

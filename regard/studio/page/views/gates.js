@@ -21,7 +21,7 @@ export function show(place, studio) {
   const second = secondPicture(studio);
   const unit = make("input", { type: "number", min: 0, step: 1, onchange: () => studio.change({ unit: Math.max(0, Math.round(Number(unit.value)) || 0) }) });
   const follow = make("label", { class: "choice", hidden: true }, make("span", { "data-term": "unit" }, "Follow unit"), unit);
-  fill(place, make("div", { class: "side-by-side" }, first, make("div", {}, follow, second.element)));
+  fill(place, first);
 
   /** The chosen unit, or else the one on top; of many units that is the one that varies most. */
   function drawUnit(shown) {
@@ -37,9 +37,12 @@ export function show(place, studio) {
   let drawn = null;
   const ondrawn = (shown) => drawUnit((drawn = shown));
   const frame = pictureView(first, studio, { view: "gates", onpick, ondrawn });
+  const pictures = first.querySelector(".pictures");
+  fill(place, first, make("div", { class: "side-by-side" }, pictures, make("div", {}, follow, second.element)));
   return {
     update() {
       frame.update();
+      second.update();
       if (drawn && drawn.getAttribute("aria-busy") !== "true") drawUnit(drawn);
     },
     leave() {

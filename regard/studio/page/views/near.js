@@ -5,6 +5,7 @@ import { debounce, fill, make } from "../dom.js";
 import { textbox, textOf } from "../textbox.js";
 import { mark, sentence } from "../words.js";
 
+export { experiments } from "../experiments/near.js";
 export const title = "Near";
 export const about =
   "Press a word: below are the words of training examples whose state in the model is nearest to it, by cosine similarity. They show what the model takes for alike.";
@@ -19,36 +20,8 @@ export const suits = (model) => model.task === "translate";
 export const lacks = "does not translate";
 export const ofModel = ["word", "side"];
 export const terms = { "nearest neighbours": "The stored vectors with the smallest angle to a given one." };
-export const experiments = [
-  {
-    question: "Does the encoder know words apart by meaning or by place?",
-    action: "Look up every source word",
-    run: bySpelling,
-  },
-];
 
 const PAUSE = 250;
-
-/** For each source word: is the nearest other example about the same word, or about another one? */
-async function bySpelling(studio, signal) {
-  const base = { model: studio.model.name, text: textOf(studio), ...direction(studio), side: "source" };
-  const bare = (word) => word.toLowerCase().replace(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, "");
-  const first = await studio.ask("near", { ...base, position: 0 }, signal);
-  if (!first.near) return "There is no index of this model yet: the page below says how to make one.";
-  const same = [];
-  const others = [];
-  for (const [position, word] of first.source.words.entries()) {
-    const { near } = position ? await studio.ask("near", { ...base, position }, signal) : first;
-    const [best] = near.neighbours;
-    const found = best.source[best.word];
-    if (bare(found) === bare(word)) same.push(word);
-    else others.push(`${word} (${found})`);
-  }
-  const count = first.source.words.length;
-  return `${same.length} of ${count} words have the same word as their nearest neighbour${others.length ? `; the others: ${others.join(", ")}` : ""}. ${
-    same.length === count ? "Spelling is all one sees here" : "Where it is another word, compare what both mean and where they stand"
-  }.`;
-}
 
 export function show(place, studio) {
   const box = textbox(studio);

@@ -51,6 +51,7 @@ export function show(place, studio) {
   return {
     update() {
       frame.update();
+      second.update();
       if (drawn?.getAttribute("aria-busy") !== "true") compare();
     },
     leave() {

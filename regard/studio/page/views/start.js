@@ -28,11 +28,12 @@ const pictured = (model) => ["patches", "grid"].includes(model.stem) && ["classi
 
 export function show(place, studio) {
   const text = textbox(studio);
+  text.element.querySelector("textarea").rows = 1;
   const samples = make("div", { class: "samples", role: "group", "aria-label": "Sample images" });
   const said = make("p", { class: "says", "aria-live": "polite" });
   const map = drawnMap(studio, { onlink: leave });
   const save = make("button", { type: "button", class: "plain", onclick: keep }, "Save as SVG");
-  const tour = make("button", { type: "button", onclick: () => studio.change({ tour: 1 }) }, "Take the tour: three steps");
+  const tour = make("button", { type: "button", onclick: () => studio.change({ tour: 1 }) }, "Take the tour");
   const head = make("div", { class: "beginning" }, said, tour, save);
   fill(place, text.element, samples, head, map.element);
   let drawn = ""; // the model whose map is shown
@@ -88,7 +89,8 @@ export function show(place, studio) {
     const label = { translate: "It says", caption: "It sees", generate: "It goes on with", classify: "It says" };
     const best = flow.outputs[0];
     const words = studio.model.task === "generate" || !target?.text ? `“${best?.token ?? ""}”` : target.text;
-    const sure = studio.model.task === "translate" || studio.model.task === "caption" || !best ? "" : ` ${percent(best.probability)}`;
+    const one = ["classify", "generate"].includes(studio.model.task) && best; // one answer, not a row of them
+    const sure = one ? ` ${percent(best.probability)}` : "";
     const shown = make("b", { dir: "auto", lang: lang(languages.target) }, words);
     fill(said, make("span", { class: "faint" }, `${label[studio.model.task] ?? "It says"} `), shown, sure);
     studio.say(`${source.text} → ${words}`);
@@ -142,9 +144,11 @@ export function show(place, studio) {
       if (!reads && pictured(model)) loadSamples(model.name);
     }
     const wanted = request();
+    save.hidden = !wanted;
     drawSamples(wanted?.sample);
     map.update();
     const key = JSON.stringify(wanted);
+    if (!reads && !pictured(model)) map.element.setAttribute("aria-busy", "false"); // the blocks are all there is to show
     if (!wanted || key === last) return;
     const other = !last || JSON.parse(last).model !== wanted.model || wanted.sample;
     last = key;

@@ -6,6 +6,7 @@ import { direction, lang, languagesOf, sourceOf } from "../direction.js";
 import { examples } from "../examples.js";
 import { panel, signed } from "../panel.js";
 import { debounce, fill, make } from "../dom.js";
+import { explained } from "../tooltip.js";
 import { percent, shown } from "../words.js";
 
 export { experiments } from "../experiments/translate.js";
@@ -181,7 +182,7 @@ export function show(place, studio) {
       }),
     );
     const candidates = answer.candidates.map((other, number) => candidate(studio, other, number, answer));
-    refill(found, make("h2", {}, "Top translations"), make("ol", {}, candidates));
+    refill(found, make("h2", {}, "Top translations"), make("p", { class: "faint by" }, explained("Ranked by score.")), make("ol", {}, candidates));
     if (!answer.attention) return;
     const { layer, head } = answer.attention;
     const asked = { ...request(one.model, true), layer, head, text: answer.parts[answer.part] };

@@ -2,10 +2,12 @@
 import { direction, lang, languagesOf } from "../direction.js";
 import { trouble, waiting } from "../messages.js";
 import { debounce, fill, make, select } from "../dom.js";
+import { signed } from "../panel.js";
 import { textbox, textOf } from "../textbox.js";
 import { diffWords } from "../word_diff.js";
 import { shown } from "../words.js";
 
+export { experiments } from "../experiments/what_if.js";
 export const title = "What if";
 export const about =
   "Switch off a head, a layer, a gate or a word, and see what the model makes of the sentence without it: an ablation. Below, the logit lens shows what it would write after each layer.";
@@ -27,46 +29,11 @@ export const terms = {
   "activation patching": "Replacing values inside a model by those of another sentence, to find where information is held.",
   "residual stream": "The vector of each position that every layer reads and adds its own output to.",
 };
-export const experiments = [
-  {
-    question: "Which head of the last layer's cross-attention does this translation need most?",
-    action: "Switch off each in turn",
-    suits: (model) => ["transformer", "ssru", "universal"].includes(model.decoder),
-    run: (studio, signal) => neediest(studio, signal, "cross", (layer, head) => `decoder.${layer}.cross.head.${head}`),
-  },
-  {
-    question: "Can the decoder do without one of its gates?",
-    action: "Switch off each in turn",
-    suits: (model) => ["recurrent", "attentional"].includes(model.decoder),
-    run: (studio, signal) => neediest(studio, signal, "gates", (layer, gate) => `decoder.${layer}.gate.${gate}`),
-  },
-];
 
 const PAUSE = 250;
 const SIDES = { encoder: "Encoder", decoder: "Decoder" };
 const SUBLAYERS = { self: "self-attention", cross: "cross-attention", feed_forward: "feed-forward", recurrence: "recurrence" };
 
-/** Tries the heads, or gates, of the decoder's last layer one by one, and leaves the one off that costs most. */
-async function neediest(studio, signal, what, name) {
-  const base = { model: studio.model.name, text: textOf(studio), ...direction(studio) };
-  const { parts, before } = await studio.ask("what_if", base, signal);
-  const layer = parts.filter((one) => one.side === "decoder" && (what === "gates" ? one.gates.length : one.heads[what])).at(-1);
-  const units = what === "gates" ? layer.gates : Array.from({ length: layer.heads[what] }, (_, head) => head);
-  const tried = [];
-  for (const unit of units) {
-    const part = name(layer.layer, unit);
-    const { after } = await studio.ask("what_if", { ...base, without: [part] }, signal);
-    tried.push({ part, text: after.target.text, value: after.original.log_probability });
-  }
-  const worst = tried.reduce((one, other) => (other.value < one.value ? other : one));
-  const changed = tried.filter((one) => one.text !== before.target.text).length;
-  studio.change({ off: worst.part, mean: null, patch: null });
-  return `${worst.part}: without it the log-probability of the translation goes from ${signed(before.log_probability)} to ${signed(worst.value)}. ${
-    changed ? `${changed} of ${tried.length} change the translation at all` : "None of them changes the translation itself"
-  }; the others cost less.`;
-}
-
-const signed = (value) => value.toFixed(2).replace("-", "−");
 const listOf = (value) => (value ?? "").split(",").filter(Boolean);
 
 export function show(place, studio) {

@@ -19,6 +19,7 @@ export const code = [
 ];
 const readsImages = (model) => ["patches", "grid"].includes(model.stem) && ["classify", "caption"].includes(model.task);
 export const suits = (model) => readsText(model) || readsImages(model);
+export const first = (model) => model.task === "translate";
 export const lacks = "reads neither text nor images";
 export const ofModel = ["method", "output", "contrast", "sample"];
 export const terms = {
