@@ -100,7 +100,7 @@ def inspect(
             help="The view why: input_x_gradient, integrated_gradients, occlusion, value_zeroing, rollout.",
             autocompletion=lambda: kinds("inspection/record/attribution"),
         ),
-    ] = "input_x_gradient",
+    ] = "occlusion",
     contrast: Annotated[
         str, typer.Option(metavar="WORD", help="The view why: why the output at --position and not this one?")
     ] = "",

@@ -13,7 +13,7 @@ def attribute(
     model: Any,
     given: Any,
     *,
-    method: str = "input_x_gradient",
+    method: str = "occlusion",
     position: int | None = None,
     contrast: str = "",
     tokens: bool = False,

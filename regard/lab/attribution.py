@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Attribution"]
 
-MODELS = ("fr-en", "fr-en-universal", "fr-en-bahdanau", "fr-en-luong", "fr-en-plain")
+MODELS = ("fr-en", "fr-en-bahdanau", "fr-en-luong", "fr-en-plain")
 
 
 Curves = dict[str, tuple[list[float], list[float]]]

@@ -322,13 +322,13 @@ def test_a_contrast_is_the_difference_of_two_explanations(method) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_words_are_the_sums_of_their_tokens_and_nothing_depends_on_what_comes_later(shape) -> None:
     _, trace = seen(shape)
-    tokens = trace.attribution_of(Choice(tokens=True))
-    words = trace.attribution_of(Choice())
+    tokens = trace.attribution_of(Choice(method="input_x_gradient", tokens=True))
+    words = trace.attribution_of(Choice(method="input_x_gradient"))
     np.testing.assert_allclose(words.values.sum(), tokens.values.sum(), rtol=1e-3, atol=1e-4)
     assert words.rows == [*trace.target.words, *(["</s>"] if trace.finished else [])]
     written = tokens.values[:, [side == TARGET for side in tokens.sides]]
     assert (np.triu(written, k=1) == 0).all()
-    one = trace.attribution_of(Choice(tokens=True, position=1))
+    one = trace.attribution_of(Choice(method="input_x_gradient", tokens=True, position=1))
     np.testing.assert_allclose(one.values[0], tokens.values[1, : one.values.shape[1]], atol=1e-4)
     size = np.abs(tokens.values).astype(float)
     source = [side == SOURCE for side in tokens.sides]

@@ -125,7 +125,7 @@ class Choice:
     """The other sentence."""
     index: str = ""
     """The file of an index of training examples; empty: the model's own in the cache."""
-    method: str = "input_x_gradient"
+    method: str = "occlusion"
     """The method of attribution: a file of record/attribution."""
     contrast: str = ""
     """Another candidate for the output at `position`: why not this one?"""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Request", "answer"]
 
-METHOD = "input_x_gradient"
+METHOD = "occlusion"
 SLOW = "integrated_gradients"
 """A method whose time grows with the number of outputs: it explains one at a time."""
 
