@@ -47,7 +47,7 @@ export function experimentPanel(studio, experiments) {
       };
       fill(
         question,
-        make("b", {}, "Experiment "),
+        make("strong", {}, "Experiment "),
         explained(one.question),
         " ",
         make("button", { type: "button", class: "act", onclick: act }, one.action),
