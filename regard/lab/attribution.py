@@ -29,7 +29,7 @@ from regard.data.corpus import read_pairs
 from regard.data.corpus.hold_out import choose
 from regard.inspection.record.attribution import methods_of
 from regard.inspection.trace.base import CROSS, Choice
-from regard.lab._drawing import FAINT, PALETTE, label_ends, panels
+from regard.lab._drawing import FAINT, PALETTE, TEXT, panels
 from regard.lab._everyday import OTHERS, TESTED
 from regard.lab._experiment import Experiment, Numbers, Setting, Verdict, one_thread
 from regard.lab._numbers import rounded
@@ -163,20 +163,20 @@ class Attribution(Experiment):
         names = list(numbers["found"])
         figure, axes = panels(columns=len(names), rows=2, width=3.7, height=3.3, sharey=True)
         methods = [method for method in _methods(numbers) if method not in (CONTROL, BACKWARDS)]
-        colours = {RANDOM: FAINT} | dict(zip([m for m in methods if m != RANDOM], [*PALETTE, *PALETTE]))
+        own = [method for method in methods if method not in (RANDOM, ATTENTION)]
+        colours = {RANDOM: FAINT, ATTENTION: TEXT} | dict(zip(own, [*PALETTE, *PALETTE]))
+        lines = {}
         for row, curve in enumerate(("deletion", "insertion")):
             for panel, name in zip(axes[row * len(names) :], names):
-                labels = []
                 for method, found in numbers["found"][name].items():
                     if method in colours:
                         dashed = "--" if method == ATTENTION else "-"
-                        panel.plot(SHARES, found[curve], dashed, color=colours[method], linewidth=1.2)
-                        labels.append((found[curve][5], method.replace("_", " "), colours[method]))
+                        (line,) = panel.plot(SHARES, found[curve], dashed, color=colours[method], linewidth=1.2)
+                        lines[method.replace("_", " ")] = line
                 done = "removed" if curve == "deletion" else "put back"
                 panel.set(title=name, xlabel=f"share of the words {done}", ylim=(0, 1))
-                if name == names[-1]:
-                    label_ends(panel, labels)
             axes[row * len(names)].set(ylabel="probability of the output")
+        figure.legend(lines.values(), lines.keys(), loc="outside right center")
         return figure
 
 
