@@ -145,14 +145,15 @@ class Attribution(Experiment):
         )
 
     def remark(self, numbers: Numbers) -> str:
-        counts = [one[RANDOM]["sentences"] for one in numbers["found"].values()]
+        counts = sorted({one[RANDOM]["sentences"] for one in numbers["found"].values()})
         winners = {
             name: max((gains(one, method)[0], method) for method in one if method not in (*OTHER_ORDERS, ATTENTION))[1]
             for name, one in numbers["found"].items()
         }
+        sentences = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
         named = ", ".join(f"{name} {winner.replace('_', ' ')}" for name, winner in winners.items())
         return (
-            f"One output of each of {min(counts)} to {max(counts)} sentences per model ({numbers['sentences']}), one "
+            f"One output of each of {sentences} sentences per model ({numbers['sentences']}), one "
             f"that the source makes at least {MATTERS:.0%} likelier. A gain is the difference between the areas under "
             f"two curves, in probability: for deletion the random order's area less the method's, for insertion the "
             f"other way round. Attention is the mean of all layers and heads of the cross-attention, as in the view "
