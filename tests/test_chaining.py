@@ -177,7 +177,7 @@ def test_a_corpus_belongs_to_its_languages(
     file.write_text("".join(f"{text}\n" for text in TEXTS), encoding="utf-8")
     asked: dict[str, Any] = {
         "model": [folders["many"]],
-        "input": file,
+        "input": str(file),
         "output": out,
         "from_": "de",
         "quiet": True,

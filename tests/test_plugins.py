@@ -165,7 +165,7 @@ def test_an_attention(recipe: str, changes: list[str], tmp_path: Path) -> None:
         assert "<svg" in trace.svg("numbers", attention=kind, position=0)
         (calculation,) = trace.calculations
         assert calculation.difference < 1e-5
-        assert {"scores", "softmax", "mixing"} <= {stage.name for stage in calculation.stages}
+        assert {"scores", "softmax", "weighted sum"} <= {stage.name for stage in calculation.stages}
 
 
 def test_a_position(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import typer.models
 
 from regard.cli import app
 from regard.cli.data import data
+from regard.cli.keys import keys
 from regard.cli.vectors import vectors
 
 REQUIRED = {
@@ -25,6 +26,8 @@ REQUIRED = {
     "import": ["folder"],
     "forecast": ["fr-en", "x.csv"],
     "distill": ["fr-en", "--sources", "a.fr", "-o", "x.tsv"],
+    "ablate": ["fr-en", "--source", "a.fr", "--target", "a.en"],
+    "index": ["fr-en", "--source", "a.fr", "--target", "a.en"],
     "data get": ["multi30k"],
     "data clean": ["a.tsv", "-o", "x.tsv"],
     "vectors train": ["x.txt"],
@@ -41,6 +44,15 @@ FILES = {
     ("evaluate", "--source"): ["fr-en"],
     ("evaluate", "--target"): ["fr-en", "--source", "a.fr"],
     ("translate", "--input"): ["--output", "out"],
+    **{
+        (name, "--input"): ["fr-en", "-o", "out"]
+        for name in ("classify", "tag", "fill", "generate", "caption", "transcribe")
+    },
+    ("ablate", "--source"): ["fr-en", "--target", "a.en"],
+    ("ablate", "--target"): ["fr-en", "--source", "a.fr"],
+    ("index", "--source"): ["fr-en", "--target", "a.en"],
+    ("index", "--target"): ["fr-en", "--source", "a.fr"],
+    ("inspect", "--index"): ["fr-en", "x", "-o", "x.html", "--view", "near"],
     ("distill", "--sources"): ["fr-en", "-o", "x.tsv"],
     ("distill", "--keep-out"): ["fr-en", "--sources", "a.fr", "-o", "x.tsv"],
     ("data clean", "--keep-out"): ["a.tsv", "-o", "x.tsv"],
@@ -69,7 +81,7 @@ class Option(NamedTuple):
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    for prefix, group in (("", app), ("data ", data), ("vectors ", vectors)):
+    for prefix, group in (("", app), ("data ", data), ("keys ", keys), ("vectors ", vectors)):
         for known in group.registered_commands:
             yield prefix + (known.name or known.callback.__name__), known.callback
 

@@ -121,7 +121,7 @@ def test_R20_one_head_and_one_place_large():
     for number, name in enumerate(seen.scene.places):
         assert np.array_equal(values(every, f"{name} → "), seen.attention[2].weights[1, number + 1, 1:].reshape(2, 3))
     for wrong in ({"layer": 3}, {"head": 2}, {"position": 7}):
-        with pytest.raises(UserError, match="this (attention|image) has the"):
+        with pytest.raises(UserError, match="this (attention|image) has the|there are only (layers|heads) 0 to "):
             seen.svg(**wrong)
 
 

@@ -66,7 +66,7 @@ def refused(folder: Path, match: str) -> None:
 @pytest.mark.parametrize(
     ("values", "match"),
     [
-        ({"model_type": "llama"}, "model_type = llama: no such family here; there is: .*marian"),
+        ({"model_type": "mamba"}, "model_type = mamba: no such family here; there is: .*marian"),
         ({"model_type": ["marian"]}, "model_type"),
         ({"activation_function": "mish"}, "activation_function = mish: not known here"),
         ({"activation_function": {"a": 1}}, "activation_function"),

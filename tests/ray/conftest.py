@@ -18,6 +18,16 @@ STORE = 100 << 20
 LINES = ["je suis étudiant.", "où est la gare ?", "elle a lu ce livre deux fois.", "Oui, bien sûr !"]
 
 
+@pytest.fixture(autouse=True)
+def own_threads() -> Iterator[None]:
+    """A model for a node sets the number of threads of its process, which is the tests' own here."""
+    import torch
+
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
 @contextmanager
 def cluster(nodes: int) -> Iterator[Any]:
     """`nodes` nodes of one CPU each, which RAY_ADDRESS leads to. Nothing is left running afterwards."""

@@ -166,7 +166,7 @@ def test_drawing_and_going_on_write_what_the_model_writes(page, studio, models):
         page.get_by_role("button", name="Sample one").click()
         wanted = models["lstm"].generate(TEXT, length=count, **how)
         until(page, f"document.querySelector('textarea').value === {TEXT + wanted.text!r}")
-    page.get_by_role("button", name="Generate").click()
+    page.get_by_role("button", name="Generate", exact=True).click()
     wanted = models["lstm"].generate(TEXT, length=14, **how)
     until(page, f"document.querySelector('textarea').value === {TEXT + wanted.text!r}")
     page.get_by_role("button", name="New seed").click()

@@ -154,7 +154,7 @@ def test_R20_each_word_of_a_caption_shows_where_the_model_looked(page, seeing):
     page.click(".word >> nth=0")
     seen = task.inspect(pixels)
     until(page, f"Math.abs(document.querySelector('.place').dataset.weight - {seen.word_matrix(1, 0)[0, 0]}) < 1e-5")
-    choose(page, "Below", "beam")
+    choose(page, "Show", "beam")
     page.wait_for_selector("#view .regard-tree, #view figure h2:text('the search')")
 
 
@@ -166,7 +166,7 @@ def test_V4_numbers_of_the_place_that_was_pressed(page, seeing):
     drawing = page.locator("figure .drawing").text_content()
     for weight in layers[1][1][4]:
         assert re.search(rf"= {re.escape(f'{weight:.4f}'[:-1])}", drawing), weight
-    choose(page, "Below", "positions")
+    choose(page, "Show", "positions")
     page.wait_for_selector("figure h2:has-text('positions')")
 
 
