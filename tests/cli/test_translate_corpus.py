@@ -44,7 +44,7 @@ def plainly(model: str, source: Path, *options: str) -> bytes:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
 def test_each_line_once_after_kills(model: str, tmp_path: Path, kills: int) -> None:
-    source, out = corpus(tmp_path / "in.gz", 500 * kills), tmp_path / "out"
+    source, out = corpus(tmp_path / "in.gz", 1500 + 500 * kills), tmp_path / "out"
     options = ["--n-best", "2"]
     given = ["translate", "--model", model, "--input", str(source), "--output", str(out), "--shards", "30", *options]
     draw, killed = random.Random(kills), 0
@@ -58,7 +58,7 @@ def test_each_line_once_after_kills(model: str, tmp_path: Path, kills: int) -> N
     assert killed > kills / 2
     done = regard(*given, text=True)
     assert done.returncode == 0 and done.stdout == ""
-    assert done.stderr.splitlines()[-1] == f"regard: all {500 * kills:,} lines are in {out} (shards: 30)"
+    assert done.stderr.splitlines()[-1] == f"regard: all {1500 + 500 * kills:,} lines are in {out} (shards: 30)"
     assert whole(out) == plainly(model, source, *options)
 
 

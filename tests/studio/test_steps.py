@@ -107,6 +107,20 @@ def test_V3_a_choice_and_what_the_model_makes_of_it(page, studio):
     assert "way=" not in page.url and len(written(page)) == len(own)
 
 
+def test_a_candidate_leads_to_why_it_was_not_written(page, studio):
+    name = "tiny-transformer"
+    open_view(page, studio, "steps", READY, model=name, text=TEXT, step=1)
+    settled(page)
+    token = written(page)[1]
+    other = page.locator(".why-not a").first.inner_text()
+    assert other != token
+    page.locator(".why-not a").first.click()
+    until(page, "location.hash.includes('view=why') && location.hash.includes('output=1')")
+    until(page, "document.querySelector('.why-said')?.textContent.includes('and not')")
+    words = page.locator(".why-said").inner_text()
+    assert token.lstrip("·") in words and other.lstrip("·") in words
+
+
 def test_V3_keys_slider_and_play(page, studio):
     open_view(page, studio, "steps", READY, model="tiny-transformer", text=TEXT)
     settled(page)

