@@ -216,7 +216,6 @@ def test_it_answers_while_models_are_loaded_and_says_which_cannot_be(browser, tm
         assert first["ready"] is False and [model["name"] for model in first["models"]] == ["good"]
         page = browser.new_page()
         page.goto(f"{studio}/")
-        page.wait_for_selector("#view .waiting")
         page.wait_for_selector("#view textarea")
         page.goto(f"{studio}/studio/#view=beam")
         page.wait_for_selector("#view figure")
