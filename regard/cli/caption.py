@@ -37,22 +37,24 @@ def caption(
 
     Columns are separated by tabs: the picture's number (with --n-best), text, log-probability (with --scores).
     """
-    opened = partial(open_task, model_for(on, model), beam, n_best, scores, format)
+    opened = partial(open_writer, "caption", model_for(on, model), beam, n_best, scores, format)
     if bulk := bulk_file(pictures, input, output, shards, on, column, key):
         return bulk.answer(partial(bulk_answers, opened, os.getcwd()), device, quiet)
     task = opened(device, quiet)
     answer(pictures, task.read, task.use, "regard caption MODEL photo.jpg", quiet, task.numbered)
 
 
-def open_task(
-    model: str, beam: int | None, n_best: int, scores: bool, format: Format, device: str, quiet: bool
+def open_writer(
+    task_name: str, model: str, beam: int | None, n_best: int, scores: bool, format: Format, device: str, quiet: bool
 ) -> LineTask:
+    """A model that writes a text for each file: a captioner or a transcriber."""
     import regard
 
-    task = regard.load(model, device=device, task="caption")
+    task = regard.load(model, device=device, task=task_name)
+    write = getattr(task, task_name)
 
     def use(raws: list[Any]) -> list[str]:
-        return [written(one, format, scores) for one in task.caption(raws, beam=beam, n_best=n_best)]
+        return [written(one, format, scores) for one in write(raws, beam=beam, n_best=n_best)]
 
     settings = {"beam": beam, "n_best": n_best, "scores": scores, "format": format.value}
     return LineTask(model, reader(task, quiet), use, settings, True, n_best > 1 and format is Format.text)

@@ -58,4 +58,9 @@ def open_task(model: str, top: int, format: Format, device: str, quiet: bool) ->
         blanks = [["\t".join(f"{c.word}\t{c.probability:.4f}" for c in blank) for blank in one.blanks] for one in found]
         return ["\t|\t".join(lines) for lines in blanks]
 
-    return LineTask(model, task.pair.input.read, use, {"top": top, "format": format.value})
+    def read(text: str) -> object:
+        raw = task.pair.input.read(text)
+        task.hidden(raw)  # refuses a text without a blank: that line alone, not those around it
+        return raw
+
+    return LineTask(model, read, use, {"top": top, "format": format.value})

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from regard.cli.bulk import Column, Input, Key, On, Output, ShardCount, bulk_file, model_for
-from regard.cli.caption import written
-from regard.cli.inputs import LineTask, answer, bulk_answers, reader
+from regard.cli.caption import open_writer
+from regard.cli.inputs import answer, bulk_answers
 from regard.cli.options import Beam, Device, JsonLines, Model, NBest, Quiet
 from regard.cli.terminal import Format
 
@@ -37,22 +37,8 @@ def transcribe(
 
     Columns are separated by tabs: the recording's number (with --n-best), text, log-probability (with --scores).
     """
-    opened = partial(open_task, model_for(on, model), beam, n_best, scores, format)
+    opened = partial(open_writer, "transcribe", model_for(on, model), beam, n_best, scores, format)
     if bulk := bulk_file(sounds, input, output, shards, on, column, key):
         return bulk.answer(partial(bulk_answers, opened, os.getcwd()), device, quiet)
     task = opened(device, quiet)
     answer(sounds, task.read, task.use, "regard transcribe MODEL speech.wav", quiet, task.numbered)
-
-
-def open_task(
-    model: str, beam: int | None, n_best: int, scores: bool, format: Format, device: str, quiet: bool
-) -> LineTask:
-    import regard
-
-    task = regard.load(model, device=device, task="transcribe")
-
-    def use(raws: list[Any]) -> list[str]:
-        return [written(one, format, scores) for one in task.transcribe(raws, beam=beam, n_best=n_best)]
-
-    settings = {"beam": beam, "n_best": n_best, "scores": scores, "format": format.value}
-    return LineTask(model, reader(task, quiet), use, settings, True, n_best > 1 and format is Format.text)

@@ -14,7 +14,8 @@ from regard.data.batching import pad
 from regard.engines.ctranslate2.translator import CTranslate2Translator
 from regard.errors import UserError
 from regard.evaluation.translation import corpus_scores
-from regard.inspection.record.interventions import Part, head_parts, intervene, layer_parts, with_means
+from regard.inspection.record.interventions import intervene, with_means
+from regard.inspection.record.parts import Part, head_parts, layer_parts
 from regard.types import BEGIN, END
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Ablated:
     """The scores without one part."""
 
     part: str
-    """Its name (record/interventions.py); empty for the whole model."""
+    """Its name (record/parts.py); empty for the whole model."""
     bleu: float
     chrf: float
     difference: float

@@ -15,7 +15,7 @@ class Observable(nn.Module):
 
     observer: Observer | None = None
     editor: Editor | None = None
-    """Returns the gate or state to use in place of one that was computed (inspection/record/interventions.py)."""
+    """Returns the gate or state to use in place of one that was computed (inspection/record/intervention_sites.py)."""
 
     def edited(self, what: str, value: Tensor) -> Tensor:
         return value if self.editor is None else self.editor(what, value)

@@ -49,6 +49,22 @@ def test_lines_come_back_as_lines(run_regard, names, blanks):
     assert first.count("|") == 1 and empty == "" and last.startswith("you\t") and err == ""
 
 
+def test_a_file_is_answered_as_its_lines_are(run_regard, names, blanks, tmp_path):
+    for command, model, lines, refused in (
+        ("tag", names, [TEXT, "", "Ada met Bob."], None),
+        ("fill", blanks, ["one _ two", "", "no blank", "_ one"], 3),
+    ):
+        (tmp_path / "in").write_text("".join(f"{line}\n" for line in lines))
+        out = tmp_path / command
+        _, told = run_regard(command, model, "--input", tmp_path / "in", "-o", out)
+        wanted = [
+            run_regard(command, model, line)[0].rstrip("\n") if line and number != refused else ""
+            for number, line in enumerate(lines, 1)
+        ]
+        assert (out / "001-of-001.txt").read_text().split("\n")[:-1] == wanted
+        assert ("line 3 is left empty: there is no blank" in told) == (refused == 3)
+
+
 def test_every_word_as_json(run_regard, names):
     found = json.loads(run_regard("tag", names, "--format", "json", TEXT)[0])
     assert found["words"][:3] == ["Yesterday", ",", "Harry"] and found["tags"][2:4] == ["B-person", "I-person"]

@@ -120,8 +120,12 @@ def test_R20_one_head_and_one_place_large():
     every = seen.view(layer=2, head=1).pictures[1].svg()
     for number, name in enumerate(seen.scene.places):
         assert np.array_equal(values(every, f"{name} → "), seen.attention[2].weights[1, number + 1, 1:].reshape(2, 3))
-    for wrong in ({"layer": 3}, {"head": 2}, {"position": 7}):
-        with pytest.raises(UserError, match="this (attention|image) has the|there are only (layers|heads) 0 to "):
+    for wrong, why in (
+        ({"layer": 3}, "layer 3: there are only layers 0 to 2"),
+        ({"head": 2}, "head 2: there are only heads 0 to 1"),
+        ({"position": 7}, "this image has the"),
+    ):
+        with pytest.raises(UserError, match=why):
             seen.svg(**wrong)
 
 

@@ -12,16 +12,8 @@ from regard.data.batching import pad
 from regard.decoder.recurrent import RecurrentDecoder
 from regard.encoder.transformer import TransformerEncoder
 from regard.errors import UserError
-from regard.inspection.record.interventions import (
-    Intervention,
-    Part,
-    head_parts,
-    intervene,
-    layer_parts,
-    parts_of,
-    record_activations,
-    with_means,
-)
+from regard.inspection.record.interventions import Intervention, intervene, record_activations, with_means
+from regard.inspection.record.parts import Part, head_parts, layer_parts, parts_of
 from regard.layers.attention.multi_head import MultiHead
 from regard.layers.cell.gru import GRU
 from regard.layers.cell.lstm import LSTM

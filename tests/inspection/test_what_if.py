@@ -13,8 +13,9 @@ from inspection.test_record_translation import SHAPES, made
 from regard.data.batching import pad
 from regard.errors import UserError
 from regard.inspection.draw.what_if import changed_words
-from regard.inspection.record.interventions import Intervention, Part, intervene, layer_parts, parts_of
+from regard.inspection.record.interventions import Intervention, intervene
 from regard.inspection.record.logit_lens import FINAL, layer_logits
+from regard.inspection.record.parts import Part, layer_parts, parts_of
 from regard.inspection.trace.base import CROSS, Choice
 from regard.types import BEGIN
 

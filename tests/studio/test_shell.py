@@ -215,9 +215,12 @@ def test_it_answers_while_models_are_loaded_and_says_which_cannot_be(browser, tm
         first = told(studio)
         assert first["ready"] is False and [model["name"] for model in first["models"]] == ["good"]
         page = browser.new_page()
-        page.goto(f"{studio}/")
-        page.wait_for_selector("#view textarea")
+        # So small a model may be loaded before the page is open: the page is told that it is not.
+        page.route("**/studio/models", lambda route: route.fulfill(json=first))
         page.goto(f"{studio}/studio/#view=beam")
+        page.wait_for_selector("#view .waiting")
+        page.unroute("**/studio/models")
+        page.wait_for_selector("#view textarea")
         page.wait_for_selector("#view figure")
         stop(studio.process)  # the page is still open
         page.fill("textarea", "oui !")

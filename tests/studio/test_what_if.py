@@ -6,7 +6,7 @@ import pytest
 from studio.browsing import open_view, settled, until, watched
 
 import regard
-from regard.inspection.record.interventions import parts_of
+from regard.inspection.record.parts import parts_of
 from regard.inspection.trace.base import Choice
 
 TEXT, OTHER = "elle a lu ce livre .", "oui , bien sûr !"

@@ -19,7 +19,8 @@ from regard.decoder.attentional import AttentionalDecoder
 from regard.decoder.recurrent import RecurrentDecoder
 from regard.decoder.universal import UniversalDecoder
 from regard.errors import UserError
-from regard.inspection.record.interventions import DECODER, OUTPUT, Part, parts_of, record_activations
+from regard.inspection.record.interventions import record_activations
+from regard.inspection.record.parts import DECODER, OUTPUT, Part, parts_of
 from regard.inspection.trace.logit_lens import LensLayer, LogitLens
 from regard.inspection.trace.next_token import Option
 

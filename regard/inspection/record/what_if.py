@@ -11,7 +11,8 @@ from torch import Tensor
 
 from regard.data.batching import pad
 from regard.errors import UserError
-from regard.inspection.record.interventions import Intervention, Part, intervene, record_activations, with_means
+from regard.inspection.record.interventions import Intervention, intervene, record_activations, with_means
+from regard.inspection.record.parts import Part
 from regard.inspection.trace.what_if import WhatIf
 from regard.layers.capture import capture
 from regard.types import BEGIN

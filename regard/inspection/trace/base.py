@@ -116,7 +116,7 @@ class Choice:
     unit: int | None = None
     """The index of a unit of a recurrent layer."""
     without: Sequence[str] = ()
-    """Parts to switch off, by name (record/interventions.py)."""
+    """Parts to switch off, by name (record/parts.py)."""
     mean: bool = False
     """Whether they are replaced by their mean instead of zeros."""
     patch: Sequence[str] = ()

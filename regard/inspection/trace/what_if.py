@@ -14,7 +14,7 @@ class WhatIf:
     """One translation under interventions."""
 
     without: list[str]
-    """The parts that were switched off or replaced, by name (record/interventions.py)."""
+    """The parts that were switched off or replaced, by name (record/parts.py)."""
     by: str
     """What replaced them: "zero" or "mean"."""
     patched: list[str]

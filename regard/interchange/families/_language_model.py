@@ -232,6 +232,13 @@ def other_ends(config: Config, generation: Config, codec: Tokenizer, vocabulary:
     return codec.pieces([id for id in ids if id > END])
 
 
+def other_decoder(decoder: Mapping[str, Any], **values: object) -> str:
+    """Why a decoder is no Transformer with these values of its keys; empty if it is one."""
+    if decoder["kind"] != "transformer":
+        return f"only a Transformer, not {decoder['kind']}"
+    return next((f"only {key} = {str(v).lower()}" for key, v in values.items() if decoder[key] != v), "")
+
+
 def table_of(spec: Any) -> dict[str, Any]:
     """A part of a recipe as a table with its kind."""
     return dict(spec) if isinstance(spec, dict) else {"kind": spec}

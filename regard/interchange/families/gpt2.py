@@ -14,7 +14,7 @@ from regard.config import Recipe
 from regard.interchange.families._base import ACTIVATIONS, THEIR_ACTIVATIONS
 from regard.interchange.families._config import Config
 from regard.interchange.families._entry import Entry
-from regard.interchange.families._language_model import OUTPUT, TABLE, LanguageModelFamily, table_of
+from regard.interchange.families._language_model import OUTPUT, TABLE, LanguageModelFamily, other_decoder, table_of
 
 __all__ = ["GPT2"]
 
@@ -98,19 +98,17 @@ class GPT2(LanguageModelFamily):
 
     def why_not(self, recipe: Recipe) -> str:
         decoder = recipe.model["decoder"]
-        if decoder["kind"] != "transformer":
-            return f"only a Transformer, not {decoder['kind']}"
-        for key, value in (
-            ("norm", "pre"),
-            ("norm_kind", "layer"),
-            ("gated", False),
-            ("bias", True),
-            ("scale", False),
-            ("embedding_norm", False),
-            ("relative_position", "none"),
+        if why := other_decoder(
+            decoder,
+            norm="pre",
+            norm_kind="layer",
+            gated=False,
+            bias=True,
+            scale=False,
+            embedding_norm=False,
+            relative_position="none",
         ):
-            if decoder[key] != value:
-                return f"only {key} = {str(value).lower()}"
+            return why
         position, attention = table_of(decoder["position"]), table_of(decoder["attention"])
         if position["kind"] != "learned":
             return f"only learned positions, not {position['kind']}"

@@ -15,7 +15,7 @@ from regard.config import Recipe
 from regard.interchange.families._base import ACTIVATIONS, THEIR_ACTIVATIONS
 from regard.interchange.families._config import Config
 from regard.interchange.families._entry import Entry
-from regard.interchange.families._language_model import OUTPUT, TABLE, LanguageModelFamily, table_of
+from regard.interchange.families._language_model import OUTPUT, TABLE, LanguageModelFamily, other_decoder, table_of
 
 __all__ = ["Llama"]
 
@@ -115,18 +115,10 @@ class Llama(LanguageModelFamily):
 
     def why_not(self, recipe: Recipe) -> str:
         decoder = recipe.model["decoder"]
-        if decoder["kind"] != "transformer":
-            return f"only a Transformer, not {decoder['kind']}"
-        for key, value in (
-            ("norm", "pre"),
-            ("norm_kind", "rms"),
-            ("gated", True),
-            ("scale", False),
-            ("embedding_norm", False),
-            ("position", "none"),
+        if why := other_decoder(
+            decoder, norm="pre", norm_kind="rms", gated=True, scale=False, embedding_norm=False, position="none"
         ):
-            if decoder[key] != value:
-                return f"only {key} = {str(value).lower()}"
+            return why
         if (kind := table_of(decoder["relative_position"])["kind"]) != "rotary":
             return f"only rotary positions, not {kind}"
         if (kind := table_of(decoder["attention"])["kind"]) != "multi_head":

@@ -29,7 +29,7 @@ class Request(TextRequest):
 
 def answer(model: Translator, request: dict[str, Any]) -> dict[str, Any]:
     """`parts` are what can be switched off, `after` is null if nothing was."""
-    from regard.inspection.record.interventions import parts_of
+    from regard.inspection.record.parts import parts_of
     from regard.inspection.trace.base import Choice, plain
     from regard.inspection.trace.translation import TranslationTrace
 

@@ -389,9 +389,12 @@ HUGE = [
 def test_S6_what_is_out_of_bounds_is_refused_at_once(task, more):
     pool = FakePool()
     here = app(pool)
-    begun = time.process_time()
-    reply = asyncio.run(calling(here, "POST", f"/api/{task}", **{**good(task), **more}))
-    assert reply.status == 400 and time.process_time() - begun < 1.5 and not pool.calls
+    seconds = []
+    for _ in range(2):  # the garbage of other tests may be collected during one of them
+        begun = time.process_time()
+        reply = asyncio.run(calling(here, "POST", f"/api/{task}", **{**good(task), **more}))
+        seconds.append(time.process_time() - begun)
+    assert reply.status == 400 and min(seconds) < 0.5 and not pool.calls
     assert next(iter(more)) in reply.json()["error"], reply.body
 
 
