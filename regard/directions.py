@@ -144,9 +144,14 @@ def with_end(ids: Sequence[int]) -> list[int]:
     return list(ids) if END in ids else [*ids, END]
 
 
+def tag_of(recipe: Recipe, language: str) -> str:
+    """The token that stands for a language; empty if there is none."""
+    return next((str(tag) for code, tag in recipe.languages.tags.items() if internal(code) == language), "")
+
+
 def _tag(recipe: Recipe, tokenizer: Tokenizer, language: str) -> int:
-    spelled = next((str(tag) for code, tag in recipe.languages.tags.items() if internal(code) == language), None)
-    found = None if spelled is None else tokenizer.id_of(spelled)
+    spelled = tag_of(recipe, language)
+    found = tokenizer.id_of(spelled) if spelled else None
     if found is None:
         what = f"no token {spelled!r}" if spelled else "no tag"
         raise UserError(

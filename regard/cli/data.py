@@ -1,4 +1,4 @@
-"""`regard data`: lists and downloads public data sets, and cleans parallel text."""
+"""`regard data`: lists and downloads public data sets, cleans and joins parallel text."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 
 from regard.cli.command import Command, Group
 from regard.cli.data_clean import clean
+from regard.cli.data_join import join
 from regard.cli.options import JsonValue
 from regard.cli.progress import parts_bar
 from regard.cli.recipes import users_of
@@ -59,7 +60,8 @@ DATA = Path("data")
 
 @data.callback()
 def listing(root: Root = DATA, mirror: Mirror = None, format: JsonValue = Format.text) -> None:
-    """List public data sets, download one (get), or clean parallel text of your own (clean)."""
+    """List public data sets, download one (get), clean parallel text of your own (clean), or join
+    two corpora through their shared language (join)."""
     if mirror:
         raise UserError("name the data set to get: regard data get NAME --mirror ...")
     _list(root, format)
@@ -102,6 +104,7 @@ def get(
 
 
 data.command(cls=Command)(clean)
+data.command(cls=Command)(join)
 
 
 def _list(root: Path, format: Format) -> None:

@@ -48,8 +48,9 @@ def export(
     shortlist: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="FILE",
-            help="Text in the target language: a translator then writes only tokens that occur in it. May be repeated.",
+            metavar="[CODE=]FILE",
+            help="Text in the target language: a translator then writes only tokens that occur in it. May be repeated; "
+            "with several target languages de=FILE is German text.",
         ),
     ] = None,
     from_: From = None,

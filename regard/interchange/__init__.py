@@ -5,7 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from regard.recipe import Recipe
 
 OWN = "regard"
 """The format of our own model folders."""
@@ -33,8 +36,9 @@ def export(
         source_language: The source language, for a translator that states none.
         target_language: The target language, likewise.
         shortlist: Text files in the target language, plain or compressed, best those the model was trained on. A
-            translator then writes only tokens that occur there, which is faster on a CPU. Without files the model keeps
-            the shortlist that it has.
+            translator then writes only tokens that occur there, which is faster on a CPU. For a model with several
+            target languages "de=FILE" names the language of a file. Without files the model keeps the shortlist that it
+            has.
 
     Returns:
         The new folder.
@@ -77,11 +81,26 @@ def _shortlist_file(model: str | Path, texts: Sequence[str | Path]) -> dict[str,
     from regard.storage import read_folder
 
     folder = read_folder(find_model(model), hash_tensors=False)
-    if texts:
-        if why := why_not(read_recipe_of(folder)):
-            raise UserError(f"{model}: it can have no shortlist: {why}")
-        tokenizer = read_tokenizer(folder).target
-        tokens = shortlist.from_text(tokenizer, chain.from_iterable(map(read_lines, texts)))
-        shortlist.vmap(tokens, tokenizer.pieces(range(len(tokenizer))))  # refuses what CTranslate2 could not read
-        return {shortlist.FILE: shortlist.to_file(tokens)}
-    return {shortlist.FILE: folder.file(shortlist.FILE).read_bytes()} if shortlist.FILE in folder.names else {}
+    if not texts:
+        return {shortlist.FILE: folder.file(shortlist.FILE).read_bytes()} if shortlist.FILE in folder.names else {}
+    recipe = read_recipe_of(folder)
+    of = _by_language(texts, recipe)
+    if why := why_not(recipe) or shortlist.why_not_of(recipe, list(of)):
+        raise UserError(f"{model}: it can have no such shortlist: {why}")
+    tokenizer = read_tokenizer(folder).target
+    lists = {code: shortlist.from_text(tokenizer, chain.from_iterable(map(read_lines, of[code]))) for code in of}
+    shortlist.vmap(lists, recipe, tokenizer.pieces(range(len(tokenizer))))  # refuses what CTranslate2 could not read
+    return {shortlist.FILE: shortlist.to_file(lists)}
+
+
+def _by_language(texts: Sequence[str | Path], recipe: Recipe) -> dict[str, list[str]]:
+    """The files by target language: de=FILE is German, and a file without a language is for all."""
+    from regard.languages import internal
+
+    targets = set(map(internal, recipe.languages.target))
+    found: dict[str, list[str]] = {}
+    for text in map(str, texts):
+        before, equals, after = text.partition("=")
+        code = internal(before) if equals and internal(before) in targets else ""
+        found.setdefault(code, []).append(after if code else text)
+    return found

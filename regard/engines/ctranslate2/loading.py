@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from regard.config import Recipe
 from regard.data import tokenizer as tokenizers
+from regard.directions import tag_of
 from regard.engines.ctranslate2.cache import Files, converted, in_memory
 from regard.engines.ctranslate2.translator import CTranslate2Translator, cores
 from regard.errors import UserError
+from regard.safetensors_header import read_header
 from regard.storage import WEIGHTS, Folder, read_folder
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ def load_translator(
     parallel = threads or cores()
     options: dict[str, Any] = {"compute_type": compute, "inter_threads": parallel, "intra_threads": 1}
     last = int(recipe.model["decoder"]["layers"]) - 1
-    shortlisted = SHORTLIST in folder.names
+    by_tag = _tags_of_shortlists(folder, recipe, tokenizer)
 
     def open_model(layer: int) -> ctranslate2.Translator:
         def convert(out: BufferedIOBase) -> Files:
@@ -49,7 +51,16 @@ def load_translator(
             files = in_memory(convert)
         return _opened(str(folder.path), files=files, **options)
 
-    return CTranslate2Translator(recipe, tokenizer, open_model, parallel, with_torch, shortlisted)
+    return CTranslate2Translator(recipe, tokenizer, open_model, parallel, with_torch, by_tag)
+
+
+def _tags_of_shortlists(folder: Folder, recipe: Recipe, tokenizer: tokenizers.Tokenizer) -> frozenset[int] | None:
+    """The source tokens that choose among shortlists; none if one is for all languages; None without a shortlist."""
+    if SHORTLIST not in folder.names:
+        return None
+    named = read_header(folder.file(SHORTLIST)).tensors  # the lists themselves are read when the model is converted
+    codes = [name.partition(".")[2] for name in named if "." in name]
+    return frozenset(i for code in codes if (i := tokenizer.id_of(tag_of(recipe, code))) is not None)
 
 
 def _opened(path: str, **options: Any) -> ctranslate2.Translator:
@@ -89,10 +100,10 @@ def convert_folder(
     separate = "source_vocabulary" in tokenizer.sizes()
     source_pieces = tokenizer.pieces(range(len(tokenizer))) if separate else None
     named = SHORTLIST in folder.names
-    tokens = shortlist.read(folder.file(SHORTLIST), len(pieces)) if named else None
+    lists = shortlist.read(folder.file(SHORTLIST), recipe, len(pieces)) if named else None
     try:
         files = convert(recipe, weights, pieces, out, stored, layer, source_pieces)
-        return files if tokens is None else {**files, shortlist.VMAP: shortlist.vmap(tokens, pieces)}
+        return files if lists is None else {**files, shortlist.VMAP: shortlist.vmap(lists, recipe, pieces)}
     except UserError as error:
         raise UserError(f"{path}: {error}") from error.__cause__
 

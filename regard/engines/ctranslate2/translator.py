@@ -63,14 +63,15 @@ class CTranslate2Translator(BaseTranslator):
         open_model: Callable[[int], ctranslate2.Translator],
         parallel: int,
         with_torch: Callable[[], Any],
-        shortlist: bool = False,
+        shortlisted: frozenset[int] | None = None,
     ):
         """`open_model(layer)` loads the model, of which `layer` of the decoder returns its attention.
 
-        `parallel` batches are translated at a time. `with_torch` loads the same model computed by torch.
+        `parallel` batches are translated at a time. `with_torch` loads the same model computed by torch. `shortlisted`:
+        the source tokens that choose a shortlist, none if there is one for all; None without a shortlist.
         """
         self.recipe, self.tokenizer = recipe, tokenizer
-        self._open_model, self._parallel, self._shortlist = open_model, parallel, shortlist
+        self._open_model, self._parallel, self._shortlisted = open_model, parallel, shortlisted
         self._last_layer = int(recipe.model["decoder"]["layers"]) - 1
         self._models = {self._last_layer: open_model(self._last_layer)}
         self._translator = self._models[self._last_layer]
@@ -148,8 +149,7 @@ class CTranslate2Translator(BaseTranslator):
             if progress:
                 progress(len(indexes))
 
-        batches = batches_of_similar_length([len(ids) + 1 for ids in sources], batch_tokens, self._parallel)
-        for indexes in without_cancelled(batches, cancelled):
+        for indexes in without_cancelled(self._batches(sources, batch_tokens), cancelled):
             limit = self._length_limit(max(len(self.source_row(sources[i])) for i in indexes), max_length)
             running.append((indexes, self._start([sources[i] for i in indexes], query, limit)))
             if len(running) > self._parallel:
@@ -157,6 +157,17 @@ class CTranslate2Translator(BaseTranslator):
         while running:
             collect()
         return found
+
+    def _batches(self, sources: Sequence[list[int]], batch_tokens: int) -> Iterator[list[int]]:
+        """Indices of sources for one batch each: of similar length and, as a batch has one shortlist, with one tag."""
+        of_tag: dict[int, list[int]] = {}
+        for index, ids in enumerate(sources):
+            tag = next((i for i in ids if i in self._shortlisted), -1) if self._shortlisted else -1
+            of_tag.setdefault(tag, []).append(index)
+        for members in of_tag.values():
+            lengths = [len(sources[i]) + 1 for i in members]
+            for batch in batches_of_similar_length(lengths, batch_tokens, self._parallel):
+                yield [members[i] for i in batch]
 
     def _length_limit(self, source: int, max_length: int) -> int:
         settings = self.recipe.decoding
@@ -178,7 +189,7 @@ class CTranslate2Translator(BaseTranslator):
             suppress_sequences=list(forbidden) or None,
             return_scores=True,
             return_end_token=True,
-            use_vmap=self._shortlist,
+            use_vmap=self._shortlisted is not None,
             asynchronous=True,
         )
 
