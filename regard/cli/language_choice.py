@@ -23,6 +23,8 @@ from regard.setting import shown
 from regard.task._translation import Translation
 
 ENGLISH = "en"
+FEW_WORDS = 2
+"""So few may look like the target language and yet be in another one."""
 _PUNCTUATION = ".,;:!?…\"'«»“”()"
 LOCALE = ("LC_ALL", "LC_MESSAGES", "LANG")
 """The first of these variables that is set says the user's language."""
@@ -84,6 +86,7 @@ class LanguageChoice:
         """Messages to `warn` begin with the number of a text, as those of a translator."""
         found: dict[int, Translation] = {}
         foreign: defaultdict[str, list[int]] = defaultdict(list)
+        unsaid: list[int] = []  # English, and nothing says what it is to become
         groups: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
         for number, text in enumerate(texts):
             if not _has_words(text):  # nothing to translate
@@ -92,12 +95,21 @@ class LanguageChoice:
                 foreign[identified(text)].append(number)
                 found[number] = _unchanged(text, options)
             else:
-                groups[self._direction(text)].append(number)
+                try:
+                    groups[self._direction(text)].append(number)
+                except UserError:
+                    if len(texts) == 1:
+                        raise
+                    unsaid.append(number)
+                    found[number] = _unchanged(text, options)
         if progress and found:
             progress(len(found))
         for language, numbers in foreign.items():
             if language != self._only_target():
                 self._warn_foreign(warn, language, numbers)
+        if unsaid:
+            more = f" (and {len(unsaid) - 1} more)" if len(unsaid) > 1 else ""
+            warn(f"text {unsaid[0] + 1}{more} is in English and stays as it is; --to says what to translate it to")
         for (source, target), numbers in groups.items():
             if source and source == target:
                 found |= {number: _unchanged(texts[number], options) for number in numbers}
@@ -151,7 +163,7 @@ class LanguageChoice:
         english_goes_on = any(one == ENGLISH and to == self.locale for one, to in directions(self.recipe))
         goal = self.target or ("" if english_goes_on else ENGLISH)
         others = [code for code in self._sources if code != goal]
-        if found == goal and others and not is_another_language(text, *others):
+        if found == goal and others and len(text.split()) <= FEW_WORDS and not is_another_language(text, *others):
             return likeliest(text, others)
         return found
 

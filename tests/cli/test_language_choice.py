@@ -113,6 +113,15 @@ def test_a_word_that_looks_like_the_target_is_translated(locale):
     assert choose(["Hello, my friend!"])[0] == ["en>es"]
 
 
+def test_english_lines_between_others_stay_where_nothing_says_what_they_are_to_become(locale):
+    locale("C")
+    found, warned = choose([TEXTS["de"], "I am a student here.", TEXTS["fr"], TEXTS["en"]])
+    assert found == ["de>en", "I am a student here.", "fr>en", TEXTS["en"]]
+    assert warned == ["text 2 (and 1 more) is in English and stays as it is; --to says what to translate it to"]
+    with pytest.raises(UserError, match="is in English; name the language"):
+        choose(["I am a student here."])
+
+
 def test_a_language_that_the_model_lacks_is_kept_with_one_line():
     found, warned = choose([TEXTS["ja"], TEXTS["fr"], TEXTS["ja"]])
     assert found == [TEXTS["ja"], "fr>en", TEXTS["ja"]]
