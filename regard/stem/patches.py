@@ -19,7 +19,9 @@ __all__ = ["Patches"]
 class Patches(Stem):
     """[class; patch_1 E; ...; patch_N E] + position: each flattened patch is projected linearly.
 
-    With `distillation_token` a second learned token follows the first (Touvron et al. 2021, DeiT). Patches do not overlap, so cutting is a reshape and the projection one matrix product; a convolution with the same
+    With `distillation_token` a second learned token follows the first (Touvron et al. 2021, DeiT).
+
+    Patches do not overlap, so cutting is a reshape and the projection one matrix product; a convolution with the same
     weights takes twice as long on a CPU for small patches.
     """
 

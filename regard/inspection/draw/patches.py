@@ -119,13 +119,13 @@ def draw_query(scene: Scene, weights: np.ndarray, query: int | None, title: str,
     wide, high = scene.size(LARGE)
     canvas.text(who, MARGIN, top, "faint", size=SMALL, at="who")
     top += 10
-    left = MARGIN + (58 if scene.before else 0)
+    left = MARGIN + (0, 58, 76)[scene.before]
     boxes = place_boxes(scene, (left, top, wide, high))
-    if scene.before:
-        beside = (MARGIN, top, 44.0, 44.0)
+    for number, name in reversed([*enumerate(scene.tokens[: scene.before])]):
+        beside = (MARGIN, top + 84 * number, 44.0, 44.0)
         boxes = [beside, *boxes]
         canvas.boxes([beside], "ink")
-        canvas.text("class", MARGIN + 22, top + 60, "faint", "middle", SMALL)
+        canvas.text(name, MARGIN, beside[1] + 60, "faint", size=SMALL)
     canvas.image(scene.pixels, (left, top, wide, high))
     shares = shared(weights, scene.before)
     for number, (box, value, share) in enumerate(zip(boxes, weights, shares)):

@@ -47,7 +47,7 @@ USUAL = {
 def read(files: ForeignFolder, kind: str, channels: int, side: int) -> Image:
     """The input of a model that reads pictures of `side` pixels. `kind`: the processor where the file names none."""
     if FILE not in files:
-        raise UserError(f"{files.path}: {FILE} is missing, which says how pictures are read; take it from the model's page")
+        raise UserError(f"{files.path}: {FILE} is missing, which says how pictures are read; add it")
     config = Config(files.json(FILE), str(files.path / FILE))
     usual = _usual(config, kind)
     _refuse_others(config)
@@ -57,7 +57,7 @@ def read(files: ForeignFolder, kind: str, channels: int, side: int) -> Image:
         raise config.refuse("size", "pictures of different shapes are not known here; do_center_crop must be true")
     made = cropped or to or side
     if made != side:
-        raise UserError(f"{config.where}: makes pictures of {made} x {made} pixels, but the model reads {side} x {side}")
+        raise UserError(f"{config.where}: makes pictures of {made} x {made} pixels, but the model reads {side}")
     mean, spread = _normalisation(config, usual, channels)
     chosen = config.get("resample", FILTERS[usual.filter])
     by_number = {number: name for name, number in FILTERS.items()}

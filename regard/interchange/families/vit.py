@@ -11,12 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from regard.config import Data, Recipe, Training
 from regard.data.codec import Pair
 from regard.data.target.label import Label
-from regard.errors import UserError
 from regard.interchange.families import _picture_processor
 from regard.interchange.families._base import ACTIVATIONS, THEIR_ACTIVATIONS
 from regard.interchange.families._config import Config

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from regard.errors import UserError
+from regard.serving.workers.tasks._input import check_cancelled
 from regard.studio.questions._trace_cache import TextRequest, cached_trace
 from regard.studio.questions.inspect_image import Request as ImageRequest
 from regard.studio.questions.inspect_image import trace_of
@@ -38,6 +39,7 @@ def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
 
     What belongs to another text or model (a method, a position beyond the last) is replaced by the default."""
     from regard.inspection.record.attribution import methods_of
+    from regard.inspection.record.attribution._progress import on_progress
     from regard.inspection.trace.base import plain
     from regard.inspection.trace.image import CaptionTrace
     from regard.inspection.trace.translation import TranslationTrace
@@ -52,7 +54,8 @@ def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
     if method == SLOW and position is None and isinstance(trace, TranslationTrace | CaptionTrace):
         position = trace.probabilities.index(min(trace.probabilities))  # the least certain: there is most to explain
     options = {"method": method, "position": position, "contrast": contrast, "tokens": question.tokens}
-    view = trace.view("why", **options)
+    with on_progress(lambda done, most: check_cancelled()):
+        view = trace.view("why", **options)
     (found,) = trace.attributions
     return {
         **plain(found),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from regard.errors import UserError
+from regard.serving.workers.tasks._input import check_cancelled
 from regard.serving.workers.tasks._request import TaskRequest
 
 if TYPE_CHECKING:
@@ -105,13 +106,11 @@ def trace_of(model: Any, question: Request) -> ImageTrace | CaptionTrace:
 
 
 def _pictures(trace: ImageTrace | CaptionTrace, question: Request) -> dict[str, Any]:
-    view = trace.view(
-        question.view,
-        layer=question.layer,
-        head=question.head,
-        position=question.position,
-        tokens=question.tokens,
-    )
+    from regard.inspection.record.attribution._progress import on_progress
+
+    choice = {name: getattr(question, name) for name in ("layer", "head", "position", "tokens")}
+    with on_progress(lambda done, most: check_cancelled()):
+        view = trace.view(question.view, **choice)
     drawn = view.pictures if question.only is None else view.pictures[question.only : question.only + 1]
     return {
         "view": view.name,
@@ -145,9 +144,11 @@ def _numbers(trace: ImageTrace | CaptionTrace, question: Request) -> dict[str, A
 def _views(trace: ImageTrace | CaptionTrace) -> list[str]:
     """The views that this model has something for."""
     found = []
+    on_request = {"numbers"} if trace.attention else set()  # they need further forward passes
+    on_request |= {"why"} if trace.compute_attribution else set()
     for name in trace.views():
         try:
-            if name != "numbers" or not trace.attention:  # numbers need another forward pass: only on request
+            if name not in on_request:
                 trace.view(name)
         except UserError:
             continue

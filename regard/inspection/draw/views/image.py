@@ -39,7 +39,8 @@ def class_patches(trace: ImageTrace, choice: Choice) -> View:
         maps.append(_map(trace.scene, row_of(rolled, query), f"layers 0 to {number}, rollout: {who}"))
         rows.append((f"layer {number}", maps))
     columns = [f"head {head}" for head in range(heads)] + ["mean", "rollout"]
-    title = f"{trace.label}: attention of {'the class token' if who == 'class' else who}" if layers else trace.label
+    name = f"the {who} token" if query is not None and query < trace.scene.before else who
+    title = f"{trace.label}: attention of {name}" if layers else trace.label
     draw = partial(patches.draw_overview, trace.scene, rows, columns, title, trace.probabilities, trace.scene.notes)
     pictures = [canvas_picture("all layers and heads", draw)]
     if layers:
