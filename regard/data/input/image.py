@@ -101,6 +101,7 @@ class Image(Input):
                 and len(mean) in (1, 3)
                 and all(type(number) is float and math.isfinite(number) for number in numbers)
                 and min(spread) > 1e-6
+                and [type(value) for value in stated] == [str, int, str]
             )
             resizing = Resizing(size, *stated) if good else None
         except (KeyError, TypeError, ValueError, RecursionError, UserError):
