@@ -62,7 +62,7 @@ class Patches(Stem):
         vectors = self.project(self.cut(self.augment(source)))
         learned = [token for token in (self.class_token, self.distillation_token) if token is not None]
         if learned:
-            first = torch.stack(learned).to(vectors.dtype).expand(len(vectors), -1, -1)
+            first = torch.stack(tuple(learned)).to(vectors.dtype).expand(len(vectors), -1, -1)
             vectors = torch.cat([first, vectors], dim=1)
         return self.placing(vectors), mask.new_ones(vectors.shape[:2])
 

@@ -221,8 +221,16 @@ def _values(canvas: Canvas, scene: Scene, values: np.ndarray, box: Box, who: str
     """Values between -1 and 1, in ink and rust."""
     canvas.boxes([box], "tile")
     finite = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
+    if not exact:
+        shades: dict[int, list[Box]] = {}
+        for place, share in zip(place_boxes(scene, box), finite):
+            shades.setdefault(round(max(-1.0, min(1.0, float(share))) * SHADES), []).append(place)
+        for shade, places in sorted(shades.items()):
+            if shade:
+                canvas.boxes(places, "rust" if shade < 0 else "ink", abs(shade) / SHADES)
+        return
     for place, value, share, name in zip(place_boxes(scene, box), values, finite, scene.places):
-        tooltip = f"{who} and {name}: {value!s}" if exact else ""
+        tooltip = f"{who} and {name}: {value!s}"
         canvas.boxes([place], "rust" if share < 0 else "ink", min(1.0, abs(float(share))), tooltip)
 
 

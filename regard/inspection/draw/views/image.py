@@ -21,6 +21,8 @@ from regard.inspection.trace.scene import Scene
 
 MOST_MAPS = 196
 """Places up to which the attention map of every place is drawn."""
+MOST_LINES = 100
+"""Places up to which the attention between them is drawn as lines, too: beyond, they hide each other."""
 
 
 def class_patches(trace: ImageTrace, choice: Choice) -> View:
@@ -75,7 +77,10 @@ def caption_patches(trace: CaptionTrace, choice: Choice) -> View:
 def heads(trace: SceneTrace, choice: Choice) -> View:
     """Without a decoder there is only self-attention, so its kind need not be chosen."""
     encoder_only = choice.attention == CROSS and trace.attention and not trace.of_kind(CROSS)
-    return common.heads(trace, replace(choice, attention=SOURCE) if encoder_only else choice)
+    view = common.heads(trace, replace(choice, attention=SOURCE) if encoder_only else choice)
+    if len(trace.scene.places) > MOST_LINES:
+        view.pictures = [one for one in view.pictures if one.kind != SOURCE]
+    return view
 
 
 def positions(trace: SceneTrace, choice: Choice) -> View:
