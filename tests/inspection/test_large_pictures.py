@@ -14,7 +14,7 @@ from regard.inspection.draw.views import image
 from regard.inspection.record.attribution import _subject
 from regard.inspection.record.attribution._progress import on_progress
 from regard.inspection.trace.base import number, plain
-from regard.studio.questions import inspect_image
+from regard.studio.questions import attribute, inspect_image
 
 
 def test_attribution_is_computed_only_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,3 +69,12 @@ def test_many_places_are_drawn_without_a_mark_for_each_pair(monkeypatch: pytest.
     assert [one.kind for one in trace.view("heads").pictures] == [""]
     grouped = trace.view("positions").pictures[-1].svg()
     assert grouped.count("<rect") + grouped.count("<path") < exact.count("<rect") + exact.count("<path")
+
+
+def test_many_places_are_explained_by_a_quick_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    task, request = classifier(), {"model": "test", "picture": base64.b64encode(png(picture())).decode()}
+    assert attribute.answer(task, request)["method"] == "occlusion"
+    monkeypatch.setattr(inspect_image, "MOST_OCCLUDED", 8)
+    assert attribute.answer(task, request)["method"] == "input_x_gradient"
+    assert attribute.answer(task, request | {"method": "occlusion"})["method"] == "occlusion"
+    assert "Input x gradient" in inspect_image.answer(task, request | {"view": "why"})["about"]

@@ -19,6 +19,7 @@ from regard.serving.workers.tasks._input import check_cancelled
 from regard.serving.workers.tasks._request import TaskRequest
 
 if TYPE_CHECKING:
+    from regard.inspection.trace.base import Trace
     from regard.inspection.trace.image import CaptionTrace, ImageTrace
 
 __all__ = ["Request", "answer"]
@@ -28,6 +29,10 @@ MOST_CHARACTERS = 900_000
 MOST_PLACES = 256
 """The answer grows with the square of the number of places."""
 CACHED = 8
+METHOD, QUICK = "occlusion", "input_x_gradient"
+"""Methods of attribution that are used unless another is chosen: the second where the first would take minutes."""
+MOST_OCCLUDED = 100
+"""Places up to which one forward pass for each is quick."""
 
 _traces: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 
@@ -105,10 +110,18 @@ def trace_of(model: Any, question: Request) -> ImageTrace | CaptionTrace:
     return _traces[key]
 
 
+def usual_method(trace: Trace) -> str:
+    from regard.inspection.trace.image import SceneTrace
+
+    return QUICK if isinstance(trace, SceneTrace) and len(trace.scene.places) > MOST_OCCLUDED else METHOD
+
+
 def _pictures(trace: ImageTrace | CaptionTrace, question: Request) -> dict[str, Any]:
     from regard.inspection.record.attribution._progress import on_progress
 
     choice = {name: getattr(question, name) for name in ("layer", "head", "position", "tokens")}
+    if question.view == "why":
+        choice["method"] = usual_method(trace)
     with on_progress(lambda done, most: check_cancelled()):
         view = trace.view(question.view, **choice)
     drawn = view.pictures if question.only is None else view.pictures[question.only : question.only + 1]
