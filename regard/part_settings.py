@@ -122,6 +122,7 @@ class Stem(TypedDict, total=False):
     vectors: Vectors
     patch: Patch
     class_token: Annotated[bool, Setting("Prepend a learned token for classification.")]
+    distillation_token: Annotated[bool, Setting("Prepend a second learned token, as DeiT does.")]
     augment: Augment
     filters: Annotated[int, Setting("Filters of the first convolution over each frame.", ge=1, le=MOST)]
     stages: Annotated[
@@ -200,7 +201,7 @@ class Model(Stem, Encoder, Decoder, total=False):  # type: ignore[misc]  # a par
     decoder: Annotated[Spec, Setting("Decoder: its kind, or a table.", family="decoder", keys=Decoder)]
     share: Annotated[bool, Setting("Encoder and decoder share one token embedding.")]
     pooling: Annotated[
-        str, Setting("How a classifier sums up the positions.", choices=("mean", "max", "last", "first"))
+        str, Setting("How a classifier sums up the positions.", choices=("mean", "max", "last", "first", "first_two"))
     ]
     head_dropout: Annotated[float, Setting("Dropout before the output layer.", ge=0, lt=1)]
     window: Annotated[int, Setting("Time steps that a forecast is made from.", ge=1, le=MOST)]  # type: ignore[misc]
@@ -230,6 +231,30 @@ class Tokenizer(TypedDict, total=False):
 class Input(TypedDict, total=False):
     size: Annotated[int, Setting("Side of pictures in pixels; 0: that of the training pictures.", ge=0, le=1024)]
     channels: Annotated[int, Setting("1: grey, 3: colour, 0: as in the training pictures.", choices=(0, 1, 3))]
+    resize: Annotated[
+        str,
+        Setting(
+            "How a picture is resized: its central square, both sides without regard to proportions (stretch), in its "
+            "proportions by its short side, or not at all. Then the middle is cut out.",
+            choices=("square", "stretch", "short_side", "none"),
+        ),
+    ]
+    resize_to: Annotated[int, Setting("Side in pixels after resizing; 0: `size`.", ge=0, le=1024)]
+    filter: Annotated[
+        str,
+        Setting(
+            "Filter that pictures are resized with.",
+            choices=("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"),
+        ),
+    ]
+    mean: Annotated[
+        list[float],
+        Setting("Subtracted from each channel of pixels between 0 and 1; empty: the mean of the training pictures."),
+    ]
+    spread: Annotated[
+        list[float],
+        Setting("What each channel is then divided by; empty: the standard deviation of the training pictures.", ge=0),
+    ]
     rate: Annotated[int, Setting("Samples of sound per second; 0: that of the training recordings.", ge=0, le=192_000)]
     columns: Annotated[list[str], Setting("Columns of a series that are read; empty: all.")]
 

@@ -37,8 +37,8 @@ def export(
         Program,
         typer.Option(
             "--format",
-            help="Target program; all but regard take Transformers that translate, huggingface language models too. "
-            "Argos wants a FILE.argosmodel.",
+            help="Target program; all but regard take Transformers that translate, huggingface also language "
+            "models and ViTs. Argos wants a FILE.argosmodel.",
         ),
     ] = Program.regard,
     precision: Annotated[

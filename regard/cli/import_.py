@@ -51,7 +51,7 @@ def import_(
     to: To = None,
     format: JsonValue = Format.text,
 ) -> None:
-    """Make a model folder of a translator in another program's format, to use like any other.
+    """Make a model folder of a model in another program's format, to use like any other.
 
     `regard models` lists what was imported without --output. --model hf:NAME imports on first use. --from and --to set
     the languages of a translator whose files do not state them.

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.encoder._base import Encoder
+from regard.errors import UserError
 from regard.layers.pooling import Pooling
 from regard.model._base import Model
 from regard.stem._base import Stem
@@ -34,8 +35,10 @@ class Classifier(Model):
         super().__init__()
         self.stem, self.encoder = stem, encoder
         self.pooling = Pooling(pooling)
+        if self.pooling.vectors > max(1, stem.prepended):
+            raise UserError("model.pooling: first_two is for a stem with a class and a distillation token; use first")
         self.dropout = nn.Dropout(head_dropout)
-        self.head = nn.Linear(encoder.width, labels)
+        self.head = nn.Linear(self.pooling.vectors * encoder.width, labels)
         self.label_smoothing = label_smoothing
 
     def forward(self, source: Shaped[Tensor, "B *input"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B L"]:

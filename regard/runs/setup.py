@@ -11,6 +11,10 @@ from torch import nn
 
 from regard.assemble import VECTORS, build_model
 from regard.config import Recipe, Training, to_toml
+from regard.data.codec import Pair
+from regard.data.target.label import FILE as LABELS
+from regard.data.target.label import Label
+from regard.data.target.tags import Tags
 from regard.device import mixed_precision
 from regard.errors import UserError
 from regard.find_model import read_recipe_of
@@ -19,7 +23,7 @@ from regard.loading import assign_weights, model_files, take_over, task_of
 from regard.model._base import Model
 from regard.runs.data_paths import PATHS
 from regard.runs.resolution import check_positions
-from regard.storage import read_folder, write_file
+from regard.storage import Folder, read_folder, write_file
 from regard.task._base import Prepared
 from regard.training.defaults import warnings
 from regard.training.listener import Listener, Quiet
@@ -48,7 +52,7 @@ def make_trainer(
     if settings.start_from:  # also when resuming: the run may have been killed before its first checkpoint
         origin = read_folder(Path(settings.start_from))
         old = read_recipe_of(origin)
-        fine_tuning = old.task == recipe.task
+        fine_tuning = old.task == recipe.task and _has_output_of(origin, prepared.codec)
         if fine_tuning:
             assign_weights(model, origin.weights(), settings.start_from)
             freeze_constant_bias(model)
@@ -111,6 +115,13 @@ def judge(recipe: Recipe, codec: Any, model: nn.Module, examples: Any) -> Valida
     dtype = mixed_precision(recipe.training.precision, device)
     with torch.autocast(device.type, dtype, enabled=dtype is not None):
         return task_of(recipe)(recipe, codec, model, device).judge(examples)
+
+
+def _has_output_of(origin: Folder, codec: Any) -> bool:
+    """Whether the output layer is for the labels that the model had; other data may have other labels."""
+    if not isinstance(codec, Pair) or not isinstance(codec.target, Label | Tags):
+        return True
+    return codec.target.files() == {LABELS: origin.read(LABELS)}
 
 
 def without_paths(recipe: Recipe) -> Recipe:

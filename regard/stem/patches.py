@@ -19,6 +19,8 @@ __all__ = ["Patches"]
 class Patches(Stem):
     """[class; patch_1 E; ...; patch_N E] + position: each flattened patch is projected linearly.
 
+    With `distillation_token` a second learned token follows the first (Touvron et al. 2021, DeiT).
+
     Patches do not overlap, so cutting is a reshape and the projection one matrix product; a convolution with the same
     weights takes twice as long on a CPU for small patches.
     """
@@ -35,27 +37,32 @@ class Patches(Stem):
         class_token: bool = True,
         dropout: float = 0.1,
         augment: str = "",
+        distillation_token: bool = False,
     ):
         super().__init__()
+        if distillation_token and not class_token:
+            raise UserError("model.stem.distillation_token: comes after a class token; set class_token = true")
         if size % patch:
             fitting = ", ".join(str(n) for n in range(2, size + 1) if size % n == 0)
             raise UserError(f"model.stem.patch: {patch} does not divide images of {size} pixels; use one of {fitting}")
         self.width, self.patch = width, patch
         self.grid = (size // patch, size // patch)
-        self.prepended = int(class_token)
+        self.prepended = class_token + distillation_token
         self.augment = Augment(augment)
         self.project = nn.Linear(channels * patch * patch, width)
         nn.init.xavier_uniform_(self.project.weight)
         nn.init.zeros_(self.project.bias)
         self.class_token = nn.Parameter(torch.zeros(width)) if class_token else None
-        self.placing = AddPosition(width, self.grid[0] * self.grid[1] + class_token, position, dropout)
+        self.distillation_token = nn.Parameter(torch.zeros(width)) if distillation_token else None
+        self.placing = AddPosition(width, self.grid[0] * self.grid[1] + self.prepended, position, dropout)
 
     def forward(
         self, source: Float[Tensor, "B C H W"], mask: Bool[Tensor, "B M"]
     ) -> tuple[Float[Tensor, "B S D"], Bool[Tensor, "B S"]]:
         vectors = self.project(self.cut(self.augment(source)))
-        if self.class_token is not None:
-            first = self.class_token.to(vectors.dtype).expand(len(vectors), 1, -1)
+        learned = [token for token in (self.class_token, self.distillation_token) if token is not None]
+        if learned:
+            first = torch.stack(tuple(learned)).to(vectors.dtype).expand(len(vectors), -1, -1)
             vectors = torch.cat([first, vectors], dim=1)
         return self.placing(vectors), mask.new_ones(vectors.shape[:2])
 

@@ -55,6 +55,8 @@ class ExampleTask(Task):
     def prepare(cls, recipe: Recipe, place: Path, known: Mapping[str, bytes], same: bool, note: Note) -> Prepared:
         parts = read_parts(recipe.data)
         pair = cls.fit(recipe, parts, known, same)
+        if known and same and any(known.get(name) != content for name, content in pair.target.files().items()):
+            note("the labels of the data are not those of the model it starts from: its output layer begins anew")
         note(
             f"{len(parts.train):,} examples to train on, {len(parts.valid):,} to validate, {len(parts.test):,} to test"
         )
@@ -73,7 +75,9 @@ class ExampleTask(Task):
         check_kind(parts.train[0].input, kind)
         cls.check_target(recipe, parts.train[0])
         if known and same:
-            return Pair.from_files(known, kind, cls.target)
+            pair = Pair.from_files(known, kind, cls.target)
+            if all(map(pair.target.knows, parts.train)):
+                return pair
         text = resolved_tokenizer(recipe.tokenizer)
         return Pair.fit(
             parts.train,

@@ -11,6 +11,7 @@ ROWS = 3
 WIDTH = 24
 OTHERWISE = [
     ("patches", {"class_token": False, "position": "none"}),
+    ("patches", {"distillation_token": True}),
     ("grid", {"stages": 2, "blocks": 2, "position": "sinusoidal"}),
     ("features", {"patch": 3}),
     ("frames", {"subsample": 1}),

@@ -7,6 +7,8 @@ from regard.config import Recipe, apply_overrides
 from regard.data.codec import Pair
 from regard.data.format._base import Example
 from regard.data.input.image import Image
+from regard.data.target.label import Label
+from regard.data.target.tags import Tags
 from regard.task.caption import Captioner
 from regard.task.classify import Classifier
 
@@ -56,3 +58,9 @@ def test_text_is_cut_at_both_ends_of_a_model(examples):
     read = Pair.fit(texts, "text", "label", seed=1, input_options={"kind": "word"}, target_options={})
     assert [len(one.source) for one in Classifier.epochs(recipe, read, texts)(0)] == [1, 2]
     assert [len(Classifier.coded(recipe, read, text).source) for text in texts] == [1, 2]
+
+
+def test_a_target_says_whether_it_has_the_label_of_an_example() -> None:
+    label, tags = Label(["cat", "dog"]), Tags(Label(["O", "B-x"]))
+    assert label.knows(Example(None, "dog")) and not label.knows(Example(None, "bird"))
+    assert tags.knows(Example(None, ["O", "B-x"])) and not tags.knows(Example(None, ["O", "B-y"]))

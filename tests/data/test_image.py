@@ -455,3 +455,59 @@ def test_pillow_is_imported_only_when_a_picture_is_read() -> None:
     modules = "regard.data.input.image, regard.data.format.captions, regard.data.format.image_folder"
     program = f"import sys, {modules}; sys.exit('PIL' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+
+
+# How a picture is cut
+
+
+WIDE = np.arange(4 * 8 * 3, dtype=np.uint8).reshape(4, 8, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"resize": "square", "size": 4}, WIDE[:, 2:6]),
+        ({"resize": "none", "size": 2}, WIDE[1:3, 3:5]),
+        ({"resize": "stretch", "resize_to": 8, "filter": "nearest", "size": 2}, WIDE.repeat(2, 0)[3:5, 3:5]),
+        ({"resize": "short_side", "resize_to": 8, "filter": "nearest", "size": 2}, WIDE.repeat(2, 0).repeat(2, 1)[3:5, 7:9]),
+        ({"resize": "none", "size": 7}, np.pad(WIDE[:, :7], ((2, 1), (0, 0), (0, 0)))),
+    ],
+)  # fmt: skip
+def test_what_is_cut_out_of_a_wide_picture(options: dict[str, Any], wanted: np.ndarray) -> None:
+    made = Image.fit([WIDE], seed=1, mean=[0, 0, 0], spread=[1 / 255] * 3, **options)
+    assert np.array_equal(made.shaped(WIDE), wanted)
+    np.testing.assert_allclose(made.encode(WIDE), wanted.transpose(2, 0, 1), atol=1e-4)
+    again = Image.from_files(made.files())
+    for given in (WIDE, Pillow.fromarray(WIDE), made.accept(WIDE)):  # reduced once or twice, it is the same
+        assert np.array_equal(again.shaped(again.accept(given)), wanted)
+
+
+def test_mean_and_spread_are_those_that_are_stated() -> None:
+    raws = random_images(3, 4, 4, 3)
+    made = Image.fit(raws, seed=1, mean=[0.5, 0.25, 0.125], spread=[0.5, 1, 2])
+    assert (made.mean, made.spread, made.channels) == ((0.5, 0.25, 0.125), (0.5, 1.0, 2.0), 3)
+    assert Image.fit(raws, seed=1, mean=[0.5], spread=[0.5]).sizes() == {"channels": 1, "size": 4}
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"resize": "cut"}, "input.resize: no 'cut'; use square, stretch, short_side, none"),
+        ({"filter": "cubic"}, "input.filter: no 'cubic'; use nearest, box"),
+        ({"resize_to": 5000}, "input.resize_to: wants pixels, 1 to 1024"),
+        ({"mean": [0.5]}, "input.mean, input.spread: want 1 (grey) or 3 (colours) numbers each; not 1 and 0"),
+        ({"mean": [0.5], "spread": [1.0], "channels": 3}, "want 3 numbers each; not 1 and 1"),
+        ({"mean": [0.5], "spread": [0.0]}, "input.spread: wants numbers above 0.000001, not 0.0"),
+    ],
+)
+def test_a_way_that_is_not_known_is_refused_in_a_line(options: dict[str, Any], line: str) -> None:
+    with pytest.raises(UserError) as error:
+        Image.fit(random_images(2, 8, 8, 3), seed=1, **options)
+    assert line in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("change", [{"resize": "cut"}, {"resize": 3}, {"resize": ["none"]}, {"filter": None}, {"resize_to": -1}, {"resize_to": 1e3}])  # fmt: skip
+def test_a_damaged_way_of_resizing_is_refused(change: dict[str, Any]) -> None:
+    good = {"kind": "image", "size": 4, "mean": [0.5], "spread": [1.0], **change}
+    with pytest.raises(UserError, match="input.json: does not describe images"):
+        Image.from_files({"input.json": json.dumps(good).encode()})

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from regard.assemble import build_model
 from regard.errors import UserError
 from regard.stem.grid import Grid
 from regard.stem.patches import Patches
@@ -140,3 +141,22 @@ def test_a_stem_learns_where_a_spot_is(make):
         loss.backward()
         optimizer.step()
     assert loss < 0.3
+
+
+def test_the_distillation_token_comes_second():
+    stem = Patches(3, 12, patch=3, width=8, distillation_token=True, dropout=0.0).eval()
+    nn.init.normal_(stem.class_token)
+    nn.init.normal_(stem.distillation_token)
+    vectors, _ = stem(torch.randn(2, 3, 12, 12), torch.ones(2, 1, dtype=torch.bool))
+    places = stem.placing.position(torch.arange(18))
+    assert stem.prepended == 2 and vectors.shape == (2, 18, 8)
+    for number, token in enumerate((stem.class_token, stem.distillation_token)):
+        torch.testing.assert_close(vectors[:, number], (token + places[number]).expand(2, -1))
+
+
+def test_two_tokens_are_needed_where_two_are_read():
+    with pytest.raises(UserError, match="distillation_token: comes after a class token"):
+        Patches(3, 12, patch=3, width=8, class_token=False, distillation_token=True)
+    tree = {"kind": "classifier", "pooling": "first_two", "stem": {"kind": "patches", "patch": 4}}
+    with pytest.raises(UserError, match="first_two is for a stem with a class and a distillation token"):
+        build_model(tree, channels=3, size=12, labels=2)

@@ -1,4 +1,4 @@
-"""Images: cropped to the central square, resized, each channel normalised over the training set."""
+"""Images: resized, cut to a square, each channel normalised."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from jaxtyping import Float32, UInt8
 
 from regard.data.input._accepted import CONTENT, FILES, as_array, is_array, read_named, refused
 from regard.data.input._base import Input
+from regard.data.input._resizing import LARGEST, Other, Resizing
 from regard.data.picture import Pixels, decode_picture, pixels_of_image, read_picture
 from regard.errors import UserError
 
 __all__ = ["Image"]
 
 FILE = "input.json"
-LARGEST = 1024
 _TOGETHER = 1024  # images per histogram
 
 
@@ -33,8 +33,11 @@ class Image(Input):
         "a picture: the path or the bytes of a file, a PIL image, or an array of uint8 (height, width, 1 or 3)"
     )
 
-    def __init__(self, size: int, mean: Sequence[float], spread: Sequence[float]) -> None:
+    def __init__(
+        self, size: int, mean: Sequence[float], spread: Sequence[float], resizing: Resizing | None = None
+    ) -> None:
         self.size, self.mean, self.spread = size, tuple(mean), tuple(spread)
+        self.resizing = resizing or Resizing(size)
         self.channels = len(self.mean)
         shades = np.arange(256) / 255
         # A lookup table of the 256 values of a byte.
@@ -45,8 +48,21 @@ class Image(Input):
         return list(np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3), dtype=np.uint8))
 
     @classmethod
-    def fit(cls, raws: Sequence[Any], *, seed: int, size: int = 0, channels: int = 0) -> Image:
-        """`size` and `channels` of 0 mean those of the training images; 1 channel is grey, 3 are colours."""
+    def fit(
+        cls,
+        raws: Sequence[Any],
+        *,
+        seed: int,
+        size: int = 0,
+        channels: int = 0,
+        resize: str = "square",
+        resize_to: int = 0,
+        filter: str = "bicubic",
+        mean: Sequence[float] = (),
+        spread: Sequence[float] = (),
+    ) -> Image:
+        """`size` and `channels` of 0 mean those of the training images; 1 channel is grey, 3 are colours. `mean` and
+        `spread` are learnt from them unless they are given."""
         if not isinstance(size, int) or not 0 <= size <= LARGEST:
             raise UserError(f"input.size: wants pixels, 1 to {LARGEST}, or 0 for those of the images; not {size!r}")
         if channels not in (0, 1, 3):
@@ -59,14 +75,17 @@ class Image(Input):
             found = f"{sides[0]} to {sides[-1]}" if len(sides) > 1 else f"{sides[0]}"
             raise UserError(f"input.size: the images measure {found} pixels; state one size, such as size = 64")
         size = size or sides[0]
+        resizing = Resizing(size, resize, resize_to, filter)
+        if mean or spread:
+            return cls(size, *_given(mean, spread, channels), resizing)
         channels = channels or max(shape[2] for shape in shapes)
         counts = np.zeros((channels, 256), np.int64)
-        shaped = (_shaped(raw, size, channels) for raw in raws)
+        shaped = (resizing(raw, channels) for raw in raws)
         while some := list(islice(shaped, _TOGETHER)):
             together = np.stack(some)
             for channel, count in enumerate(counts):
                 count += np.bincount(together[..., channel].ravel(), minlength=256)
-        return cls(size, *_mean_and_spread(counts))
+        return cls(size, *_mean_and_spread(counts), resizing)
 
     @classmethod
     def from_files(cls, files: Mapping[str, bytes]) -> Image:
@@ -74,6 +93,7 @@ class Image(Input):
             saved = json.loads(files[FILE])
             size, mean, spread = saved["size"], saved["mean"], saved["spread"]
             numbers = [*mean, *spread]
+            stated = saved.get("resize", "square"), saved.get("resize_to", 0), saved.get("filter", "bicubic")
             good = (
                 type(size) is int
                 and 1 <= size <= LARGEST
@@ -81,49 +101,61 @@ class Image(Input):
                 and len(mean) in (1, 3)
                 and all(type(number) is float and math.isfinite(number) for number in numbers)
                 and min(spread) > 1e-6
+                and [type(value) for value in stated] == [str, int, str]
             )
-        except (KeyError, TypeError, ValueError, RecursionError):
+            resizing = Resizing(size, *stated) if good else None
+        except (KeyError, TypeError, ValueError, RecursionError, UserError):
             good = False
         if not good:
             raise UserError(f"{FILE}: does not describe images; the model folder is damaged")
-        return cls(size, mean, spread)
+        return cls(size, mean, spread, resizing)
 
     def files(self) -> dict[str, bytes]:
-        saved = {"kind": self.kind, "size": self.size, "mean": self.mean, "spread": self.spread}
+        saved: dict[str, Any] = {"kind": self.kind, "size": self.size, "mean": self.mean, "spread": self.spread}
+        saved |= self.resizing.saved()
         return {FILE: json.dumps(saved, indent=0).encode()}
 
     def sizes(self) -> dict[str, int]:
         return {"channels": self.channels, "size": self.size}
 
     def read(self, argument: str, note: Callable[[str], None] = lambda text: None) -> Pixels:
-        return _noted(read_picture(Path(argument), note=note), argument, note)
+        return self._noted(read_picture(Path(argument), note=note), argument, note)
 
     def decode(self, content: bytes, name: str, note: Callable[[str], None] = lambda text: None) -> Pixels:
         """The pixels in the bytes of an uploaded file; animations are refused."""
-        return _noted(decode_picture(content, name, note=note, still=True), name, note)
+        return self._noted(decode_picture(content, name, note=note, still=True), name, note)
 
     def is_one(self, given: Any) -> bool:
         return isinstance(given, (*FILES, *CONTENT)) or is_array(given) or _is_pillow(given)
 
-    def accept(self, given: Any) -> UInt8[np.ndarray, "S S C"]:
+    def accept(self, given: Any) -> UInt8[np.ndarray, "H W C"]:
         if isinstance(given, CONTENT):
-            return self.shaped(self.decode(bytes(given), "the picture"))
+            return self._reduced(self.decode(bytes(given), "the picture"))
         if isinstance(given, FILES):
-            return self.shaped(read_named(self.read, given, self.takes))
+            return self._reduced(read_named(self.read, given, self.takes))
         if _is_pillow(given):
-            return self.shaped(pixels_of_image(given))
+            return self._reduced(pixels_of_image(given))
         if not is_array(given):
             raise refused(given, self.takes)
         pixels = as_array(given)
         if pixels.ndim == 3 and pixels.shape[2] == 4 and pixels.dtype == np.uint8:
             from PIL import Image as Pillow
 
-            return self.shaped(pixels_of_image(Pillow.fromarray(pixels)))
-        return self.shaped(pixels[..., None] if pixels.ndim == 2 else pixels)
+            return self._reduced(pixels_of_image(Pillow.fromarray(pixels)))
+        return self._reduced(pixels[..., None] if pixels.ndim == 2 else pixels)
+
+    def _reduced(self, raw: Any) -> Other:
+        """Resized, but not yet cut to the size of the model: doing that twice would not be the same."""
+        return self.resizing.resized(checked(raw), self.channels)
+
+    def _noted(self, pixels: Pixels, name: str, note: Callable[[str], None]) -> Pixels:
+        if said := self.resizing.note(*pixels.shape[:2]):
+            note(f"{name}: {said}")
+        return pixels
 
     def shaped(self, raw: Any) -> UInt8[np.ndarray, "S S C"]:
-        """The central square at the model's size and channels, before normalisation."""
-        return _shaped(checked(raw), self.size, self.channels)
+        """The square that the model reads, at its size and channels, before normalisation."""
+        return self.resizing(checked(raw), self.channels)
 
     def encode(self, raw: Any) -> Float32[np.ndarray, "C S S"]:
         pixels = self.shaped(raw)
@@ -139,13 +171,6 @@ def _is_pillow(given: Any) -> bool:
     return isinstance(given, Pillow.Image)
 
 
-def _noted(pixels: Pixels, name: str, note: Callable[[str], None]) -> Pixels:
-    height, width, _ = pixels.shape
-    if height != width:
-        note(f"{name}: is {width} x {height} pixels; only the square in the middle is used")
-    return pixels
-
-
 def checked(raw: Any) -> np.ndarray:
     """The picture itself, or a UserError where this is none."""
     fits = isinstance(raw, np.ndarray) and raw.dtype == np.uint8 and raw.ndim == 3 and raw.shape[2] in (1, 3)
@@ -155,25 +180,14 @@ def checked(raw: Any) -> np.ndarray:
     return raw
 
 
-def _shaped(raw: Pixels, size: int, channels: int) -> UInt8[np.ndarray, "S S K"]:
-    """The central square, resized, grey or in colour."""
-    height, width, given = raw.shape
-    side = min(height, width)
-    top, left = (height - side) // 2, (width - side) // 2
-    square = raw[top : top + side, left : left + side]
-    if side != size or given > channels:
-        square = _with_pillow(square, size, "L" if channels == 1 else "RGB")
-    return square if square.shape[2] == channels else square.repeat(channels, axis=2)
-
-
-def _with_pillow(square: Pixels, size: int, mode: str) -> UInt8[np.ndarray, "S S K"]:
-    from PIL import Image as Pillow
-
-    image = Pillow.fromarray(square if square.shape[2] == 3 else square[..., 0])
-    if image.size != (size, size):
-        image = image.resize((size, size), Pillow.Resampling.BICUBIC)
-    pixels = np.asarray(image.convert(mode) if len(mode) < len(image.mode) else image)
-    return pixels if pixels.ndim == 3 else pixels[..., None]
+def _given(mean: Sequence[float], spread: Sequence[float], channels: int) -> tuple[list[float], list[float]]:
+    """Mean and spread as a recipe states them."""
+    if len(mean) != len(spread) or len(mean) not in ((channels,) if channels else (1, 3)):
+        count = channels or "1 (grey) or 3 (colours)"
+        raise UserError(f"input.mean, input.spread: want {count} numbers each; not {len(mean)} and {len(spread)}")
+    if min(spread) <= 1e-6:
+        raise UserError(f"input.spread: wants numbers above 0.000001, not {min(spread)}")
+    return list(map(float, mean)), list(map(float, spread))
 
 
 def _mean_and_spread(counts: np.ndarray) -> tuple[list[float], list[float]]:

@@ -52,6 +52,10 @@ class Target(ABC):
     def sizes(self) -> dict[str, int]:
         """What the constructor of a head or decoder needs: labels, vocabulary."""
 
+    def knows(self, example: Example) -> bool:
+        """Whether this target can state the example's: False for a label that it does not have."""
+        return True
+
     @abstractmethod
     def encode(self, example: Example, input: Input) -> tuple[np.ndarray, np.ndarray]:
         """Values (T, ...) and mask (T,). `input` is for targets whose positions depend on how the input is encoded."""

@@ -63,5 +63,8 @@ class Label(Target):
             raise UserError(f"label '{name}' was never seen in training{suggestion(name, self.names)}")
         return self._ids[name]
 
+    def knows(self, example: Example) -> bool:
+        return str(example.target) in self._ids
+
     def encode(self, example: Example, input: Input) -> tuple[np.ndarray, np.ndarray]:
         return np.array([self.id(str(example.target))]), np.ones(1, dtype=bool)

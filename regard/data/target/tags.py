@@ -49,6 +49,9 @@ class Tags(Target):
     def sizes(self) -> dict[str, int]:
         return self.labels.sizes()
 
+    def knows(self, example: Example) -> bool:
+        return all(self.labels.knows(Example(None, tag)) for tag in example.target)
+
     def encode(self, example: Example, input: Input) -> tuple[np.ndarray, np.ndarray]:
         """Ends at the first token of the last word."""
         words, tags = example

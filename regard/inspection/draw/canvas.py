@@ -154,9 +154,9 @@ class Canvas:
     def svg(self) -> str:
         """Self-contained: no script, no external resources."""
         groups = {name: [mark.svg() for mark in self.marks[name]] for name in self.LAYERS if name in self.marks}
-        images = {mark.key: mark.defined() for mark in self.marks.get("tile", []) if isinstance(mark, _Image)}
-        if images:
-            groups["tile"].insert(0, f"<defs>{''.join(images.values())}</defs>")
+        images = {mark.key: mark for mark in self.marks.get("tile", []) if isinstance(mark, _Image)}
+        if images:  # compressed once each, which for a large one takes longer than all else
+            groups["tile"].insert(0, f"<defs>{''.join(one.defined() for one in images.values())}</defs>")
         width, height = (round(reach + style.MARGIN) for reach in (self.width, self.height))
         return style.picture(self.kind, width, height, groups, self.title, self.about)
 

@@ -119,13 +119,13 @@ def draw_query(scene: Scene, weights: np.ndarray, query: int | None, title: str,
     wide, high = scene.size(LARGE)
     canvas.text(who, MARGIN, top, "faint", size=SMALL, at="who")
     top += 10
-    left = MARGIN + (58 if scene.before else 0)
+    left = MARGIN + (0, 58, 76)[scene.before]
     boxes = place_boxes(scene, (left, top, wide, high))
-    if scene.before:
-        beside = (MARGIN, top, 44.0, 44.0)
+    for number, name in reversed([*enumerate(scene.tokens[: scene.before])]):
+        beside = (MARGIN, top + 84 * number, 44.0, 44.0)
         boxes = [beside, *boxes]
         canvas.boxes([beside], "ink")
-        canvas.text("class", MARGIN + 22, top + 60, "faint", "middle", SMALL)
+        canvas.text(name, MARGIN, beside[1] + 60, "faint", size=SMALL)
     canvas.image(scene.pixels, (left, top, wide, high))
     shares = shared(weights, scene.before)
     for number, (box, value, share) in enumerate(zip(boxes, weights, shares)):
@@ -221,8 +221,16 @@ def _values(canvas: Canvas, scene: Scene, values: np.ndarray, box: Box, who: str
     """Values between -1 and 1, in ink and rust."""
     canvas.boxes([box], "tile")
     finite = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
+    if not exact:
+        shades: dict[int, list[Box]] = {}
+        for place, share in zip(place_boxes(scene, box), finite):
+            shades.setdefault(round(max(-1.0, min(1.0, float(share))) * SHADES), []).append(place)
+        for shade, places in sorted(shades.items()):
+            if shade:
+                canvas.boxes(places, "rust" if shade < 0 else "ink", abs(shade) / SHADES)
+        return
     for place, value, share, name in zip(place_boxes(scene, box), values, finite, scene.places):
-        tooltip = f"{who} and {name}: {value!s}" if exact else ""
+        tooltip = f"{who} and {name}: {value!s}"
         canvas.boxes([place], "rust" if share < 0 else "ink", min(1.0, abs(float(share))), tooltip)
 
 

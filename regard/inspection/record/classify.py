@@ -97,4 +97,4 @@ def _record_image(classifier: Classifier, given: Any, name: str) -> ImageTrace:
 
 def pooled_positions(model: Model, count: int) -> list[int]:
     """The positions of the encoder that the label is read off."""
-    return {"first": [0], "last": [count - 1]}.get(model.pooling.kind, list(range(count)))
+    return {"first": [0], "first_two": [0, 1], "last": [count - 1]}.get(model.pooling.kind, list(range(count)))

@@ -353,6 +353,8 @@ def plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, np.ndarray):
+        if value.ndim == 1 and value.dtype == np.float32 and np.isfinite(value).all():
+            return [*map(float, map(str, value))]  # as `number` does it, in a third of the time
         return [plain(row) for row in value] if value.ndim > 1 else [number(one) for one in value]
     if isinstance(value, dict):
         return {key: plain(one) for key, one in value.items()}

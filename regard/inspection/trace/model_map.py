@@ -134,7 +134,7 @@ def _stem(stem: Mapping[str, Any], shapes: Shapes) -> list[Block]:
     own, title, detail = STEMS.get(kind, ("stem", kind.replace("_", " ").capitalize(), ""))
     detail = detail.format_map({"patch": 1, "stages": 3, "mels": 40, "subsample": 4, "filters": 16, **stem})
     if stem.get("class_token"):
-        detail += ", and a class token"
+        detail += ", a class and a distillation token" if stem.get("distillation_token") else ", and a class token"
     blocks = [Block("stem", own, title, SOURCE, width, detail)]
     return blocks + _positions("stem.placing", SOURCE, width, stem.get("position"))
 
@@ -292,7 +292,12 @@ def _head(kind: str, model: Mapping[str, Any], shapes: Shapes, width: int) -> li
     blocks = []
     if kind == "classifier":
         pooling = str(model.get("pooling", "mean"))
-        detail = {"first": "the first vector: the class token", "last": "the last vector"}.get(pooling, pooling)
+        detail = {
+            "first": "the first vector: the class token",
+            "first_two": "the first two vectors: the class and the distillation token",
+            "last": "the last vector",
+        }.get(pooling, pooling)
+        width *= 2 if pooling == "first_two" else 1
         blocks.append(Block("pooling", "pooling", "Pooling", SOURCE, width, detail))
     rows = _rows(shapes, "head.weight", "bias")
     detail = f"{rows:,} numbers for each token" if kind != "classifier" else f"{width} numbers to {rows:,} labels"

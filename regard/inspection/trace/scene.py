@@ -21,13 +21,13 @@ class Scene:
     places: list[str]
     """The name of each place."""
     before: int = 0
-    """How many tokens come before the places: 1 with a class token."""
+    """How many tokens come before the places: 1 with a class token, 2 with a distillation token after it."""
     notes: list[str] = field(default_factory=list)
     """What was changed when the input was read."""
 
     @property
     def tokens(self) -> list[str]:
-        return ["class"][: self.before] + self.places
+        return ["class", "distillation"][: self.before] + self.places
 
     def of_places(self, weights: np.ndarray) -> np.ndarray:
         """(..., tokens) -> (..., rows, columns)"""

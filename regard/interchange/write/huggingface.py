@@ -1,5 +1,5 @@
 """Writes a Transformer that translates as a Hugging Face folder, in the family that computes exactly the same; language
-models are in _language_model.py.
+models are in _language_model.py, classifiers of pictures in _picture_classifier.py.
 
 An imported model becomes its own family again. Ours becomes Marian (post-norm) or Pegasus (pre-norm): both have the
 paper's sinusoids with all sines before all cosines, ours alternate. So the columns of the residual stream, whose order
@@ -20,6 +20,7 @@ from torch import Tensor
 from regard import registry
 from regard.assemble import resolve_model
 from regard.config import Recipe
+from regard.data.codec import Pair
 from regard.data.tokenizer._base import Tokenizer
 from regard.errors import UserError
 from regard.find_model import find_model
@@ -27,7 +28,8 @@ from regard.interchange.families._base import Family
 from regard.interchange.families._entry import Entry
 from regard.interchange.families._language_model import LanguageModelFamily
 from regard.interchange.families._vocabulary import NEVER
-from regard.interchange.write import _tokenizer_files
+from regard.interchange.families.vit import ViT
+from regard.interchange.write import _picture_classifier, _tokenizer_files
 from regard.interchange.write._language_model import written
 from regard.interchange.write._whole_folder import whole_folder
 from regard.layers.embedding import TokenEmbedding
@@ -40,20 +42,23 @@ __all__ = ["export"]
 FAMILIES = "interchange/families"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _LANGUAGE_MODELS = ("gpt2", "llama")
+_PICTURE_CLASSIFIERS = ("vit", "deit")
 _ORDER = ("marian", "pegasus", "m2m_100", "bart", "mbart", "t5")
 _SOURCE, _TARGET, _BIAS = "stem.embedding.table.weight", "decoder.embedding.table.weight", "decoder.output_bias"
 
 
 def export(name: str | Path, folder: str | Path, precision: str = "float32") -> Path:
-    """Writes a model and its tokenizer into a new folder that transformers loads."""
+    """Writes a model, and what reads its input, into a new folder that transformers loads."""
     if precision not in DTYPES:
         raise UserError(f"precision {precision} is not for huggingface; use {', '.join(DTYPES)}")
     origin = read_folder(find_model(name))
     recipe, codec, _ = read_model(origin)  # checks the weights
+    if recipe.task == "classify" and isinstance(codec, Pair) and codec.input.kind == "image":
+        return _export_picture_classifier(name, origin, recipe, codec, Path(folder), precision)
     if recipe.task not in ("translate", "generate") or not isinstance(codec, Tokenizer):
         raise UserError(
-            f"{name}: only models that translate or continue texts are written for huggingface, not one to "
-            f"{recipe.task}"
+            f"{name}: only models that translate, continue texts or classify pictures are written for huggingface, not "
+            f"one to {recipe.task}"
         )
     recipe = replace(recipe, model=resolve_model(recipe.model))  # older recipes leave defaults out
     if recipe.task == "generate":
@@ -86,9 +91,32 @@ def _export_language_model(
         config, tensors, files = written(origin, weights, recipe, tokenizer, family, _merged(weights, recipe))
     except UserError as error:
         raise UserError(f"{name}: {error}") from None
+    return _write(folder, recipe, config, tensors, files, precision)
+
+
+def _export_picture_classifier(
+    name: str | Path, origin: Folder, recipe: Recipe, pair: Pair, folder: Path, precision: str
+) -> Path:
+    recipe = replace(recipe, model=resolve_model(recipe.model))
+    try:
+        family = cast(ViT, _family(recipe, _PICTURE_CLASSIFIERS))
+    except UserError as error:
+        raise UserError(f"{name}: {error}") from None
+    written = _picture_classifier.written(origin.weights(), recipe, pair, family)
+    return _write(folder, recipe, *written, precision)
+
+
+def _write(
+    folder: Path,
+    recipe: Recipe,
+    config: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
+    files: Mapping[str, bytes],
+    precision: str,
+) -> Path:
     with whole_folder(folder) as place:
         _write_tensors(place / "model.safetensors", tensors, DTYPES[precision])
-        _write_json(place / "config.json", config | {"dtype": precision})
+        _write_json(place / "config.json", {**config, "dtype": precision})
         for file, content in files.items():
             (place / file).write_bytes(content)
         (place / "README.md").write_text(_card(recipe), encoding="utf-8")
@@ -273,5 +301,7 @@ def _card(recipe: Recipe) -> str:
     use, title = "translation", "A translator"
     if recipe.task == "generate":
         use, title = "text-generation", "A language model"
+    if recipe.task == "classify":
+        use, title = "image-classification", "A classifier of pictures"
     header = f"---\nlibrary_name: transformers\npipeline_tag: {use}\n{'language:' if listed else ''}\n{listed}---\n"
     return f"{header}# {recipe.name or title}\n\nWritten by `regard export --format huggingface`.\n"

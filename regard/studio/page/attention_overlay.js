@@ -74,7 +74,7 @@ export function probabilityBars(pairs, most = 10) {
     pairs.slice(0, most).map(([name, value]) => {
       const bar = make("span", { class: "bar" });
       bar.style.setProperty("--sure", value);
-      return make("div", {}, make("dt", {}, name), make("dd", { "data-value": value, title: String(value) }, bar, value.toFixed(3)));
+      return make("div", {}, make("dt", { title: name }, name), make("dd", { "data-value": value, title: String(value) }, bar, value.toFixed(3)));
     }),
   );
   return list;

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from regard.errors import UserError
+from regard.serving.workers.tasks._input import check_cancelled
 from regard.serving.workers.tasks._request import TaskRequest
 
 if TYPE_CHECKING:
+    from regard.inspection.trace.base import Trace
     from regard.inspection.trace.image import CaptionTrace, ImageTrace
 
 __all__ = ["Request", "answer"]
@@ -27,6 +29,10 @@ MOST_CHARACTERS = 900_000
 MOST_PLACES = 256
 """The answer grows with the square of the number of places."""
 CACHED = 8
+METHOD, QUICK = "occlusion", "input_x_gradient"
+"""Methods of attribution that are used unless another is chosen: the second where the first would take minutes."""
+MOST_OCCLUDED = 100
+"""Places up to which one forward pass for each is quick."""
 
 _traces: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 
@@ -104,14 +110,20 @@ def trace_of(model: Any, question: Request) -> ImageTrace | CaptionTrace:
     return _traces[key]
 
 
+def usual_method(trace: Trace) -> str:
+    from regard.inspection.trace.image import SceneTrace
+
+    return QUICK if isinstance(trace, SceneTrace) and len(trace.scene.places) > MOST_OCCLUDED else METHOD
+
+
 def _pictures(trace: ImageTrace | CaptionTrace, question: Request) -> dict[str, Any]:
-    view = trace.view(
-        question.view,
-        layer=question.layer,
-        head=question.head,
-        position=question.position,
-        tokens=question.tokens,
-    )
+    from regard.inspection.record.attribution._progress import on_progress
+
+    choice = {name: getattr(question, name) for name in ("layer", "head", "position", "tokens")}
+    if question.view == "why":
+        choice["method"] = usual_method(trace)
+    with on_progress(lambda done, most: check_cancelled()):
+        view = trace.view(question.view, **choice)
     drawn = view.pictures if question.only is None else view.pictures[question.only : question.only + 1]
     return {
         "view": view.name,
@@ -145,9 +157,11 @@ def _numbers(trace: ImageTrace | CaptionTrace, question: Request) -> dict[str, A
 def _views(trace: ImageTrace | CaptionTrace) -> list[str]:
     """The views that this model has something for."""
     found = []
+    on_request = {"numbers"} if trace.attention else set()  # they need further forward passes
+    on_request |= {"why"} if trace.compute_attribution else set()
     for name in trace.views():
         try:
-            if name != "numbers" or not trace.attention:  # numbers need another forward pass: only on request
+            if name not in on_request:
                 trace.view(name)
         except UserError:
             continue

@@ -21,6 +21,8 @@ from regard.inspection.trace.scene import Scene
 
 MOST_MAPS = 196
 """Places up to which the attention map of every place is drawn."""
+MOST_LINES = 100
+"""Places up to which the attention between them is drawn as lines, too: beyond, they hide each other."""
 
 
 def class_patches(trace: ImageTrace, choice: Choice) -> View:
@@ -39,7 +41,8 @@ def class_patches(trace: ImageTrace, choice: Choice) -> View:
         maps.append(_map(trace.scene, row_of(rolled, query), f"layers 0 to {number}, rollout: {who}"))
         rows.append((f"layer {number}", maps))
     columns = [f"head {head}" for head in range(heads)] + ["mean", "rollout"]
-    title = f"{trace.label}: attention of {'the class token' if who == 'class' else who}" if layers else trace.label
+    name = f"the {who} token" if query is not None and query < trace.scene.before else who
+    title = f"{trace.label}: attention of {name}" if layers else trace.label
     draw = partial(patches.draw_overview, trace.scene, rows, columns, title, trace.probabilities, trace.scene.notes)
     pictures = [canvas_picture("all layers and heads", draw)]
     if layers:
@@ -74,7 +77,10 @@ def caption_patches(trace: CaptionTrace, choice: Choice) -> View:
 def heads(trace: SceneTrace, choice: Choice) -> View:
     """Without a decoder there is only self-attention, so its kind need not be chosen."""
     encoder_only = choice.attention == CROSS and trace.attention and not trace.of_kind(CROSS)
-    return common.heads(trace, replace(choice, attention=SOURCE) if encoder_only else choice)
+    view = common.heads(trace, replace(choice, attention=SOURCE) if encoder_only else choice)
+    if len(trace.scene.places) > MOST_LINES:
+        view.pictures = [one for one in view.pictures if one.kind != SOURCE]
+    return view
 
 
 def positions(trace: SceneTrace, choice: Choice) -> View:

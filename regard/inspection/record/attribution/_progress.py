@@ -1,4 +1,4 @@
-"""A callback that hears how far integrated gradients are: they may take a minute for a long sentence.
+"""A callback that hears how far an attribution is: it may take a minute for a long sentence or a large model.
 
 It travels in a context variable, as in decoding/step_callback.py.
 """
@@ -14,7 +14,7 @@ _callback: ContextVar[Callable[[int, int], None] | None] = ContextVar("attributi
 
 @contextmanager
 def on_progress(callback: Callable[[int, int], None]) -> Iterator[None]:
-    """Context in which `callback(points, at most)` is called after each section of the path."""
+    """Context in which `callback(points, at most)` is called after each section of the path, or each batch of units."""
     token = _callback.set(callback)
     try:
         yield

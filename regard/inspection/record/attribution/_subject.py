@@ -24,6 +24,8 @@ Vectors = dict[str, Tensor]
 """SOURCE and TARGET -> (copies, tokens, width)."""
 AT_ONCE = 2**25
 """Logits that are computed at once."""
+POSITIONS = 2**12
+"""Positions of all copies that are computed at once: between two forward passes a caller can stop."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ class Subject:
 
         with plain_linears(self.model), changed_vectors(self.model, remember), torch.no_grad():
             found = self.log_probabilities(1)
-        self.at_once = int(min(64, max(1, AT_ONCE // found[0].numel())))
+        positions = sum(own.shape[1] for own in self.vectors.values())
+        self.at_once = int(max(1, min(64, AT_ONCE // found[0].numel(), POSITIONS // max(1, positions))))
 
     def __call__(self, vectors: Vectors) -> Float[Tensor, "B R"]:
         """The explained quantities with these vectors in place of the actual ones."""

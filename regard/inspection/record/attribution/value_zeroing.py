@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
 
+from regard.inspection.record.attribution._progress import report
 from regard.inspection.record.attribution._subject import Found, Subject, Unit, batches
 from regard.inspection.trace.base import SOURCE, TARGET
 from regard.layers.attention._base import Attention, ProjectedMemory
@@ -31,6 +32,7 @@ def value_zeroing(subject: Subject) -> Found:
         copies = {side: own.expand(len(units), -1, -1) for side, own in subject.vectors.items()}
         with zeroed_values(subject.model, kept_values(subject, units)):
             columns += [whole - row for row in subject(copies)]
+        report(len(columns), len(subject.units))
     return Found(torch.stack(columns, 1).float().cpu().numpy())
 
 

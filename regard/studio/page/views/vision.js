@@ -274,7 +274,8 @@ const NAMES = {
 
 function classified(studio, told) {
   const { before, places } = told.scene;
-  const tokens = [...(before ? ["class"] : []), ...places];
+  const firsts = ["class", "distillation"].slice(0, before);
+  const tokens = [...firsts, ...places];
   const said = make("output", { class: "value" });
   let pointed = null;
   const rows = () => {
@@ -292,7 +293,7 @@ function classified(studio, told) {
     },
     onpress: (place) => press(place + before),
   });
-  const first = before ? make("button", { type: "button", class: "class-token", onclick: () => press(0) }) : null;
+  const beside = firsts.map((_, token) => make("button", { type: "button", class: "class-token", onclick: () => press(token) }));
   const about = make("p", { class: "who" });
 
   function draw() {
@@ -308,18 +309,18 @@ function classified(studio, told) {
     overlay.show(row.slice(before), who);
     overlay.mark(query === null ? -1 : query - before);
     const most = row.slice(before).reduce((best, weight, at, list) => (weight > list[best] ? at : best), 0) + before;
-    about.textContent = `${who === "class" ? "The class token" : who} attends most to ${tokens[most]} (${row[most].toPrecision(3)})`;
-    if (first) {
-      first.textContent = `class ${row[0].toPrecision(3)}`;
-      first.dataset.weight = row[0];
-      first.setAttribute("aria-pressed", String(pin === 0));
-    }
+    about.textContent = `${firsts.includes(who) ? `The ${who} token` : who} attends most to ${tokens[most]} (${row[most].toPrecision(3)})`;
+    beside.forEach((button, token) => {
+      button.textContent = `${firsts[token]} ${row[token].toPrecision(3)}`;
+      button.dataset.weight = row[token];
+      button.setAttribute("aria-pressed", String(pin === token));
+    });
     said.textContent = pin !== undefined && pointed !== null ? `${who} → ${tokens[pointed]}: ${row[pointed]}` : "";
   }
   draw();
   return {
     draw,
-    picture: [overlay.element, make("div", { class: "under" }, first, about), said],
+    picture: [overlay.element, make("div", { class: "under" }, beside, about), said],
     answer: [make("p", { class: "label" }, told.label), probabilityBars(Object.entries(told.probabilities))],
   };
 }
