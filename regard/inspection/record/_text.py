@@ -79,13 +79,13 @@ def text_trace(
 
 def token_ids(task: ExampleTask, text: str | list[str]) -> list[int]:
     """The ids of a text, or of its words, that fits into one forward pass."""
-    ids = task.pair.input.encode(text).tolist()
-    longest = task.recipe.data.max_length
+    ids = task.pair.input.encode(text)
+    count, longest = len(text_input(task).bare(ids)), task.recipe.data.max_length
     if not text or (isinstance(text, str) and not text.strip()):
         raise UserError("there is nothing to inspect: the text is empty")
-    if len(ids) > longest:
-        raise UserError(f"the text has {len(ids)} tokens, but this model reads at most {longest}; use a shorter text")
-    return ids
+    if count > longest:
+        raise UserError(f"the text has {count} tokens, but this model reads at most {longest}; use a shorter text")
+    return ids.tolist()
 
 
 def forward(task: ExampleTask, ids: Sequence[int], targets: Sequence[int] | None = None) -> tuple[Tensor, Captured]:
