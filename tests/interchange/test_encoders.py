@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ import transformers
 
 import regard
 from regard.inspection.trace.base import Choice
-from regard.types import BEGIN, END, PAD, UNKNOWN
 from tests.data import imported_text
 from tests.interchange.made_encoders import LABELS, LONGEST, TAGS, VARIANTS, Variant, make
 
