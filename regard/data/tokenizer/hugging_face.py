@@ -36,7 +36,11 @@ _PARTS = {
     "decoder": {"Sequence", "Metaspace", "ByteLevel", "ByteFallback", "Replace", "Fuse", "Strip", "WordPiece"},
 }
 _LISTS = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers", "decoder": "decoders"}
-_PATTERNS = {" {2,}", " +", r"\s+", "[\\n\\r\\t]", r"\n", "▁{2,}"}
+DROPPED = r"[\x{00}-\x{08}\x{0E}-\x{1B}\x{7F}-\x{84}\x{86}-\x{9F}\x{AD}\x{200B}\x{FEFF}]"
+APOSTROPHES = "[\u2018\u2019\u201b\u02bc\uff07]"
+CONTROLS = r"[\x{00}-\x{08}\x{0B}-\x{1F}\x{7F}-\x{9F}]"
+"""Characters that the normalisation of models trained here replaces, in the files that they are exported to."""
+_PATTERNS = {" {2,}", " +", r"\s+", "[\\n\\r\\t]", r"\n", "▁{2,}", DROPPED, APOSTROPHES, CONTROLS}
 """The regular expressions that may be replaced: those that take time in proportion to the text."""
 _WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
 _OTHERS = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"

@@ -13,6 +13,7 @@ from torch import Tensor
 from regard.config import Recipe
 from regard.data.tokenizer._base import Tokenizer, byte_piece
 from regard.data.tokenizer.character import Character
+from regard.data.tokenizer.hugging_face import CONTROLS
 from regard.errors import UserError
 from regard.interchange.families._language_model import LanguageModelFamily
 from regard.interchange.write import _tokenizer_files
@@ -21,7 +22,6 @@ from regard.types import BEGIN, END, UNKNOWN
 
 _OURS, _FAST, _MODEL = "tokenizer.json", "tokenizer.huggingface.json", "tokenizer.model"
 _ROLES = {"bos_token": BEGIN, "eos_token": END, "unk_token": UNKNOWN}
-_CONTROLS = r"[\x{00}-\x{08}\x{0B}-\x{1F}\x{7F}-\x{9F}]"
 
 
 class Written(NamedTuple):
@@ -119,7 +119,7 @@ def _characters(tokenizer: Character) -> dict[str, Any]:
     """Our character tokenizer: BPE without merges, in which a character without a token is spelled in bytes."""
     special = ["<pad>", "<unk>", "<s>", "</s>"]
     pieces = [*special, *map(byte_piece, range(256)), *tokenizer.characters]
-    controls = {"type": "Replace", "pattern": {"Regex": _CONTROLS}, "content": ""}
+    controls = {"type": "Replace", "pattern": {"Regex": CONTROLS}, "content": ""}
     return {
         "version": "1.0",
         "truncation": None,
