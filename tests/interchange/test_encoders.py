@@ -11,7 +11,7 @@ import torch
 import transformers
 
 import regard
-from regard.inspection.trace.base import Choice
+from regard.inspection.trace.base import NO_WORD, Choice
 from tests.data import imported_text
 from tests.interchange.made_encoders import LABELS, LONGEST, TAGS, VARIANTS, Variant, make
 
@@ -164,7 +164,8 @@ def test_what_is_inspected_is_what_transformers_computes(pair: Pair) -> None:
     assert len(trace.attention) == len(wanted.attentions) == pair.theirs.config.num_hidden_layers
     for ours, attention in zip(trace.attention, wanted.attentions):
         torch.testing.assert_close(torch.as_tensor(ours.weights), attention[0], atol=1e-5, rtol=1e-4)
-    assert len(trace.source.tokens) == wanted.attentions[0].shape[-1] == len(trace.source.word_of)
+    assert len(trace.source.tokens) == wanted.attentions[0].shape[-1] == len(trace.source.word_of) + 1
+    assert [word for word in trace.source.word_of if word >= 0][0] == 0 and trace.source.word_of[0] == NO_WORD
     for head in (0, 3):
         found = trace.calculation_of(Choice(layer=1, head=head, position=2))
         assert found.difference < 1e-5

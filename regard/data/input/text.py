@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from regard.special_tokens import BEGIN, END, UNKNOWN
 
 __all__ = ["Text"]
 
+Ids = TypeVar("Ids", np.ndarray, list[int])
 LONGEST = 1_000_000
 FILE = "input.json"
 
@@ -96,7 +97,7 @@ class Text(Input):
         """The ids of a text as a model reads them."""
         return np.array([BEGIN, *ids, END] if self.enclosed else ids, dtype=np.int64)
 
-    def bare(self, ids: np.ndarray) -> np.ndarray:
+    def bare(self, ids: Ids) -> Ids:
         """The ids of a text without what encloses it."""
         return ids[1:-1] if self.enclosed else ids
 

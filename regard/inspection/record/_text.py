@@ -15,7 +15,7 @@ from regard.inspection.record.arithmetic.selection import calculator
 from regard.inspection.record.attribution import Axis, Candidates, attributor
 from regard.inspection.record.gradients import gradients_of
 from regard.inspection.record.layers import layers_of
-from regard.inspection.trace.base import SOURCE, Side
+from regard.inspection.trace.base import NO_WORD, SOURCE, Side
 from regard.inspection.trace.gradients import Gradients
 from regard.inspection.trace.next_token import Guess
 from regard.inspection.trace.text import TextTrace
@@ -86,6 +86,11 @@ def token_ids(task: ExampleTask, text: str | list[str]) -> list[int]:
     if count > longest:
         raise UserError(f"the text has {count} tokens, but this model reads at most {longest}; use a shorter text")
     return ids.tolist()
+
+
+def with_enclosing(reader: Text, word_of: list[int]) -> list[int]:
+    """The word of each token of a text, of which BEGIN and END have none."""
+    return [NO_WORD, *word_of] if reader.enclosed else word_of
 
 
 def forward(task: ExampleTask, ids: Sequence[int], targets: Sequence[int] | None = None) -> tuple[Tensor, Captured]:

@@ -11,8 +11,8 @@ from regard.interchange.families._config import Config
 from regard.interchange.families._encoder import Names, Shape
 from regard.interchange.families._language_model import table_of
 
-_UNUSED = ("initializer_range", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers")
-_UNUSED += ("pooler_size_per_head", "pooler_type")
+_UNUSED = """initializer_range pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head
+pooler_type"""
 _OLD = re.compile(r"\.LayerNorm\.(gamma|beta)$")
 
 
@@ -36,7 +36,7 @@ def modern(name: str) -> str:
 
 def shape(config: Config, skip: int, positions: int, kinds: int) -> Shape:
     """The sizes of a config of BERT's or RoBERTa's."""
-    for key in _UNUSED:
+    for key in _UNUSED.split():
         config.get(key)
     return Shape(
         width=config.integer("hidden_size", 768, least=1),
