@@ -187,11 +187,16 @@ class Filler(ExampleTask):
     def _candidates(self, logits: torch.Tensor, opens: bool, top: int) -> list[Candidate]:
         """The most probable tokens; at the start of a word only those that begin one, if there are any."""
         probabilities, order = logits.softmax(-1).sort(descending=True)
-        surfaces = [self.tokenizer.surfaces([token])[0] if token > END else "" for token in order.tolist()]
-        fitting = [i for i, surface in enumerate(surfaces) if surface.strip() and "\ufffd" not in surface]
-        if opens:
-            fitting = [i for i in fitting if surfaces[i][0] == " "] or fitting
-        return [Candidate(surfaces[i].strip(), float(probabilities[i])) for i in fitting[:top]]
+        fitting: list[Candidate] = []
+        others: list[Candidate] = []
+        for token, probability in zip(order.tolist(), probabilities.tolist()):
+            surface = self.tokenizer.surfaces([token])[0] if token > END else ""
+            if surface.strip() and "\ufffd" not in surface:
+                kept = fitting if not opens or surface[0] == " " else others
+                kept.append(Candidate(surface.strip(), probability))
+            if len(fitting) == top:
+                break
+        return fitting or others[:top]
 
     def _filled(self, text: str, blanks: list[list[Candidate]]) -> str:
         words = iter(blanks)

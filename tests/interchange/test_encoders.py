@@ -12,6 +12,8 @@ import transformers
 
 import regard
 from regard.inspection.trace.base import NO_WORD, Choice
+from regard.layers.capture import capture
+from regard.serving.workers.tasks import fill as served
 from tests.data import imported_text
 from tests.interchange.made_encoders import LABELS, LONGEST, TAGS, VARIANTS, Variant, make
 
@@ -121,6 +123,9 @@ def test_blanks_are_filled_as_the_mask_token(pair: Pair) -> None:
         for one in blank:
             same = [id for id, surface in enumerate(surfaces) if surface.strip() == one.word]
             assert any(abs(float(row[id]) - one.probability) < 1e-5 for id in same)
+    assert [one["text"] for one in served.answer(pair.ours, {"text": text})["answers"]] == [pair.ours.fill(text).text]
+    with pytest.raises(regard.UserError, match="1,001 blanks exceed the limit"):
+        served.answer(pair.ours, {"text": mask * 1001})
     with pytest.raises(regard.UserError, match=r"the text has \d+ tokens, but this model reads 22"):
         pair.ours.fill("das Haus _ " * LONGEST)
     with pytest.raises(regard.UserError, match="there is no blank"):
@@ -135,6 +140,18 @@ def test_labels_have_the_names_of_the_config(pair: Pair) -> None:
         assert found.label == LABELS[int(logits.argmax())]
         for name, wanted in zip(LABELS, logits.softmax(-1)):
             assert found.probabilities[name] == pytest.approx(float(wanted), abs=1e-5)
+
+
+def word_ids(pair: Pair, text: str) -> list[int]:
+    """Their ids of a text that is read word by word."""
+    return [pair.rows[id] for id in pair.ours.pair.input.encode(text.split())]
+
+
+@pytest.mark.parametrize("pair", [*TAGGING, "roberta classifier"], indirect=True)
+def test_words_are_read_as_in_a_text(pair: Pair) -> None:
+    """Also where a space is part of a token, and the first word has none."""
+    for text in TEXTS:
+        assert word_ids(pair, text) == pair.tokenizer(" ".join(text.split())).input_ids
 
 
 @pytest.mark.parametrize("pair", TAGGING, indirect=True)
@@ -166,6 +183,12 @@ def test_what_is_inspected_is_what_transformers_computes(pair: Pair) -> None:
         torch.testing.assert_close(torch.as_tensor(ours.weights), attention[0], atol=1e-5, rtol=1e-4)
     assert len(trace.source.tokens) == wanted.attentions[0].shape[-1] == len(trace.source.word_of) + 1
     assert [word for word in trace.source.word_of if word >= 0][0] == 0 and trace.source.word_of[0] == NO_WORD
+    ids = torch.tensor([pair.ours_of(pair.tokenizer(theirs).input_ids)])
+    with torch.no_grad():
+        alone = pair.ours.model(ids, torch.ones_like(ids, dtype=torch.bool))
+        with capture(pair.ours.model):
+            watched = pair.ours.model(ids, torch.ones_like(ids, dtype=torch.bool))
+    torch.testing.assert_close(watched, alone, atol=1e-5, rtol=1e-5)
     for head in (0, 3):
         found = trace.calculation_of(Choice(layer=1, head=head, position=2))
         assert found.difference < 1e-5
