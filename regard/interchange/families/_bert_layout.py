@@ -8,7 +8,7 @@ from typing import Any
 from regard.config import Recipe
 from regard.interchange.families._base import ACTIVATIONS, THEIR_ACTIVATIONS
 from regard.interchange.families._config import Config
-from regard.interchange.families._encoder import Names, Shape
+from regard.interchange.families._encoder_layout import Names, Shape
 from regard.interchange.families._language_model import table_of
 
 _UNUSED = """initializer_range pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head

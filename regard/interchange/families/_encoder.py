@@ -6,8 +6,7 @@ The use of a model follows from its class: to fill blanks, to classify texts, or
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -17,7 +16,6 @@ from regard.config import Data, Recipe
 from regard.data.codec import Pair
 from regard.data.input.text import Text
 from regard.data.target._base import Target
-from regard.data.target.label import MOST, Label
 from regard.data.target.masked import Masked
 from regard.data.target.tags import Tags
 from regard.data.tokenizer.hugging_face import HuggingFace
@@ -25,60 +23,18 @@ from regard.errors import UserError
 from regard.interchange.families import _encoder_tokens, _tokens
 from regard.interchange.families._base import THEIR_ACTIVATIONS
 from regard.interchange.families._config import Config
+from regard.interchange.families._encoder_layout import Names, Shape
 from regard.interchange.families._entry import SOURCE, Entry
+from regard.interchange.families._labels import labels_of
 from regard.interchange.families._language_model import table_of
 from regard.interchange.families._task_family import Reading, TaskFamily
 from regard.interchange.families._vocabulary import renumbered
 from regard.interchange.read.foreign_folder import ForeignFolder
 from regard.interchange.read.stored_tensors import StoredTensors
-from regard.terminal_text import escape_control_characters, one_line
 
 FILL, CLASSIFY, TAG = "fill", "classify", "tag"
 ENCLOSING = 2
 """Positions that the tokens around a text take."""
-_LONGEST_LABEL = 200
-
-
-@dataclass(frozen=True)
-class Names:
-    """Their names of the parts of a layer and of the heads, without `.weight` and `.bias`."""
-
-    embeddings: str
-    layer: str
-    """With {} for its number."""
-    attention: tuple[str, str, str, str]
-    """Query, key, value, output."""
-    attention_norm: str
-    feed_forward: tuple[str, str]
-    feed_forward_norm: str
-    fill: tuple[str, str]
-    """The dense layer and the norm."""
-    output: str
-    """The layer over the vocabulary."""
-    output_bias: str
-    classify: tuple[str, str]
-    """The dense layer and the output layer."""
-    tag: str = "classifier"
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The sizes of a config."""
-
-    width: int
-    layers: int
-    heads: int
-    feed_forward: int
-    activation: str
-    epsilon: float
-    positions: int
-    """Rows of the table of positions."""
-    dropout: float
-    attention_dropout: float
-    kinds: int = 0
-    """Rows of the table of segments; 0: there is none."""
-    skip: int = 0
-    """Rows at the start of the positions that no text reaches."""
 
 
 class EncoderFamily(TaskFamily):
@@ -137,7 +93,7 @@ class EncoderFamily(TaskFamily):
                 raise UserError(f"{files.path}: the tokenizer has no mask_token; take another copy")
             target = Masked(mask=vocabulary.ids()[found.special["mask"]])
         else:
-            labels = _labels(config, task)
+            labels = labels_of(config, problems=task == CLASSIFY)
             target = Tags(labels) if task == TAG else labels
         tie = task == FILL and self._tied(config, stored)
         model = self._model(config, task, shape, tie)
@@ -330,29 +286,3 @@ def _other(section: Mapping[str, Any], where: str, **values: object) -> str:
         if section[key] != value:
             return f"only {where}.{key} = {str(value).lower()}, not {str(section[key]).lower()}"
     return ""
-
-
-def _labels(config: Config, task: str) -> Label:
-    """The names of the labels, in the order of the head's rows."""
-    problem = config.get("problem_type", "single_label_classification")
-    if task == CLASSIFY and problem != "single_label_classification":
-        raise config.refuse("problem_type", "only single_label_classification is known here")
-    config.get("label2id")
-    table = config.get("id2label")
-    count = config.optional_integer("num_labels", least=1, most=MOST)
-    if table is None:
-        names: Sequence[Any] = [f"LABEL_{number}" for number in range(2 if count is None else count)]
-    elif isinstance(table, dict) and set(table) == {str(number) for number in range(len(table))}:
-        names = [table[str(number)] for number in range(len(table))]
-    else:
-        raise config.refuse("id2label", "a name for each number from 0 on is needed")
-    if any(not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_LABEL for name in names):
-        raise config.refuse("id2label", "a name for each number from 0 on is needed")
-    plain = [escape_control_characters(one_line(name)) for name in names]
-    if len(set(plain)) < len(plain):
-        raise config.refuse("id2label", "two labels have one name")
-    if count is not None and count != len(plain):
-        raise config.refuse("num_labels", f"id2label names {len(plain):,} labels")
-    if not 2 <= len(plain) <= MOST:
-        raise config.refuse("id2label", f"2 to {MOST:,} labels are needed; a model with one predicts a number")
-    return Label(plain)

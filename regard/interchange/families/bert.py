@@ -7,7 +7,8 @@ from typing import Any
 from regard.config import Recipe
 from regard.interchange.families import _bert_layout as layout
 from regard.interchange.families._config import Config
-from regard.interchange.families._encoder import CLASSIFY, FILL, TAG, EncoderFamily, Shape
+from regard.interchange.families._encoder import CLASSIFY, FILL, TAG, EncoderFamily
+from regard.interchange.families._encoder_layout import Shape
 from regard.interchange.families._encoder_tokens import WORD_PIECE
 
 __all__ = ["BERT"]

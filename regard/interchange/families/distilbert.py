@@ -8,7 +8,8 @@ from regard.config import Recipe
 from regard.interchange.families import _bert_layout as layout
 from regard.interchange.families._base import ACTIVATIONS, THEIR_ACTIVATIONS
 from regard.interchange.families._config import Config
-from regard.interchange.families._encoder import CLASSIFY, FILL, TAG, EncoderFamily, Names, Shape
+from regard.interchange.families._encoder import CLASSIFY, FILL, TAG, EncoderFamily
+from regard.interchange.families._encoder_layout import Names, Shape
 from regard.interchange.families._encoder_tokens import WORD_PIECE
 
 __all__ = ["DistilBERT"]
