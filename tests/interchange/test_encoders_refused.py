@@ -131,6 +131,9 @@ def rewritten(file: Path, change: Callable[[dict[str, Any]], object]) -> None:
         ("bert", lambda t: t["model"].update(vocab=5), "no vocabulary in it"),
         ("bert", lambda t: t["model"].update(type="BPE"), "a WordPiece is needed, not 'BPE'"),
         ("bert", lambda t: t["model"]["vocab"].pop("[CLS]") and t.update(added_tokens=[]), "no cls_token|no sep_token"),
+        ("bert", lambda t: t["model"]["vocab"].update(more=[1]), "its vocabulary is damaged"),
+        ("bert", lambda t: t.update(added_tokens=["[CLS]"]), "its added_tokens are damaged"),
+        ("bert", lambda t: t["added_tokens"][0].update(lstrip="\ud800"), "something in it is no text"),
         ("roberta", lambda t: t["model"].update(merges=[["never", "there"]]), "cannot be used"),
     ],
 )
@@ -150,6 +153,7 @@ def test_a_tokenizer_that_disagrees_is_refused(
     ("stated", "message"),
     [
         ({"tokenizer_class": "BertJapaneseTokenizer"}, "its tokenizer is a BertJapaneseTokenizer, which is not known"),
+        ({"tokenizer_class": ["BertTokenizer"]}, "which is not known"),
         ({"cls_token": "[SEP]"}, "must be four tokens"),
         ({"mask_token": "[NONE]"}, "the tokenizer has no mask_token"),
         ({"unk_token": "[NONE]"}, r"the tokenizer has no unk_token '\[NONE\]'"),

@@ -47,7 +47,7 @@ class Read(NamedTuple):
 def read(config: Config, files: ForeignFolder, size: int, usual: str) -> Read:
     """`usual` is the tokenizer of a folder that names no class: WORD_PIECE or BYTE_LEVEL."""
     stated = _tokens.tokenizer_config(files).get("tokenizer_class") or config.get("tokenizer_class")
-    if stated is not None and stated not in _CLASSES:
+    if stated is not None and str(stated) not in _CLASSES:
         raise UserError(
             f"{files.path}: its tokenizer is a {str(stated)[:60]}, which is not known here"
             f"{suggestion(str(stated)[:60], _CLASSES)}"
@@ -91,7 +91,7 @@ def _pieces(files: ForeignFolder, size: int, kind: str) -> dict[int, str]:
 def _lines(files: ForeignFolder) -> dict[int, str]:
     """vocab.txt: a token a line. Of a token that is there twice, the last line counts."""
     try:
-        lines = files.read(WORDS).decode().removesuffix("\n").split("\n")
+        lines = files.read(WORDS).decode().replace("\r\n", "\n").removesuffix("\n").split("\n")
     except UnicodeDecodeError:
         raise UserError(f"{files.path / WORDS}: not UTF-8; take another copy") from None
     if len(lines) > _MOST_LINES:
@@ -152,7 +152,7 @@ def _word_piece(
             "vocab": model.get("vocab", words),
         },
     }
-    return json.dumps(made, ensure_ascii=False).encode()
+    return _written(files, made)
 
 
 def _bytes(
@@ -180,7 +180,14 @@ def _bytes(
         "decoder": {**split, "add_prefix_space": True},
         "model": model,
     }
-    return json.dumps(made, ensure_ascii=False).encode()
+    return _written(files, made)
+
+
+def _written(files: ForeignFolder, tree: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(tree, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise UserError(f"{files.path / _tokens.TOKENIZER}: something in it is no text; take another copy") from None
 
 
 def _model(files: ForeignFolder, tree: Mapping[str, Any] | None, kind: str) -> dict[str, Any]:
@@ -198,7 +205,10 @@ def _added(
 ) -> list[Any]:
     """What is found in a text before the model sees it: as the file lists them, and the special tokens."""
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    listed = {one["id"]: one for one in (tree or {}).get("added_tokens") or [] if type(one.get("id")) is int}
+    entries = (tree or {}).get("added_tokens") or []
+    if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
+        raise UserError(f"{files.path / _tokens.TOKENIZER}: its added_tokens are damaged; take another copy")
+    listed = {one["id"]: one for one in entries if type(one.get("id")) is int}
     others = {} if tree else _tokens.added_tokens(files)
     added = {id: {"id": id, "content": piece, **flags, "special": False} for id, piece in others.items()} | listed
     for id in special.values():
