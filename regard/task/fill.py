@@ -164,9 +164,8 @@ class Filler(ExampleTask):
 
     def _ids(self, text: str, start: int, stop: int) -> list[int]:
         part = text[start:stop]
-        if (
-            self.mask != UNKNOWN
-        ):  # as in pre-training: the mask stands for a space too, and what follows it is by itself
+        if self.mask != UNKNOWN:
+            # As in RoBERTa's pre-training: a space before the mask belongs to it, and what follows is by itself.
             return self.tokenizer.encode(part if stop == len(text) else part.rstrip())
         if start == 0 or part[:1].isspace() or not part:
             return self.tokenizer.encode(part)
@@ -194,9 +193,9 @@ class Filler(ExampleTask):
             if surface.strip() and "\ufffd" not in surface:
                 kept = fitting if not opens or surface[0] == " " else others
                 kept.append(Candidate(surface.strip(), probability))
-            if len(fitting) == top:
+            if len(fitting) >= top:
                 break
-        return fitting or others[:top]
+        return (fitting or others)[:top]
 
     def _filled(self, text: str, blanks: list[list[Candidate]]) -> str:
         words = iter(blanks)
