@@ -21,7 +21,7 @@ from regard.setting import declared
 
 PARTS = {"stem": "tokens", "encoder": "transformer", "decoder": "transformer"}
 """The parts of a model, each a family folder, and their default kinds."""
-GIVEN = ("vocabulary", "channels", "size", "rate", "features", "labels", "inputs", "memory_width")
+GIVEN = ("vocabulary", "mask", "channels", "size", "rate", "features", "labels", "inputs", "memory_width")
 """Constructor arguments that come from the data and from the part before; a recipe does not set them."""
 VECTORS = "vectors"
 """A key of every part that embeds tokens: a file of word vectors that initialise its table. No constructor takes it:

@@ -119,6 +119,7 @@ class Stem(TypedDict, total=False):
     word_dropout: WordDropout
     scale: Scale
     embedding_norm: EmbeddingNorm
+    norm_epsilon: NormEpsilon
     vectors: Vectors
     patch: Patch
     class_token: Annotated[bool, Setting("Prepend a learned token for classification.")]
@@ -202,6 +203,13 @@ class Model(Stem, Encoder, Decoder, total=False):  # type: ignore[misc]  # a par
     share: Annotated[bool, Setting("Encoder and decoder share one token embedding.")]
     pooling: Annotated[
         str, Setting("How a classifier sums up the positions.", choices=("mean", "max", "last", "first", "first_two"))
+    ]
+    head_activation: Annotated[
+        str,
+        Setting(
+            "A layer with this activation before a classifier's output layer; none: no such layer.",
+            choices=("none", "tanh", "relu", "gelu"),
+        ),
     ]
     head_dropout: Annotated[float, Setting("Dropout before the output layer.", ge=0, lt=1)]
     window: Annotated[int, Setting("Time steps that a forecast is made from.", ge=1, le=MOST)]  # type: ignore[misc]

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from regard.task.transcribe import Transcriber
     from regard.task.translate import Translator
 
-Translators = Literal[
-    "fr-en", "five-languages", "fr-en-bahdanau", "fr-en-luong", "fr-en-plain", "fr-en-universal"
-]
+Translators = Literal["fr-en", "five-languages", "fr-en-bahdanau", "fr-en-luong", "fr-en-plain", "fr-en-universal"]
 Generators = Literal["shakespeare", "shakespeare-lstm"]
 """Shipped models whose task a type checker knows by their name."""
 

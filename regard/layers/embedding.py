@@ -24,13 +24,14 @@ class TokenEmbedding(nn.Module):
         dropout: float = 0.1,
         scale: bool = True,
         norm: bool = False,
+        norm_epsilon: float = 1e-5,
     ):
         super().__init__()
         self.scale = width**0.5 if scale else 1.0
         self.table = nn.Embedding(vocabulary, width)
         nn.init.normal_(self.table.weight, std=width**-0.5 if scale else 0.02)
         self.position: Position = registry.build("layers/position", position, "model.position", width=width)
-        self.norm = nn.LayerNorm(width) if norm else nn.Identity()
+        self.norm = nn.LayerNorm(width, eps=norm_epsilon) if norm else nn.Identity()
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, ids: Int[Tensor, "B T"], start: Int[Tensor, ""] | int = 0) -> Float[Tensor, "B T D"]:

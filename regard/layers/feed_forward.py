@@ -19,6 +19,12 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
+def build_activation(name: str) -> nn.Module:
+    if name not in ACTIVATIONS:
+        raise UserError(f"model.activation: no '{name}'{suggestion(name, ACTIVATIONS)}")
+    return ACTIVATIONS[name]()
+
+
 class FeedForward(nn.Module):
     """max(0, x W_1 + b_1) W_2 + b_2, or with another activation f.
 
@@ -35,11 +41,9 @@ class FeedForward(nn.Module):
         bias: bool = True,
     ):
         super().__init__()
-        if activation not in ACTIVATIONS:
-            raise UserError(f"model.activation: no '{activation}'{suggestion(activation, ACTIVATIONS)}")
         self.inward = nn.Linear(width, inner, bias=bias)
         self.gate = nn.Linear(width, inner, bias=bias) if gated else None
-        self.activation = ACTIVATIONS[activation]()
+        self.activation = build_activation(activation)
         self.dropout = nn.Dropout(dropout)
         self.outward = nn.Linear(inner, width, bias=bias)
         for name, parameter in self.named_parameters():

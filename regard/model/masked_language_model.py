@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from regard.encoder._base import Encoder
 from regard.errors import UserError
 from regard.layers.cross_entropy import projected_loss
+from regard.layers.feed_forward import build_activation
 from regard.model._base import Model
 from regard.stem._base import Stem
 from regard.types import END, PAD, UNKNOWN, Batch, LossSum
@@ -18,13 +19,13 @@ from regard.types import END, PAD, UNKNOWN, Batch, LossSum
 __all__ = ["MaskedLanguageModel"]
 
 MASK = UNKNOWN
-"""The mask token. BERT has an id of its own for it; every tokenizer here has UNKNOWN, so that the weights fit any other
-model with the same tokenizer."""
+"""The mask token of models trained here. BERT has an id of its own for it; every tokenizer here has UNKNOWN, so the
+weights fit any other model with the same tokenizer."""
 REPLACED, KEPT = 0.1, 0.1
 
 
 class MaskedLanguageModel(Model):
-    """logits = norm(gelu(W h + b)) E^T + c, where E is the stem's embedding table.
+    """logits = norm(gelu(W h + b)) E^T + c, where E is the stem's embedding table or, without `tie`, one of its own.
 
     In training 80% of the chosen tokens are masked, 10% replaced by a random one and 10% kept, because text at
     inference has no masks. In validation all chosen tokens are masked, and the choice depends on the text alone, so
@@ -33,7 +34,17 @@ class MaskedLanguageModel(Model):
 
     tasks: ClassVar[tuple[str, ...]] = ("fill",)
 
-    def __init__(self, stem: Stem, encoder: Encoder, label_smoothing: float = 0.0):
+    def __init__(
+        self,
+        stem: Stem,
+        encoder: Encoder,
+        activation: str = "gelu",
+        norm_epsilon: float = 1e-5,
+        tie: bool = True,
+        mask: int = MASK,
+        label_smoothing: float = 0.0,
+    ):
+        """`mask`: the id of the mask token."""
         super().__init__()
         embedding = stem.token_embedding
         if embedding is None:
@@ -41,12 +52,19 @@ class MaskedLanguageModel(Model):
         self.stem, self.encoder = stem, encoder
         vocabulary, width = embedding.table.weight.shape
         self.dense = nn.Linear(encoder.width, width)
-        self.norm = nn.LayerNorm(width)
+        self.activation = build_activation(activation)
+        self.norm = nn.LayerNorm(width, eps=norm_epsilon)
+        self.output = None if tie else nn.Linear(width, vocabulary, bias=False)
         self.bias = nn.Parameter(torch.zeros(vocabulary))
-        self.label_smoothing = label_smoothing
+        if not 0 <= mask < vocabulary:
+            raise UserError(f"the mask token has the id {mask}, but there are {vocabulary:,} tokens")
+        self.mask, self.label_smoothing = mask, label_smoothing
 
     @property
     def table(self) -> Tensor:
+        """The vectors of the tokens that are predicted."""
+        if self.output is not None:
+            return self.output.weight
         assert self.stem.token_embedding is not None
         return self.stem.token_embedding.table.weight
 
@@ -59,7 +77,7 @@ class MaskedLanguageModel(Model):
     def _transformed(self, states: Tensor, positions: Tensor | None) -> Tensor:
         if positions is not None:
             states = states.gather(1, positions[..., None].expand(-1, -1, states.shape[2]))
-        return self.norm(nn.functional.gelu(self.dense(states)))
+        return self.norm(self.activation(self.dense(states)))
 
     def hide(
         self, source: Int[Tensor, "B S"], chosen: Bool[Tensor, "B T"]
@@ -69,7 +87,7 @@ class MaskedLanguageModel(Model):
         order = order.masked_fill(source <= END, 2.0)  # special tokens come last
         positions = order.topk(chosen.shape[1], largest=False).indices
         was = source.gather(1, positions).masked_fill(~chosen, PAD)
-        now = torch.full_like(was, MASK)
+        now = torch.full_like(was, self.mask)
         if self.training:
             draw = torch.rand(was.shape, device=was.device)
             other = torch.randint(END + 1, len(self.table), was.shape, device=was.device)

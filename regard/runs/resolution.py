@@ -81,9 +81,11 @@ def check_positions(model: nn.Module, recipe: Recipe) -> None:
     """Refuses learned positions that do not reach the longest training text."""
     positions = longest_text(model)
     if positions is not None and positions < recipe.data.max_length + 2:
+        longer = f"set its length to {recipe.data.max_length + 2} or more, or max_length lower"
+        if recipe.training.start_from:  # whose positions stay
+            longer = f"set data.max_length={max(1, positions - 2)}"
         raise UserError(
-            f"model.position: {positions} positions are too few for data.max_length={recipe.data.max_length}; "
-            f"set its length to {recipe.data.max_length + 2} or more, or max_length lower"
+            f"model.position: {positions} positions are too few for data.max_length={recipe.data.max_length}; {longer}"
         )
 
 

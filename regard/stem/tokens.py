@@ -33,10 +33,11 @@ class Tokens(Stem):
         scale: bool = True,
         embedding_norm: bool = False,
         word_dropout: float = 0.0,
+        norm_epsilon: float = 1e-5,
     ):
         super().__init__()
         self.width, self.word_dropout = width, word_dropout
-        self.embedding = TokenEmbedding(vocabulary, width, position, dropout, scale, embedding_norm)
+        self.embedding = TokenEmbedding(vocabulary, width, position, dropout, scale, embedding_norm, norm_epsilon)
 
     @property
     def token_embedding(self) -> TokenEmbedding:

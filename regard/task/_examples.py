@@ -16,6 +16,7 @@ from regard.data.examples import Coded, ExampleBatches, collate, pad_arrays
 from regard.data.format._base import Example
 from regard.data.input._base import Raw
 from regard.data.input._checks import check_keys, check_kind
+from regard.data.input.text import Text
 from regard.data.splitting import Parts, check_parts, read_parts
 from regard.data.target._base import check_target
 from regard.data.tokenizer import resolved as resolved_tokenizer
@@ -110,8 +111,8 @@ class ExampleTask(Task):
     def shortened(cls, recipe: Recipe, pair: Pair, coded: Coded) -> Coded:
         """Cuts text after `data.max_length` tokens, not counting BEGIN of a target."""
         longest = recipe.data.max_length
-        if pair.input.kind == "text":
-            coded = coded._replace(source=coded.source[:longest])
+        if isinstance(pair.input, Text):
+            coded = coded._replace(source=pair.input.cut(coded.source, longest))
         if pair.target.kind == "text":
             coded = coded._replace(target=coded.target[: longest + 1], target_mask=coded.target_mask[: longest + 1])
         return coded
@@ -120,8 +121,10 @@ class ExampleTask(Task):
         self, raws: Sequence[Raw], progress: Progress | None = None
     ) -> Iterator[tuple[list[int], Tensor, Tensor]]:
         """Encoded inputs in batches of similar length: their indices, the padded tensor and its mask."""
-        text, longest = self.pair.input.kind == "text", self.recipe.data.max_length
-        arrays = [array[:longest] if text else array for array in map(self.pair.input.encode, raws)]
+        reader, longest = self.pair.input, self.recipe.data.max_length
+        arrays = [reader.encode(raw) for raw in raws]
+        if isinstance(reader, Text):
+            arrays = [reader.cut(array, longest) for array in arrays]
         for indexes in self._together([len(array) for array in arrays]):
             source, mask = pad_arrays([arrays[i] for i in indexes], self.pair.input.varying)
             yield indexes, source.to(self.device), mask.to(self.device)

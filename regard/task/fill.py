@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import numpy as np
@@ -54,7 +55,10 @@ class Filled:
 
 
 class Filler(ExampleTask):
-    """A masked language model with its tokenizer. A blank is one token: a whole word, if the vocabulary has it."""
+    """A masked language model with its tokenizer. A blank is one token: a whole word, if the vocabulary has it.
+
+    It is written `_` or, where the model has a mask token of its own, as that: `[MASK]`, `<mask>`.
+    """
 
     usual: ClassVar[dict[str, Any]] = {"kind": "masked_language_model"}
     target: ClassVar[str] = "masked"
@@ -68,16 +72,37 @@ class Filler(ExampleTask):
     @property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer of the model."""
+        return self._reader.tokenizer
+
+    @property
+    def _reader(self) -> Text:
         reader = self.pair.input
         assert isinstance(reader, Text)
-        return reader.tokenizer
+        return reader
+
+    @property
+    def mask(self) -> int:
+        """The token in the place of a blank."""
+        target = self.pair.target
+        assert isinstance(target, Masked)
+        return target.mask
+
+    def blanks(self, text: str) -> list[re.Match[str]]:
+        """The blanks of a text."""
+        return list(self._blank.finditer(text))
+
+    @cached_property
+    def _blank(self) -> re.Pattern[str]:
+        if self.mask == UNKNOWN:
+            return BLANK
+        return re.compile(f"{BLANK.pattern}|{re.escape(self.tokenizer.pieces([self.mask])[0])}")
 
     @overload
     def fill(self, texts: str, top: int = 5) -> Filled: ...  # type: ignore[overload-overlap]
     @overload
     def fill(self, texts: Iterable[str], top: int = 5) -> list[Filled]: ...
     def fill(self, texts: Any, top: int = 5) -> Any:
-        """Fills the blanks (`_`) of a text, or of many into a list.
+        """Fills the blanks (`_`, or the model's own mask token) of a text, or of many into a list.
 
         Args:
             texts: A text, or an iterable of texts.
@@ -96,8 +121,10 @@ class Filler(ExampleTask):
             source = torch.tensor([ids], device=self.device)
             where = torch.tensor([places], device=self.device)
             logits = self.model(source, torch.ones_like(source, dtype=torch.bool), where)[0].float()
-            blanks = [self._candidates(row, self._opens(text, blank), top) for row, blank in zip(logits, _blanks(text))]
-            result.append(Filled(_filled(text, blanks), blanks))
+            blanks = [
+                self._candidates(row, self._opens(text, blank), top) for row, blank in zip(logits, self.blanks(text))
+            ]
+            result.append(Filled(self._filled(text, blanks), blanks))
         return result
 
     def inspect(self, text: str, *, name: str = "") -> TextTrace:
@@ -118,10 +145,10 @@ class Filler(ExampleTask):
         """The ids of a text with its blanks masked, and their positions."""
         ids: list[int] = []
         places, done = [], 0
-        for blank in _blanks(text):
+        for blank in self.blanks(text):
             ids += self._ids(text, done, blank.start())
             places.append(len(ids))
-            ids.append(UNKNOWN)
+            ids.append(self.mask)
             done = blank.end()
         if not places:
             raise UserError("there is no blank in the text; write _ where a word is wanted")
@@ -131,10 +158,15 @@ class Filler(ExampleTask):
                 f"the text has {len(ids)} tokens, but this model reads {self.recipe.data.max_length}; "
                 "write less around the blank"
             )
+        if self._reader.enclosed:
+            return self._reader.enclose(ids).tolist(), [place + 1 for place in places]
         return ids, places
 
     def _ids(self, text: str, start: int, stop: int) -> list[int]:
         part = text[start:stop]
+        if self.mask != UNKNOWN:
+            # As in RoBERTa's pre-training: a space before the mask belongs to it, and what follows is by itself.
+            return self.tokenizer.encode(part if stop == len(text) else part.rstrip())
         if start == 0 or part[:1].isspace() or not part:
             return self.tokenizer.encode(part)
         # Text right after a blank is tokenised as after a word: a stand-in is encoded with it and removed again.
@@ -148,16 +180,26 @@ class Filler(ExampleTask):
 
     def _opens(self, text: str, blank: re.Match[str]) -> bool:
         """Whether a blank begins a word, for tokenizers that mark word boundaries."""
-        return bool(self.tokenizer.between) and (blank.start() == 0 or text[blank.start() - 1].isspace())
+        before = text[: blank.start()]
+        return bool(self.tokenizer.between) and (before[-1].isspace() if before else self.tokenizer.drops_first_space)
 
     def _candidates(self, logits: torch.Tensor, opens: bool, top: int) -> list[Candidate]:
         """The most probable tokens; at the start of a word only those that begin one, if there are any."""
         probabilities, order = logits.softmax(-1).sort(descending=True)
-        surfaces = [self.tokenizer.surfaces([token])[0] if token > END else "" for token in order.tolist()]
-        fitting = [i for i, surface in enumerate(surfaces) if surface.strip() and "\ufffd" not in surface]
-        if opens:
-            fitting = [i for i in fitting if surfaces[i][0] == " "] or fitting
-        return [Candidate(surfaces[i].strip(), float(probabilities[i])) for i in fitting[:top]]
+        fitting: list[Candidate] = []
+        others: list[Candidate] = []
+        for token, probability in zip(order.tolist(), probabilities.tolist()):
+            surface = self.tokenizer.surfaces([token])[0] if token > END else ""
+            if surface.strip() and "\ufffd" not in surface:
+                kept = fitting if not opens or surface[0] == " " else others
+                kept.append(Candidate(surface.strip(), probability))
+            if len(fitting) >= top:
+                break
+        return (fitting or others)[:top]
+
+    def _filled(self, text: str, blanks: list[list[Candidate]]) -> str:
+        words = iter(blanks)
+        return self._blank.sub(lambda found: (best := next(words)) and best[0].word or found[0], text)
 
     def inputs(self, valid: Sequence[Example]) -> list[str]:
         """Texts with a blank in place of the word in the middle."""
@@ -190,31 +232,26 @@ class Filler(ExampleTask):
         """The text of some ids, with `_` for masked tokens."""
         tokens = ids.tolist()
         parts = zip(tokens, self.tokenizer.surfaces(tokens))
-        return "".join(" _" if token == UNKNOWN else surface for token, surface in parts).strip()
+        return "".join(" _" if token == self.mask else surface for token, surface in parts).strip()
 
     @classmethod
     def epochs(cls, recipe: Recipe, pair: Pair, examples: Sequence[Example]) -> Callable[[int], Sequence[Coded]]:
         """Long lines are split into several examples, so that all of their text is used."""
-        longest = recipe.data.max_length
-        lines = (pair.input.encode(example.input) for example in examples)
-        coded = [_hidden(pair, ids[at : at + longest]) for ids in lines for at in range(0, len(ids), longest)]
+        reader, longest = pair.input, recipe.data.max_length
+        assert isinstance(reader, Text)
+        lines = (reader.bare(reader.encode(example.input)) for example in examples)
+        parts = (ids[at : at + longest] for ids in lines for at in range(0, len(ids), longest))
+        coded = [_hidden(pair, reader.enclose(part)) for part in parts]
         return lambda epoch: coded
 
     @classmethod
     def coded(cls, recipe: Recipe, pair: Pair, example: Example) -> Coded:
-        return _hidden(pair, pair.input.encode(example.input)[: recipe.data.max_length])
+        reader = pair.input
+        assert isinstance(reader, Text)
+        return _hidden(pair, reader.cut(reader.encode(example.input), recipe.data.max_length))
 
 
 def _hidden(pair: Pair, ids: np.ndarray) -> Coded:
     target = pair.target
     assert isinstance(target, Masked)
     return Coded(ids, *target.of(ids))
-
-
-def _blanks(text: str) -> list[re.Match[str]]:
-    return list(BLANK.finditer(text))
-
-
-def _filled(text: str, blanks: list[list[Candidate]]) -> str:
-    words = iter(blanks)
-    return BLANK.sub(lambda found: (best := next(words)) and best[0].word or found[0], text)

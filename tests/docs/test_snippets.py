@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from interchange import tiny_marian
 
-from tests.interchange import made_gguf, made_language_models
+from tests.interchange import made_encoders, made_gguf, made_language_models
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -80,6 +80,9 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     if page.name == "language-models.md":  # the models that its snippets import
         made_language_models.gpt2(tmp_path / "gpt2")
         made_gguf.write_chat(tmp_path / "tiny-chat.gguf")
+    if page.name == "encoders.md":
+        made_encoders.make(tmp_path / "hf-bert", made_encoders.VARIANTS["bert"])
+        made_encoders.make(tmp_path / "hf-tagger", made_encoders.VARIANTS["bert tagger"])
     run(page.read_text(encoding="utf-8"), page.name)
 
 

@@ -261,7 +261,7 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "biases": ({"qkv_bias": False}, {}, "key.bias' is not part of this architecture"),
     "activation": ({"hidden_act": "quick_gelu"}, {}, "hidden_act = quick_gelu: not known here"),
     "use": ({"architectures": ["ViTForMaskedImageModeling"]}, {}, "architectures = .*: not known here; there is"),
-    "several labels": ({"problem_type": "multi_label_classification"}, {}, "only one label for each picture"),
+    "several labels": ({"problem_type": "multi_label_classification"}, {}, "only single_label_classification"),
     "fewer labels": ({"id2label": {"0": "a"}}, {}, "1 labels, but the output layer has 4 rows"),
     "a label is missing": ({"id2label": {"0": "a", "1": "b", "2": "c", "7": "d"}}, {}, "and 3 has none"),
     "labels are numbers": ({"id2label": {str(n): n for n in range(4)}}, {}, "id2label = .* and 0 has none"),

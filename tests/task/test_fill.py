@@ -8,7 +8,10 @@ import torch
 
 import regard
 from regard.config import Recipe, apply_overrides
+from regard.data.codec import Pair
 from regard.data.format._base import Example
+from regard.data.input.text import Text
+from regard.data.target.masked import Masked
 from regard.data.tokenizer.subword import Subword
 from regard.errors import UserError
 from regard.runs import test as run_test
@@ -100,11 +103,7 @@ def subword_task(task):
 
     class Reader(type(task)):
         def __init__(self):
-            self.recipe = task.recipe
-
-        @property
-        def tokenizer(self):
-            return tokenizer
+            self.recipe, self.pair = task.recipe, Pair(Text(tokenizer), Masked())
 
     return Reader()
 
@@ -180,7 +179,9 @@ def test_going_on_is_better_than_beginning(run, tmp_path):
     """Few steps on few examples: with what was read before they are enough."""
     few = apply_overrides(TAGGING, ["data.format={kind = 'made_names', count = 60}", "training.steps=25"])
     begun = regard.train(
-        replace(few, model=run.model.recipe.model | {"kind": "tagger"}), folder=tmp_path / "new", quiet=True
+        replace(few, model={part: run.model.recipe.model[part] for part in ("stem", "encoder")} | {"kind": "tagger"}),
+        folder=tmp_path / "new",
+        quiet=True,
     )
     gone_on = regard.train(few, f"training.from={run.folder}", folder=tmp_path / "on", quiet=True)
     assert gone_on.scores["f1"] > begun.scores["f1"] + 5

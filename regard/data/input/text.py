@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -14,22 +15,27 @@ from regard.data.tokenizer import from_files as tokenizer_from_files
 from regard.data.tokenizer import train as train_tokenizer
 from regard.data.tokenizer._base import Tokenizer
 from regard.errors import UserError
-from regard.special_tokens import UNKNOWN
+from regard.special_tokens import BEGIN, END, UNKNOWN
 
 __all__ = ["Text"]
 
+Ids = TypeVar("Ids", np.ndarray, list[int])
 LONGEST = 1_000_000
+FILE = "input.json"
 
 
 class Text(Input):
-    """A tokenizer trained on the training texts. Tasks cut the ids at `data.max_length`."""
+    """A tokenizer trained on the training texts. Tasks cut the ids at `data.max_length`.
+
+    With `enclosed` every text begins with BEGIN and ends with END, as for BERT; these two are not counted.
+    """
 
     kind: ClassVar[str] = "text"
     varying: ClassVar[bool] = True
     takes: ClassVar[str] = "a text (str), or in a list of texts the list of its words"
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self.tokenizer = tokenizer
+    def __init__(self, tokenizer: Tokenizer, enclosed: bool = False) -> None:
+        self.tokenizer, self.enclosed = tokenizer, enclosed
 
     @classmethod
     def sample(cls) -> list[str]:
@@ -43,10 +49,20 @@ class Text(Input):
 
     @classmethod
     def from_files(cls, files: Mapping[str, bytes]) -> Text:
-        return cls(tokenizer_from_files(files))
+        enclosed: Any = False
+        if FILE in files:
+            try:
+                saved = json.loads(files[FILE])
+                enclosed = saved["enclosed"] if saved["kind"] == cls.kind else None
+            except (KeyError, TypeError, ValueError, RecursionError):
+                enclosed = None
+            if not isinstance(enclosed, bool):
+                raise UserError(f"{FILE}: does not describe texts; the model folder is damaged")
+        return cls(tokenizer_from_files(files), enclosed)
 
     def files(self) -> dict[str, bytes]:
-        return self.tokenizer.files()
+        own = {FILE: json.dumps({"kind": self.kind, "enclosed": True}).encode()} if self.enclosed else {}
+        return {**self.tokenizer.files(), **own}
 
     def sizes(self) -> dict[str, int]:
         return {"vocabulary": len(self.tokenizer)}
@@ -72,12 +88,24 @@ class Text(Input):
         """The ids of each word; a text that is not split into words counts as one."""
         if isinstance(raw, str):
             return [self.tokenizer.encode(raw) or [UNKNOWN]]
-        return [self.tokenizer.encode(word) or [UNKNOWN] for word in raw]
+        return [ids or [UNKNOWN] for ids in self.tokenizer.encode_words(raw)]
 
     def encode(self, raw: str | Sequence[str]) -> np.ndarray:
-        return np.fromiter(chain.from_iterable(self.words(raw)), np.int64)
+        return self.enclose(np.fromiter(chain.from_iterable(self.words(raw)), np.int64))
+
+    def enclose(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
+        """The ids of a text as a model reads them."""
+        return np.array([BEGIN, *ids, END] if self.enclosed else ids, dtype=np.int64)
+
+    def bare(self, ids: Ids) -> Ids:
+        """The ids of a text without what encloses it."""
+        return ids[1:-1] if self.enclosed else ids
+
+    def cut(self, ids: np.ndarray, longest: int) -> np.ndarray:
+        """The ids of a text after whose `longest` tokens nothing follows."""
+        return self.enclose(self.bare(ids)[:longest]) if len(self.bare(ids)) > longest else ids
 
     def word_positions(self, raw: Sequence[str]) -> np.ndarray:
         """The position of the first token of each word."""
-        lengths = np.array([0, *(len(ids) for ids in self.words(raw))])
+        lengths = np.array([int(self.enclosed), *(len(ids) for ids in self.words(raw))])
         return lengths.cumsum()[:-1]

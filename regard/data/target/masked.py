@@ -13,7 +13,8 @@ from regard.data.input._base import Input
 from regard.data.input.text import Text
 from regard.data.target._base import Target, TargetSample
 from regard.errors import UserError
-from regard.special_tokens import END
+from regard.registry import MOST
+from regard.special_tokens import END, UNKNOWN
 
 __all__ = ["Masked"]
 
@@ -28,8 +29,9 @@ class Masked(Target):
 
     kind: ClassVar[str] = "masked"
 
-    def __init__(self, share: float = 0.15) -> None:
-        self.share = share
+    def __init__(self, share: float = 0.15, mask: int = UNKNOWN) -> None:
+        """`mask` is the token that hides another one: an imported model has an id of its own for it."""
+        self.share, self.mask = share, mask
 
     @classmethod
     def sample(cls) -> TargetSample:
@@ -42,18 +44,20 @@ class Masked(Target):
     @classmethod
     def from_files(cls, files: Mapping[str, bytes]) -> Masked:
         try:
-            share = json.loads(files[FILE])["share"]
-        except (KeyError, TypeError, ValueError, RecursionError):
-            share = None
-        if type(share) is not float or not 0 < share <= 1:
+            saved = json.loads(files[FILE])
+            share, mask = saved["share"], saved.get("mask", UNKNOWN)
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+            share = mask = None
+        if type(share) is not float or not 0 < share <= 1 or type(mask) is not int or not 0 <= mask < MOST:
             raise UserError(f"{FILE}: does not describe masked tokens; the model folder is damaged")
-        return cls(share)
+        return cls(share, mask)
 
     def files(self) -> dict[str, bytes]:
-        return {FILE: json.dumps({"share": self.share}).encode()}
+        own = {} if self.mask == UNKNOWN else {"mask": self.mask}
+        return {FILE: json.dumps({"share": self.share, **own}).encode()}
 
     def sizes(self) -> dict[str, int]:
-        return {}
+        return {"mask": self.mask}
 
     def encode(self, example: Example, input: Input) -> tuple[np.ndarray, np.ndarray]:
         return self.of(input.encode(example.input))

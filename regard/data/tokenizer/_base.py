@@ -61,6 +61,10 @@ class Tokenizer(ABC):
     @abstractmethod
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]: ...
 
+    def encode_words(self, words: Sequence[str]) -> list[list[int]]:
+        """The ids of each word of a text. In this default no word knows of the others."""
+        return [self.encode(word) for word in words]
+
     @abstractmethod
     def resample(self, sentences: Sentences, seeds: np.ndarray, alpha: float) -> Sentences:
         """Subword sampling: random segmentations of the same texts, with one 64-bit seed per sentence."""

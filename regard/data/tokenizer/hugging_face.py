@@ -28,20 +28,26 @@ __all__ = ["HuggingFace"]
 _OURS, _FILE = "tokenizer.json", "tokenizer.huggingface.json"
 _AGAIN = "take another copy of the model"
 _PARTS = {
-    "model": {"BPE", "Unigram", "WordLevel"},
+    "model": {"BPE", "Unigram", "WordLevel", "WordPiece"},
     "normalizer": {"Sequence", "Precompiled", "Replace", "NFC", "NFD", "NFKC", "NFKD", "Nmt", "Strip", "StripAccents"}
-    | {"Lowercase", "Prepend"},
+    | {"Lowercase", "Prepend", "BertNormalizer"},
     "pre_tokenizer": {"Sequence", "Metaspace", "WhitespaceSplit", "Whitespace", "ByteLevel", "Digits", "Punctuation"}
-    | {"Split"},
-    "decoder": {"Sequence", "Metaspace", "ByteLevel", "ByteFallback", "Replace", "Fuse", "Strip"},
+    | {"Split", "BertPreTokenizer"},
+    "decoder": {"Sequence", "Metaspace", "ByteLevel", "ByteFallback", "Replace", "Fuse", "Strip", "WordPiece"},
 }
 _LISTS = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers", "decoder": "decoders"}
-_PATTERNS = {" {2,}", " +", r"\s+", "[\\n\\r\\t]", r"\n", "▁{2,}"}
+DROPPED = r"[\x{00}-\x{08}\x{0E}-\x{1B}\x{7F}-\x{84}\x{86}-\x{9F}\x{AD}\x{200B}\x{FEFF}]"
+APOSTROPHES = "[\u2018\u2019\u201b\u02bc\uff07]"
+CONTROLS = r"[\x{00}-\x{08}\x{0B}-\x{1F}\x{7F}-\x{9F}]"
+"""Characters that the normalisation of models trained here replaces, in the files that they are exported to."""
+_PATTERNS = {" {2,}", " +", r"\s+", "[\\n\\r\\t]", r"\n", "▁{2,}", DROPPED, APOSTROPHES, CONTROLS}
 """The regular expressions that may be replaced: those that take time in proportion to the text."""
 _WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
 _OTHERS = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 SPLITS = tuple(_WORDS + numbers + _OTHERS for numbers in (r"\p{N}{1,3}", r"\p{N}"))
 """Where Llama 3 and Qwen2 split texts; other regular expressions may take hours."""
+_LONGEST_WORD = 1000
+"""Characters of the longest word that WordPiece may cut up: it takes time in proportion to their square."""
 _GROWTH = 16
 """How many times as long replacements may make a text."""
 
@@ -102,6 +108,11 @@ class HuggingFace(ImportedTokenizer):
         valid = [without_surrogates(text) for text in texts]
         return [self._numbered(one.ids) for one in self._encoder.encode_batch_fast(valid, add_special_tokens=False)]
 
+    def encode_words(self, words: Sequence[str]) -> list[list[int]]:
+        """Where spaces are bytes like all others, every word but the first has one in front of it, as in a text."""
+        between = "" if self.drops_first_space else " "
+        return [self.encode(f"{between}{word}" if number else word) for number, word in enumerate(words)]
+
     def _numbered(self, theirs: Iterable[int]) -> list[int]:
         found: list[int] = []
         for i in theirs:
@@ -124,6 +135,13 @@ def _read(file: bytes) -> dict[str, Any]:
                 tree[part] = _checked(tree.get(part), part, kinds)
             elif tree[part].get("type", "BPE") not in kinds:
                 raise UserError(f"{_FILE}: {part} {str(tree[part]['type'])[:40]!r} is not supported")
+        if (
+            tree["model"].get("type") == "WordPiece"
+            and not 0 < tree["model"]["max_input_chars_per_word"] <= _LONGEST_WORD
+        ):
+            raise UserError(
+                f"{_FILE}: words of {str(tree['model']['max_input_chars_per_word'])[:20]} characters are not supported"
+            )
         _check_growth(tree["normalizer"])
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise UserError(f"{_FILE} is not a file of the library tokenizers; {_AGAIN}") from None
@@ -226,6 +244,9 @@ def _parts(tree: dict[str, Any], tokens: Sequence[str]) -> list[str | int | byte
             bytes(octets[c] for c in token) if all(c in octets for c in token) else token  # added tokens are plain
             for token in tokens
         ]
+    if "WordPiece" in kinds:
+        prefix = str(tree["model"].get("continuing_subword_prefix", "##"))
+        return [token.removeprefix(prefix) if token.startswith(prefix) else f" {token}" for token in tokens]
     return [
         int(token[3:5], 16) if "ByteFallback" in kinds and is_byte(token) else token.replace(SPACE, " ")
         for token in tokens

@@ -12,7 +12,7 @@ ACTIVATIONS = {"relu": 0, "gelu_tanh": 1, "silu": 2, "gelu": 3, "tanh": 5}
 POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "none", "shifted")
 MAX_POSITIONS = 1 << 14
 KEYS = {
-    "stem": {"kind", "width", "position", "dropout", "scale", "embedding_norm", "word_dropout"},
+    "stem": {"kind", "width", "position", "dropout", "scale", "embedding_norm", "word_dropout"} | {"norm_epsilon"},
     "encoder": {"kind", "width", "layers", "heads", "feed_forward", "dropout", "norm", "activation", "attention"}
     | {"norm_kind", "norm_epsilon", "gated", "bias", "head_width", "relative_position"},
 }
@@ -64,10 +64,11 @@ def why_not(recipe: Recipe) -> str:
 
 
 def norm_epsilons(recipe: Recipe) -> set[float]:
-    """What the norms of a model add to a variance; those after an embedding have 1e-5."""
+    """What the norms of a model add to a variance; that after the decoder's embedding has 1e-5."""
     tree = recipe.model
-    found = {float(tree[part].get("norm_epsilon", 1e-5)) for part in ("encoder", "decoder")}
-    return found | ({1e-5} if any(tree[part].get("embedding_norm") for part in ("stem", "decoder")) else set())
+    parts = ("encoder", "decoder", *(["stem"] if tree["stem"].get("embedding_norm") else []))
+    found = {float(tree[part].get("norm_epsilon", 1e-5)) for part in parts}
+    return found | ({1e-5} if tree["decoder"].get("embedding_norm") else set())
 
 
 def positions_needed(recipe: Recipe) -> int:

@@ -15,7 +15,7 @@ from regard.inspection.record.arithmetic.selection import calculator
 from regard.inspection.record.attribution import Axis, Candidates, attributor
 from regard.inspection.record.gradients import gradients_of
 from regard.inspection.record.layers import layers_of
-from regard.inspection.trace.base import SOURCE, Side
+from regard.inspection.trace.base import NO_WORD, SOURCE, Side
 from regard.inspection.trace.gradients import Gradients
 from regard.inspection.trace.next_token import Guess
 from regard.inspection.trace.text import TextTrace
@@ -79,13 +79,18 @@ def text_trace(
 
 def token_ids(task: ExampleTask, text: str | list[str]) -> list[int]:
     """The ids of a text, or of its words, that fits into one forward pass."""
-    ids = task.pair.input.encode(text).tolist()
-    longest = task.recipe.data.max_length
+    ids = task.pair.input.encode(text)
+    count, longest = len(text_input(task).bare(ids)), task.recipe.data.max_length
     if not text or (isinstance(text, str) and not text.strip()):
         raise UserError("there is nothing to inspect: the text is empty")
-    if len(ids) > longest:
-        raise UserError(f"the text has {len(ids)} tokens, but this model reads at most {longest}; use a shorter text")
-    return ids
+    if count > longest:
+        raise UserError(f"the text has {count} tokens, but this model reads at most {longest}; use a shorter text")
+    return ids.tolist()
+
+
+def with_enclosing(reader: Text, word_of: list[int]) -> list[int]:
+    """The word of each token of a text, of which BEGIN and END have none."""
+    return [NO_WORD, *word_of] if reader.enclosed else word_of
 
 
 def forward(task: ExampleTask, ids: Sequence[int], targets: Sequence[int] | None = None) -> tuple[Tensor, Captured]:

@@ -39,7 +39,9 @@ def record_classification(classifier: Classifier, given: Any, name: str = "") ->
 @torch.inference_mode()
 def _record_text(classifier: Classifier, text: str, name: str) -> TextTrace:
     ids = _text.token_ids(classifier, text)
-    tokenizer = _text.text_input(classifier).tokenizer
+    reader = _text.text_input(classifier)
+    tokenizer = reader.tokenizer
+    words, word_of = words_of(tokenizer, text, reader.bare(ids))
     _, captured = _text.forward(classifier, ids)
     (answer,) = classifier.classify([text])
     label = classifier.labels.names.index(answer.label)
@@ -51,7 +53,7 @@ def _record_text(classifier: Classifier, text: str, name: str) -> TextTrace:
     return _text.text_trace(
         classifier,
         name,
-        Side(text, tokenizer.pieces(ids), *words_of(tokenizer, text, ids)),
+        Side(text, tokenizer.pieces(ids), words, _text.with_enclosing(reader, word_of)),
         ids,
         captured,
         [Guess("", answer.label, answer.probability, options)],

@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.inspection.record import _text
 from regard.inspection.record.attribution import TokenCandidates
 from regard.inspection.record.translate import words_of
-from regard.inspection.trace.base import Side
+from regard.inspection.trace.base import NO_WORD, Side
 from regard.inspection.trace.next_token import Guess, Option
 from regard.inspection.trace.text import TextTrace
 
@@ -41,7 +41,12 @@ def record_filling(filler: Filler, text: str, name: str = "") -> TextTrace:
         return _text.logits_of(filler, source, blanks).log_softmax(-1)
 
     tokens = ["_" if index in blanks else token for index, token in enumerate(tokenizer.pieces(ids))]
-    side = Side(text, tokens, *words_of(tokenizer, text, ids))
+    reader = _text.text_input(filler)
+    kept, word_of = words_of(tokenizer, text, reader.bare(ids))
+    word_of = _text.with_enclosing(reader, word_of)
+    for blank in blanks:
+        word_of[blank] = NO_WORD
+    side = Side(text, tokens, kept, word_of)
     return _text.text_trace(
         filler,
         name,

@@ -47,7 +47,7 @@ def record_tagging(tagger: Tagger, text: str, name: str = "") -> TextTrace:
         for word, tag, own, row in zip(words, answer.tags, chosen, probabilities(logits)[0].tolist())
     ]
     word_of = [number for number, own in enumerate(reader.words(words)) for _ in own]
-    side = Side(text, reader.tokenizer.pieces(ids), words, word_of)
+    side = Side(text, reader.tokenizer.pieces(ids), words, _text.with_enclosing(reader, word_of))
     return _text.text_trace(
         tagger,
         name,

@@ -45,7 +45,7 @@ class Side:
     words: list[str]
     """The words between spaces."""
     word_of: list[int]
-    """The index of each token's word, or NO_WORD for a language tag; END has none and is not in this list."""
+    """The index of each token's word, or NO_WORD for a language tag, a blank or BEGIN; END has none and is not here."""
 
     @property
     def direction(self) -> str:

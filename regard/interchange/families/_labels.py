@@ -1,4 +1,4 @@
-"""The labels of a foreign classifier: id2label of its config, confirmed by the rows of its output layer."""
+"""The labels of a foreign classifier or tagger: id2label of its config."""
 
 from __future__ import annotations
 
@@ -13,16 +13,22 @@ from regard.terminal_text import escape_control_characters, one_line
 _LONGEST = 200
 _USUAL = 2
 """Labels of a config that states none."""
+_ONE = "single_label_classification"
 
 
-def labels_of(config: Config, rows: int | None) -> Label:
-    """`rows`: those of the output layer; None: there is none. Names that occur twice get their number."""
+def labels_of(config: Config, rows: int | None = None, least: int = 1) -> Label:
+    """In the order of the output layer's rows, which confirm their number where they are given. Names that occur twice
+    get their number."""
     named = config.get("id2label")
-    count = len(named) if isinstance(named, Mapping) else _USUAL if rows is None else _count(config)
+    config.get("label2id")
+    stated = config.optional_integer("num_labels", least=1) or config.optional_integer("_num_labels", least=1)
+    count = len(named) if isinstance(named, Mapping) else stated or _USUAL
     if rows is not None and count != rows:
         raise UserError(f"{config.where}: {count} labels, but the output layer has {rows:,} rows; take another copy")
-    if not 1 <= count <= MOST:
-        raise UserError(f"{config.where}: {count} labels; 1 to {MOST:,} are possible")
+    if stated is not None and count != stated:
+        raise config.refuse("num_labels", f"id2label names {count:,} labels")
+    if not least <= count <= MOST:
+        raise config.refuse("id2label", f"{least} to {MOST:,} labels are needed")
     names = [f"LABEL_{id}" for id in range(count)] if named is None else [_name(config, named, i) for i in range(count)]
     seen: set[str] = set()
     unique = []
@@ -34,11 +40,10 @@ def labels_of(config: Config, rows: int | None) -> Label:
     return Label(unique)
 
 
-def _count(config: Config) -> int:
-    for key in ("num_labels", "_num_labels"):
-        if (stated := config.optional_integer(key, least=1)) is not None:
-            return stated
-    return _USUAL
+def refuse_other_problems(config: Config) -> None:
+    """A classifier may have been made for several labels at once, or to predict a number."""
+    if config.get("problem_type", _ONE) not in (None, _ONE):
+        raise config.refuse("problem_type", f"only {_ONE} is known here")
 
 
 def _name(config: Config, named: Any, id: int) -> str:

@@ -95,15 +95,18 @@ def tokenizer(files: ForeignFolder, vocabulary: Vocabulary, pieces: Mapping[int,
     return HuggingFace(file, vocabulary.rows[4:], vocabulary.rows[:4])
 
 
-def _of_merges(files: ForeignFolder, pieces: Mapping[int, str]) -> bytes:
+def merges_of(files: ForeignFolder) -> list[list[str]]:
     try:
         lines = files.read(MERGES).decode().splitlines()
     except UnicodeDecodeError:
         raise UserError(f"{files.path / MERGES}: not UTF-8; take another copy") from None
-    merges = [line.split(" ") for line in lines if line and not line.startswith("#version")]
+    return [line.split(" ") for line in lines if line and not line.startswith("#version")]
+
+
+def _of_merges(files: ForeignFolder, pieces: Mapping[int, str]) -> bytes:
     special = _tokens.added_tokens(files) or {id: one for id, one in pieces.items() if one == "<|endoftext|>"}
     split = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-    return byte_level(pieces, merges, dict.fromkeys(special, True), [split])
+    return byte_level(pieces, merges_of(files), dict.fromkeys(special, True), [split])
 
 
 def byte_level(

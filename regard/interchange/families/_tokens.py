@@ -105,7 +105,9 @@ def hugging_face_pieces(files: ForeignFolder) -> dict[int, str]:
     model = whole.get("model")
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
     if isinstance(vocabulary, dict):
-        table = {id: piece for piece, id in vocabulary.items()}
+        table = {id: piece for piece, id in vocabulary.items() if type(id) is int}
+        if not all(type(id) is int for id in vocabulary.values()):
+            raise UserError(f"{where}: its vocabulary is damaged; take another copy")
     elif isinstance(vocabulary, list):
         table = {id: entry[0] for id, entry in enumerate(vocabulary) if isinstance(entry, list) and entry}
     else:

@@ -19,7 +19,7 @@ from regard.interchange.families import _picture_processor
 from regard.interchange.families._base import ACTIVATIONS, THEIR_ACTIVATIONS
 from regard.interchange.families._config import Config
 from regard.interchange.families._entry import Entry
-from regard.interchange.families._labels import labels_of
+from regard.interchange.families._labels import labels_of, refuse_other_problems
 from regard.interchange.families._task_family import Reading, TaskFamily
 from regard.interchange.read.foreign_folder import ForeignFolder
 from regard.interchange.read.stored_tensors import StoredTensors
@@ -68,8 +68,7 @@ class ViT(TaskFamily):
         stored: StoredTensors,
         note: Callable[[str], None],
     ) -> Reading:
-        if config.get("problem_type") not in (None, "single_label_classification"):
-            raise config.refuse("problem_type", "only one label for each picture is known here")
+        refuse_other_problems(config)
         heads = self._heads(config, stored, note)
         labels = labels_of(config, stored.shape(f"{heads[0]}.weight")[0] if heads else None)
         model = self._model(config, len(heads) > 1)

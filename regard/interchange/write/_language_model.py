@@ -13,6 +13,7 @@ from torch import Tensor
 from regard.config import Recipe
 from regard.data.tokenizer._base import Tokenizer, byte_piece
 from regard.data.tokenizer.character import Character
+from regard.data.tokenizer.hugging_face import CONTROLS
 from regard.errors import UserError
 from regard.interchange.families._language_model import LanguageModelFamily
 from regard.interchange.write import _tokenizer_files
@@ -21,7 +22,6 @@ from regard.types import BEGIN, END, UNKNOWN
 
 _OURS, _FAST, _MODEL = "tokenizer.json", "tokenizer.huggingface.json", "tokenizer.model"
 _ROLES = {"bos_token": BEGIN, "eos_token": END, "unk_token": UNKNOWN}
-_CONTROLS = r"[\x{00}-\x{08}\x{0B}-\x{1F}\x{7F}-\x{9F}]"
 
 
 class Written(NamedTuple):
@@ -39,7 +39,7 @@ def written(
     merged: Mapping[int, int],
 ) -> Written:
     """Config, tensors and the tokenizer's files; `merged` as in huggingface.py."""
-    order = _order(origin, tokenizer, merged)
+    order = order_of(origin, tokenizer, merged)
     row_of = {id: row for row, id in enumerate(order)}
     row_of |= {copy: row_of[real] for copy, real in merged.items()}
     bias = weights.get("decoder.output_bias")
@@ -54,11 +54,12 @@ def written(
         parts = entry.split(tensor) if entry.split else (tensor,)
         tensors |= dict(zip(entry.theirs, parts, strict=True))
     config = family.config(recipe, len(order), row_of[BEGIN], row_of[END])
-    files = _files(origin, recipe, tokenizer, {name: row_of[id] for name, id in _ROLES.items() if id in row_of})
+    roles = {name: row_of[id] for name, id in _ROLES.items() if id in row_of}
+    files = tokenizer_files(origin, recipe, tokenizer, roles, recipe.data.max_length, beginning=True)
     return Written(config, tensors, files)
 
 
-def _order(origin: Folder, tokenizer: Tokenizer, merged: Mapping[int, int]) -> list[int]:
+def order_of(origin: Folder, tokenizer: Tokenizer, merged: Mapping[int, int]) -> list[int]:
     """Our ids in the order of their rows."""
     if tokenizer.kind == "hugging_face":
         return _tokenizer_files.order(origin, tokenizer, "", merged)[0]
@@ -67,15 +68,25 @@ def _order(origin: Folder, tokenizer: Tokenizer, merged: Mapping[int, int]) -> l
     raise UserError(f"a tokenizer of the kind {tokenizer.kind} has no form that transformers reads")
 
 
-def _files(origin: Folder, recipe: Recipe, tokenizer: Tokenizer, roles: Mapping[str, int]) -> dict[str, bytes]:
+def tokenizer_files(
+    origin: Folder,
+    recipe: Recipe,
+    tokenizer: Tokenizer,
+    roles: Mapping[str, int],
+    longest: int,
+    beginning: bool,
+) -> dict[str, bytes]:
+    """The tokenizer's files; `roles` has the row of each special token. With `beginning` a text begins with BEGIN."""
     if tokenizer.kind == "hugging_face":
         whole = json.loads(origin.read(_FAST))
     elif tokenizer.kind == "subword":
         plain = replace(recipe, data=replace(recipe.data, plain_source=False))
-        whole = _tokenizer_files.unigram(origin.read(_MODEL), plain) | {"post_processor": _beginning()}
+        whole = _tokenizer_files.unigram(origin.read(_MODEL), plain) | {
+            "post_processor": _beginning() if beginning else None
+        }
     else:
         assert isinstance(tokenizer, Character)
-        whole = _characters(tokenizer)
+        whole = _characters(tokenizer) | {"post_processor": _beginning() if beginning else None}
     table = whole["model"]["vocab"]
     names = {id: one for one, id in table.items()} if isinstance(table, dict) else {}
     names = names or {id: entry[0] for id, entry in enumerate(table)}
@@ -83,7 +94,7 @@ def _files(origin: Folder, recipe: Recipe, tokenizer: Tokenizer, roles: Mapping[
     stated = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "clean_up_tokenization_spaces": False,
-        "model_max_length": recipe.data.max_length,
+        "model_max_length": longest,
         **{role: names[row] for role, row in roles.items() if row in names},
     }
     return {
@@ -108,7 +119,7 @@ def _characters(tokenizer: Character) -> dict[str, Any]:
     """Our character tokenizer: BPE without merges, in which a character without a token is spelled in bytes."""
     special = ["<pad>", "<unk>", "<s>", "</s>"]
     pieces = [*special, *map(byte_piece, range(256)), *tokenizer.characters]
-    controls = {"type": "Replace", "pattern": {"Regex": _CONTROLS}, "content": ""}
+    controls = {"type": "Replace", "pattern": {"Regex": CONTROLS}, "content": ""}
     return {
         "version": "1.0",
         "truncation": None,
@@ -116,7 +127,6 @@ def _characters(tokenizer: Character) -> dict[str, Any]:
         "added_tokens": _tokenizer_files.special_tokens(special),
         "normalizer": controls if tokenizer.exact else _tokenizer_files.normalizer(False),
         "pre_tokenizer": None,
-        "post_processor": _beginning(),
         "decoder": {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]},
         "model": {
             "type": "BPE",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -14,12 +13,7 @@ from regard.data.input.image import Image
 from regard.data.target.label import Label
 from regard.interchange.families import _picture_processor
 from regard.interchange.families.vit import ViT
-
-
-class Written(NamedTuple):
-    config: dict[str, Any]
-    tensors: dict[str, Tensor]
-    files: dict[str, bytes]
+from regard.interchange.write._language_model import Written
 
 
 def written(weights: Mapping[str, Tensor], recipe: Recipe, pair: Pair, family: ViT) -> Written:

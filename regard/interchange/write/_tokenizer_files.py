@@ -10,6 +10,7 @@ import sentencepiece
 
 from regard.config import Recipe
 from regard.data.tokenizer._base import SPACE, Tokenizer
+from regard.data.tokenizer.hugging_face import APOSTROPHES, DROPPED
 from regard.errors import UserError
 from regard.interchange.write._sentencepiece_normaliser import with_normaliser
 from regard.storage import Folder
@@ -33,8 +34,6 @@ _CLASSES = {
     "bart": "BartTokenizer",
     "t5": "T5Tokenizer",
 }
-_DROPPED = r"[\x{00}-\x{08}\x{0E}-\x{1B}\x{7F}-\x{84}\x{86}-\x{9F}\x{AD}\x{200B}\x{FEFF}]"
-_APOSTROPHES = "[\u2018\u2019\u201b\u02bc\uff07]"
 
 
 def order(origin: Folder, tokenizer: Tokenizer, variant: str, merged: Mapping[int, int]) -> tuple[list[int], list[int]]:
@@ -254,7 +253,7 @@ def unigram(model: bytes, recipe: Recipe) -> dict[str, Any]:
 
 def normalizer(plain_source: bool) -> dict[str, Any]:
     """What data/normalise.py does to a text."""
-    replaced = [(_DROPPED, ""), *([(_APOSTROPHES, "'")] if plain_source else [])]
+    replaced = [(DROPPED, ""), *([(APOSTROPHES, "'")] if plain_source else [])]
     return {
         "type": "Sequence",
         "normalizers": [

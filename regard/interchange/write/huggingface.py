@@ -1,5 +1,6 @@
 """Writes a Transformer that translates as a Hugging Face folder, in the family that computes exactly the same; language
-models are in _language_model.py, classifiers of pictures in _picture_classifier.py.
+models are in _language_model.py, encoders with a head in _encoder.py, classifiers of pictures in
+_picture_classifier.py.
 
 An imported model becomes its own family again. Ours becomes Marian (post-norm) or Pegasus (pre-norm): both have the
 paper's sinusoids with all sines before all cosines, ours alternate. So the columns of the residual stream, whose order
@@ -9,7 +10,7 @@ matters to nothing else, are put into that order in every weight that reads or w
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -24,13 +25,17 @@ from regard.data.codec import Pair
 from regard.data.tokenizer._base import Tokenizer
 from regard.errors import UserError
 from regard.find_model import find_model
+from regard.imported_models import read_origin
 from regard.interchange.families._base import Family
+from regard.interchange.families._encoder import EncoderFamily
 from regard.interchange.families._entry import Entry
 from regard.interchange.families._language_model import LanguageModelFamily
 from regard.interchange.families._vocabulary import NEVER
 from regard.interchange.families.vit import ViT
+from regard.interchange.write import _encoder as _encoders
+from regard.interchange.write import _language_model as _language_models
 from regard.interchange.write import _picture_classifier, _tokenizer_files
-from regard.interchange.write._language_model import written
+from regard.interchange.write._language_model import Written
 from regard.interchange.write._whole_folder import whole_folder
 from regard.layers.embedding import TokenEmbedding
 from regard.loading import read_model
@@ -43,7 +48,14 @@ FAMILIES = "interchange/families"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _LANGUAGE_MODELS = ("gpt2", "llama")
 _PICTURE_CLASSIFIERS = ("vit", "deit")
+_ENCODERS = ("bert", "roberta", "distilbert")
 _ORDER = ("marian", "pegasus", "m2m_100", "bart", "mbart", "t5")
+_CARDS = {
+    "generate": ("text-generation", "A language model"),
+    "fill": ("fill-mask", "A masked language model"),
+    "classify": ("text-classification", "A classifier"),
+    "tag": ("token-classification", "A tagger"),
+}
 _SOURCE, _TARGET, _BIAS = "stem.embedding.table.weight", "decoder.embedding.table.weight", "decoder.output_bias"
 
 
@@ -53,16 +65,21 @@ def export(name: str | Path, folder: str | Path, precision: str = "float32") -> 
         raise UserError(f"precision {precision} is not for huggingface; use {', '.join(DTYPES)}")
     origin = read_folder(find_model(name))
     recipe, codec, _ = read_model(origin)  # checks the weights
+    recipe = replace(recipe, model=resolve_model(recipe.model))  # older recipes leave defaults out
     if recipe.task == "classify" and isinstance(codec, Pair) and codec.input.kind == "image":
-        return _export_picture_classifier(name, origin, recipe, codec, Path(folder), precision)
+        pair = codec
+        return _export_task(name, recipe, Path(folder), precision, lambda: _picture_model(origin, recipe, pair))
+    if recipe.task in ("fill", "classify", "tag"):
+        order = sorted(_ENCODERS, key=lambda family: family != read_origin(origin.path).family)
+        return _export_task(name, recipe, Path(folder), precision, lambda: _encoder(origin, recipe, codec, order))
     if recipe.task not in ("translate", "generate") or not isinstance(codec, Tokenizer):
         raise UserError(
-            f"{name}: only models that translate, continue texts or classify pictures are written for huggingface, not "
-            f"one to {recipe.task}"
+            f"{name}: only models that translate, continue texts, fill blanks, classify or tag are written for "
+            f"huggingface, not one to {recipe.task}"
         )
-    recipe = replace(recipe, model=resolve_model(recipe.model))  # older recipes leave defaults out
     if recipe.task == "generate":
-        return _export_language_model(name, origin, recipe, codec, Path(folder), precision)
+        tokenizer = codec
+        return _export_task(name, recipe, Path(folder), precision, lambda: _language_model(origin, recipe, tokenizer))
     try:
         family: Family = _family(recipe)
         weights = origin.weights()
@@ -82,44 +99,38 @@ def export(name: str | Path, folder: str | Path, precision: str = "float32") -> 
     return Path(folder)
 
 
-def _export_language_model(
-    name: str | Path, origin: Folder, recipe: Recipe, tokenizer: Tokenizer, folder: Path, precision: str
-) -> Path:
+def _language_model(origin: Folder, recipe: Recipe, tokenizer: Tokenizer) -> Written:
     weights = origin.weights()
+    family = cast(LanguageModelFamily, _family(recipe, _LANGUAGE_MODELS))
+    return _language_models.written(origin, weights, recipe, tokenizer, family, _merged(weights, recipe))
+
+
+def _encoder(origin: Folder, recipe: Recipe, codec: Any, order: Sequence[str]) -> Written:
+    if recipe.model["stem"]["kind"] != "tokens":
+        raise UserError(
+            f"only models that read text are written for huggingface, not one with {recipe.model['stem']['kind']}"
+        )
+    return _encoders.written(origin, origin.weights(), recipe, codec, cast(EncoderFamily, _family(recipe, order)))
+
+
+def _picture_model(origin: Folder, recipe: Recipe, pair: Pair) -> Written:
+    family = cast(ViT, _family(recipe, _PICTURE_CLASSIFIERS))
+    return _picture_classifier.written(origin.weights(), recipe, pair, family)
+
+
+def _export_task(name: str | Path, recipe: Recipe, folder: Path, precision: str, write: Callable[[], Written]) -> Path:
+    """A folder of a model that is no translator."""
     try:
-        family = cast(LanguageModelFamily, _family(recipe, _LANGUAGE_MODELS))
-        config, tensors, files = written(origin, weights, recipe, tokenizer, family, _merged(weights, recipe))
+        config, tensors, files = write()
     except UserError as error:
         raise UserError(f"{name}: {error}") from None
-    return _write(folder, recipe, config, tensors, files, precision)
-
-
-def _export_picture_classifier(
-    name: str | Path, origin: Folder, recipe: Recipe, pair: Pair, folder: Path, precision: str
-) -> Path:
-    recipe = replace(recipe, model=resolve_model(recipe.model))
-    try:
-        family = cast(ViT, _family(recipe, _PICTURE_CLASSIFIERS))
-    except UserError as error:
-        raise UserError(f"{name}: {error}") from None
-    written = _picture_classifier.written(origin.weights(), recipe, pair, family)
-    return _write(folder, recipe, *written, precision)
-
-
-def _write(
-    folder: Path,
-    recipe: Recipe,
-    config: Mapping[str, Any],
-    tensors: Mapping[str, Tensor],
-    files: Mapping[str, bytes],
-    precision: str,
-) -> Path:
     with whole_folder(folder) as place:
         _write_tensors(place / "model.safetensors", tensors, DTYPES[precision])
         _write_json(place / "config.json", {**config, "dtype": precision})
         for file, content in files.items():
             (place / file).write_bytes(content)
-        (place / "README.md").write_text(_card(recipe), encoding="utf-8")
+        pictures = "preprocessor_config.json" in files
+        (place / "README.md").write_text(_card(recipe, pictures), encoding="utf-8")
     return folder
 
 
@@ -293,15 +304,13 @@ def _write_json(path: Path, content: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
 
 
-def _card(recipe: Recipe) -> str:
+def _card(recipe: Recipe, pictures: bool = False) -> str:
     spoken = sorted({*recipe.languages.source, *recipe.languages.target}) or [
         code for code in (recipe.source_language, recipe.target_language) if code
     ]
     listed = "".join(f"- {code}\n" for code in spoken)
     use, title = "translation", "A translator"
-    if recipe.task == "generate":
-        use, title = "text-generation", "A language model"
-    if recipe.task == "classify":
-        use, title = "image-classification", "A classifier of pictures"
+    if recipe.task in _CARDS:
+        use, title = ("image-classification", "A classifier of pictures") if pictures else _CARDS[recipe.task]
     header = f"---\nlibrary_name: transformers\npipeline_tag: {use}\n{'language:' if listed else ''}\n{listed}---\n"
     return f"{header}# {recipe.name or title}\n\nWritten by `regard export --format huggingface`.\n"

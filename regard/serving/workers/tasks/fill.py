@@ -20,7 +20,7 @@ MAX_BLANKS = 1000
 class Request(TextTaskRequest):
     model_config = example({"text": "the _ of the house", "top": 3})
 
-    text: Texts = Field(description="Each _ is a blank.")
+    text: Texts = Field(description="Each _ is a blank, or the mask token of an imported model.")
     top: int = Field(5, ge=1, le=100, description="Number of words for each blank, most probable first.")
 
 
@@ -49,11 +49,9 @@ class Answer(BaseModel):
 
 
 def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
-    from regard.task.fill import BLANK
-
     parsed = Request(**request)
     texts = read_texts(model, parsed.texts())
-    if (blanks := sum(len(BLANK.findall(text)) for text in texts)) > MAX_BLANKS:
+    if (blanks := sum(len(model.blanks(text)) for text in texts)) > MAX_BLANKS:
         raise UserError(f"text: {blanks:,} blanks exceed the limit of {MAX_BLANKS:,} per request")
     answers: list[dict[str, Any]] = []
     for text in texts:
