@@ -23,6 +23,7 @@ CPU = torch.device("cpu")
 ROWS = {
     "train": 1,
     "decode": 4,
+    "generate": 4,
     "recurrent": 4,
     "growth": 4,
     "cpu_decode": 1,
@@ -34,7 +35,15 @@ ROWS = {
 }
 
 
-SLOW = ["busy", "cold_start", "cpu_decode", "ray", "serve", "translate_file"]  # they start processes that load a model
+SLOW = [
+    "busy",
+    "cold_start",
+    "cpu_decode",
+    "generate",
+    "ray",
+    "serve",
+    "translate_file",
+]  # they start processes that load a model
 
 
 @pytest.mark.parametrize(
