@@ -88,7 +88,7 @@ class Int8Linear(FastLinear):
         if self._packed is None:
             self._packed = _packed_int8(self._weight)
         # The kernel has one scale for all of x, so each row is scaled to -1..1 before and back after.
-        largest = torch.maximum(x.amax(-1, keepdim=True), x.amin(-1, keepdim=True).neg_()).clamp_min_(1e-30)
+        largest = x.abs().amax(-1, keepdim=True).clamp_min_(1e-30)
         y = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(x / largest, 1 / 127, 128, self._packed)
         y.mul_(largest)
         return y if self._bias is None else y.add_(self._bias)
