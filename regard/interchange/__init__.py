@@ -82,6 +82,6 @@ def _shortlist_file(model: str | Path, texts: Sequence[str | Path]) -> dict[str,
             raise UserError(f"{model}: it can have no shortlist: {why}")
         tokenizer = read_tokenizer(folder).target
         tokens = shortlist.from_text(tokenizer, chain.from_iterable(map(read_lines, texts)))
-        shortlist.vmap(tokens, tokenizer.pieces(range(len(tokenizer))))  # refuses what CTranslate2 could not read
+        shortlist.vmap(tokens, tokenizer.names(range(len(tokenizer))))  # refuses what CTranslate2 could not read
         return {shortlist.FILE: shortlist.to_file(tokens)}
     return {shortlist.FILE: folder.file(shortlist.FILE).read_bytes()} if shortlist.FILE in folder.names else {}

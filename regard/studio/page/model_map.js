@@ -1,6 +1,7 @@
 // The map of a model: its blocks as lists of links and buttons, so that keyboard and screen reader reach all that the
 // pointer does. What is known of the recipe is drawn first (`draw`), what the model computed is filled in (`flow`).
 import { fill, make } from "./dom.js";
+import { waiting } from "./messages.js";
 import { percent, shown } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -162,6 +163,7 @@ export function drawnMap(studio, { onlink }) {
 
   /** One head: its weights as a table, each of which leads to how it was computed. */
   function oneHead(one, head) {
+    if (one.pooled) return make("div", { class: "one-head" }, waiting()); // its numbers are on their way
     const weights = one.weights[head] ?? one.weights[0];
     const to = { attention: one.kind, layer: one.layer, head };
     const name = `${one.kind === "cross" ? "Cross-attention" : "Self-attention"}, ${one.weights.length > 1 ? `head ${head}` : "one head"}`;
