@@ -16,7 +16,7 @@ MOST = 48
 SHADES = 12
 """Cells of the same shade are one mark, which keeps the file small."""
 SMALL = 11.0
-MANY = 96
+MANY = 192
 """With more heads than this a picture is an overview: smaller heatmaps, of at most FEW cells across and down."""
 FEW, SMALL_SIDE, SMALL_GAP = 8, 40.0, 4.0
 

@@ -30,7 +30,9 @@ class Request(TextRequest):
         None, max_length=40, description="The name of a sample image, for a model that reads images."
     )
     block: str | None = Field(
-        None, max_length=200, description="The attention that is looked at: of a large model, the only one told in full."
+        None,
+        max_length=200,
+        description="The attention that is looked at: of a large model, the only one told in full.",
     )
 
 

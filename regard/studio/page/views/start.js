@@ -8,7 +8,7 @@ import { saveSvg } from "../save.js";
 import { trouble, waiting } from "../messages.js";
 import { readsText, textOf, textbox } from "../textbox.js";
 import { explained } from "../tooltip.js";
-import { percent } from "../words.js";
+import { percent, shown } from "../words.js";
 
 export const title = "Start";
 export const about =
@@ -93,11 +93,11 @@ export function show(place, studio) {
     const languages = languagesOf(flow, studio.model);
     const label = { translate: "It says", caption: "It sees", generate: "It goes on with", classify: "It says" };
     const best = flow.outputs[0];
-    const words = studio.model.task === "generate" || !target?.text ? `“${best?.token ?? ""}”` : target.text;
+    const words = studio.model.task === "generate" || !target?.text ? `“${shown(best?.token ?? "")}”` : target.text;
     const one = ["classify", "generate"].includes(studio.model.task) && best; // one answer, not a row of them
     const sure = one ? ` ${percent(best.probability)}` : "";
-    const shown = make("b", { dir: "auto", lang: lang(languages.target) }, words);
-    fill(said, make("span", { class: "faint" }, `${label[studio.model.task] ?? "It says"} `), shown, sure);
+    const answer = make("b", { dir: "auto", lang: lang(languages.target) }, words);
+    fill(said, make("span", { class: "faint" }, `${label[studio.model.task] ?? "It says"} `), answer, sure);
     studio.say(`${source.text} → ${words}`);
   }
 
