@@ -21,8 +21,9 @@ from regard.layers.feed_forward import FeedForward
 from regard.layers.ssru import SSRU
 
 PRECISIONS = ("auto", "float32", "bfloat16", "int8")
-FEW = 3
-"""Below this number of rows the unpacked weights are faster."""
+FEW, SMALL = 3, 1 << 17
+"""Below this number of rows and of weights the unpacked weights are faster. Large ones come from memory, and are read
+twice as fast when they are packed."""
 
 
 @runtime_checkable
@@ -67,7 +68,7 @@ class PackedLinear(FastLinear):
         self._packed: Tensor | None = None
 
     def fast(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N P"]:
-        if x.numel() < FEW * x.shape[-1]:
+        if x.numel() < FEW * x.shape[-1] and self._weight.numel() < SMALL:
             return F.linear(x, self._weight, self._bias)
         if self._packed is None:
             self._packed = torch.ops.mkldnn._reorder_linear_weight(self._weight.contiguous(), 64)
