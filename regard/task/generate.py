@@ -301,10 +301,10 @@ class Generator(Task):
         if not writes_together(self.device) or not bounded or len(seeds) == 1:
             yield from (self._stream(prompt, seed=seed, **options) for seed in seeds)
             return
-        decoder, own = self.model.decoder, {"window": self.window, "rules": self.rules, "device": self.device}
+        options |= {"window": self.window, "rules": self.rules, "device": self.device}
         for first in range(0, len(seeds), TOGETHER):
             chosen = seeds[first : first + TOGETHER]
-            steps = list(stream_together(decoder, prompt=prompt, seeds=chosen, **own, **options))
+            steps = list(stream_together(self.model.decoder, prompt=prompt, seeds=chosen, **options))
             for number in range(len(chosen)):
                 yield (step[number] for step in steps if step[number] is not None)
 

@@ -147,9 +147,13 @@ class MultiHead(Attention):
             mask = mask.repeat_interleave(shared, 1)
         mixed = attend_by_kernel([query, key, value], mask, False, self._dropped(), None)
         if mixed is None:
-            each = (heads.transpose(1, 2) for heads in (query, key, value))
-            mask = mask if mask is None else mask[:, None]
-            mixed = dot_product_attention(*each, mask, dropout=self._dropped()).transpose(1, 2)
+            mixed = dot_product_attention(
+                query.transpose(1, 2),
+                key.transpose(1, 2),
+                value.transpose(1, 2),
+                mask if mask is None else mask[:, None],
+                dropout=self._dropped(),
+            ).transpose(1, 2)
         return self.outward(mixed.unflatten(1, (-1, shared)).transpose(2, 3).flatten(2))
 
     def _dropped(self) -> float:
