@@ -13,11 +13,13 @@ import regard
 from regard.assemble import build_model
 from regard.decoding import cuda_graph
 from regard.decoding.beam import beam
+from regard.decoding.rules import Forbid
+from regard.decoding.stream import stream_together
 from regard.layers import compiling
 from regard.layers.compile_layers import compile_layers
 from regard.layers.cross_entropy import projected_loss, token_loss
 from regard.training.cuda_graph import CudaGraphs
-from regard.types import PAD
+from regard.types import BEGIN, PAD
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 
@@ -104,6 +106,49 @@ def test_relative_positions_are_the_same_in_recorded_steps(dtype, width, monkeyp
         source, mask, limits = source.cpu(), mask.cpu(), limits.cpu()
         for one, other in zip(recorded, written(model.cpu()), strict=True):
             assert one.log_probability == pytest.approx(other.log_probability, abs=1e-2)
+
+
+LLAMA = {
+    "kind": "language_model", "width": 48, "layers": 3, "heads": 6, "feed_forward": 64, "dropout": 0.0, "norm": "pre",
+    "norm_kind": "rms", "activation": "silu", "gated": True, "bias": False, "position": "none", "scale": False,
+    "relative_position": "rotary", "attention": {"kind": "multi_head", "kv_heads": 2}, "head_width": 16,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("seeds", [1, 3, 12])
+def test_language_models_write_the_same_in_recorded_steps(seeds, dtype, monkeypatch):
+    """Rotary positions and shared heads, past the window, sampling and greedy; 12 texts use the kernel for few queries."""
+    torch.manual_seed(0)
+    model = build_model(LLAMA, 90).cuda().eval()
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.15)
+    prompt = torch.randint(4, 90, (40,)).tolist()
+    rules = [Forbid((0, 1, 2, 3))]
+
+    def written(model, device):
+        decoder, made = model.decoder, []
+        for how in ({"top_k": 1}, {"top_k": 1, "repetition_penalty": 1.3}, {"temperature": 0.3}):
+            options = {"window": 96, "length": 110, "rules": rules, "device": device, **how}
+            made += stream_together(decoder, prompt=prompt, seeds=range(seeds), **options)
+        return made
+
+    recorded = written(model.to(dtype), "cuda")
+    assert len(recorded) == 330 and cuda_graph._graphs[model.decoder] and model.decoder not in cuda_graph._failed
+    again = written(model, "cuda")
+    monkeypatch.setattr(cuda_graph, "_cuda_graphable", lambda decoder: False)
+    plain = written(model, "cuda")
+    assert recorded == again
+    for one, other in zip(recorded, plain, strict=True):
+        assert [drawn.id for drawn in one] == [drawn.id for drawn in other]
+        assert [d.log_probability for d in one] == pytest.approx([d.log_probability for d in other], abs=1e-2)
+    if dtype == torch.float32:
+        with torch.inference_mode():
+            ids = torch.tensor([[BEGIN, *prompt, *(step[0].id for step in recorded[:50])]])
+            found = model.cpu()(ids)[0, len(prompt) : -1].log_softmax(-1)
+        for step, log_probs in zip(recorded[:50], found):
+            assert step[0].log_probability == pytest.approx(float(log_probs[step[0].id]), abs=1e-2)
 
 
 @pytest.mark.parametrize(

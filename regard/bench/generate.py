@@ -95,7 +95,7 @@ def random_model(place: Path, shape: dict[str, Any], vocabulary: int) -> tuple[P
         "scale": False,
     }
     model = build_model(tree, vocabulary)
-    weights = dict(model.named_parameters())
+    weights = {name: weight.detach() for name, weight in model.named_parameters()}
     tokenizer = Word([f"▁t{i}" for i in range(len(SPECIALS), vocabulary)])
     recipe = recipe_from_dict({"task": "generate", "model": resolve_model(tree), "data": {"max_length": CONTEXT}})
     ours, theirs = place / "model", place / "transformers"
@@ -180,4 +180,4 @@ def _apart(setting: Setting, name: str, us: dict[str, Any], them: dict[str, Any]
         a, b = (amount / side.median() for side in both)
         idle = idle_mib("torch")
         held = [None if idle is None or (peak := side.memory()) is None else peak - idle for side in both]
-    return Row(name, a, b, a / b, *held)
+    return Row(name, a, b, a / b, held[0], held[1])

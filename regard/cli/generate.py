@@ -107,14 +107,15 @@ def generate(
         seeds = range(first, first + count)
         if output is None and format is Form.text:
             return _write_as_it_comes(sys.stdout.buffer, task, prompt, seeds, scores, options)
-        found = (task.generate(prompt, seed=one, **options) for one in seeds)
         if output is None:
-            for one in found:  # each as soon as it is whole
-                _write(sys.stdout.buffer, _content([one], format, scores, tempo))
+            for one in seeds:  # each as soon as it is whole
+                found = task.generate(prompt, seed=one, **options)
+                _write(sys.stdout.buffer, _content([found], format, scores, tempo))
         else:
             from regard.storage import write_file
 
-            write_file(output, _content(list(found), format, scores, tempo))
+            together = task.generate(prompt, count=count, seed=first, **options)
+            write_file(output, _content(together, format, scores, tempo))
 
 
 def load_answers(

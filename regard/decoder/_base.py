@@ -59,3 +59,8 @@ class Decoder(nn.Module, ABC):
     def step(self, ids: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T V"], State]:
         hidden, state = self.advance(ids, state)
         return self.project(hidden), state
+
+    def step_last(self, ids: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R 1 V"], State]:
+        """As `step`, with the logits of the last position alone: a long prompt has many, over a large vocabulary."""
+        hidden, state = self.advance(ids, state)
+        return self.project(hidden[:, -1:]), state

@@ -11,6 +11,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import replace
+from itertools import count
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -31,6 +32,8 @@ class GraphedSearch:
 
     def __init__(self, search: Any, decoder: Any) -> None:
         self._captured = _find(search, decoder) if _cuda_graphable(decoder) else None
+        if self._captured:
+            self._captured.user = weakref.ref(self)
         self._search = self._captured.search if self._captured else search
 
     def advance(self) -> None:
@@ -50,6 +53,8 @@ class _CapturedSearch:
         # A graph lives as long as its decoder, so it must not keep the decoder alive itself.
         self.search = replace(search, decoder=weakref.proxy(decoder))
         self._decoder = weakref.ref(decoder)
+        self.user: Callable[[], GraphedSearch | None] = lambda: None
+        """The search that is in it now, until that is no longer used."""
         self._graph: torch.cuda.CUDAGraph | None = None
         self._warm = False
 
@@ -95,8 +100,9 @@ def _graph(step: Callable[[], None]) -> torch.cuda.CUDAGraph:
 
 
 def _find(search: Any, decoder: Any) -> _CapturedSearch:
-    graphs = _graphs.setdefault(decoder, OrderedDict())
-    key = _key(search)
+    graphs, shape = _graphs.setdefault(decoder, OrderedDict()), _key(search)
+    # Streams may take turns: each needs tensors of its own.
+    key = next(key for n in count() if (key := (shape, n)) not in graphs or graphs[key].user() is None)
     if key in graphs:
         graphs.move_to_end(key)
         graphs[key].load(search)

@@ -57,12 +57,17 @@ class Search(ABC):
         """All that a step depends on besides the shapes of the tensors."""
         return type(self), tuple((type(rule), rule.setting) for rule in self.rules)
 
-    def read(self, history: Int[Tensor, "R N"]) -> Float[Tensor, "R V"]:
-        """Feeds `ids` to the decoder; returns the log-probabilities of the next token after the rules."""
-        logits, state = self.decoder.step(self.ids, self.state)
+    def step(self) -> Float[Tensor, "R T V"]:
+        """Feeds `ids` to the decoder; returns logits, of which only the last position's count."""
+        step = getattr(self.decoder, "step_last", self.decoder.step)
+        logits, state = step(self.ids, self.state)
         _copy_into(self.state.position, state.position)
         _copy_into(self.state.carry, state.carry)
-        return next_log_probs(logits, history, self.rules, self.written)
+        return logits
+
+    def read(self, history: Int[Tensor, "R N"]) -> Float[Tensor, "R V"]:
+        """A step; returns the log-probabilities of the next token after the rules."""
+        return next_log_probs(self.step(), history, self.rules, self.written)
 
     def feed(self, tokens: Int[Tensor, "R"]) -> None:
         if self.ids.shape[1] == 1:
@@ -112,11 +117,11 @@ def run(search: Search, sentences: int, forced: int) -> list[list[Hypothesis]]:
     steps: Any = search
     for written in range(forced + 1, longest + 1):
         if graphed and steps is search and steps.ids.shape[1] == 1:  # a forced prefix is read before that
-            steps = _graphed(steps, search.decoder)
+            steps = with_cuda_graph(steps, search.decoder)
         capacity = steps.capacity()
         if capacity is not None and written > capacity:
             grown = steps.grow(min(2 * capacity, padded_length(longest, graphed)))
-            steps = _graphed(grown, search.decoder) if graphed else grown
+            steps = with_cuda_graph(grown, search.decoder) if graphed else grown
         steps.advance()
         if graphed and written < longest and (written - forced) % CHECK_EVERY:
             continue
@@ -139,7 +144,7 @@ def run(search: Search, sentences: int, forced: int) -> list[list[Hypothesis]]:
             continue
         narrowed = steps.narrow(stay[torch.arange(bucket(left)).clamp(max=left - 1)].to(steps.over.device))
         narrowed.over[left:] = True
-        steps = _graphed(narrowed, search.decoder)
+        steps = with_cuda_graph(narrowed, search.decoder)
     return found
 
 
@@ -147,7 +152,7 @@ def uses_cuda_graphs(device: torch.device) -> bool:
     return device.type == "cuda" and step_callback() is None
 
 
-def _graphed(search: Any, decoder: StepwiseDecoder) -> Any:
+def with_cuda_graph(search: Any, decoder: StepwiseDecoder) -> Any:
     """The search with its steps replayed as a CUDA graph."""
     from regard.decoding.cuda_graph import GraphedSearch
 

@@ -6,13 +6,13 @@ The caller provides the function that chooses a token.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.decoding.opening import first_ids
+from regard.decoding.opening import first_ids, next_log_probs
 from regard.decoding.rules import Rule
 from regard.decoding.search import FIRST_CAPACITY, Search, pad_batch, padded_length, run, uses_cuda_graphs
 from regard.decoding.step_callback import Step, step_callback
@@ -61,6 +61,7 @@ def walk(
         history,
         torch.zeros(len(index), device=device),
         drawn,
+        torch.zeros(len(index), device=device),
         choose,
     )
     return [hypotheses[0] for hypotheses in run(search, sentences, forced)]
@@ -74,16 +75,23 @@ class Walk(Search):
     """The tokens after BEGIN, filled up with END."""
     totals: Float[Tensor, "B"]
     numbers: Float[Tensor, "B L"]
+    gains: Float[Tensor, "B"]
+    """The log-probabilities of the last tokens."""
     choose: Choose
+    repetition_penalty: float = 1.0
 
     def setting(self) -> Hashable:
-        return super().setting(), self.choose
+        return super().setting(), self.choose, self.repetition_penalty
 
     def advance(self) -> None:
-        log_probs = self.read(self.history)
-        tokens = self.choose(log_probs, self.numbers.index_select(1, self.written[None])[:, 0])
+        logits = self.step()
+        log_probs = preferred = next_log_probs(logits, self.history, self.rules, self.written)
+        if self.repetition_penalty != 1:
+            preferred = penalised(log_probs, logits[:, -1], self.history, self.written, self.repetition_penalty)
+        tokens = self.choose(preferred, self.numbers.index_select(1, self.written[None])[:, 0])
         gains = log_probs.gather(1, tokens[:, None])[:, 0].nan_to_num_(nan=-torch.inf, neginf=-torch.inf)
         tokens = tokens.masked_fill(self.over | (gains == -torch.inf), END)  # where the rules allow nothing, it ends
+        self.gains.copy_(gains)
         self.totals += gains.masked_fill_(self.over, 0.0)
         self.history.index_copy_(1, self.written[None], tokens[:, None])
         self.written += 1
@@ -93,6 +101,11 @@ class Walk(Search):
             callback(Step(torch.zeros_like(tokens)[:, None], tokens[:, None], going, ends, ends, ended))
         self.over |= (tokens == END) | (self.limits <= self.written)
         self.feed(tokens)
+
+    def with_numbers(self, numbers: Float[Tensor, "B N"]) -> Walk:
+        """The same search with more numbers, and room for as many tokens."""
+        more = self.history.new_full((len(numbers), numbers.shape[1] - self.history.shape[1]), END)
+        return replace(self, history=torch.cat([self.history, more], 1), numbers=numbers)
 
     def results(self) -> list[list[Hypothesis]]:
         found = []
@@ -105,3 +118,20 @@ class Walk(Search):
                 ids = ids[: ids.index(END)]
             found.append([Hypothesis(ids, total, total, finished=ended and total > -torch.inf)])
         return found
+
+
+def penalised(
+    log_probs: Float[Tensor, "B V"],
+    logits: Float[Tensor, "B V"],
+    history: Int[Tensor, "B L"],
+    written: Int[Tensor, ""],
+    penalty: float,
+) -> Float[Tensor, "B V"]:
+    """What to draw from instead of the log-probabilities, up to a constant: the logits of tokens that are there already
+    are divided by the penalty, or multiplied with it where they are negative (Keskar et al. 2019)."""
+    scores, position = logits.float(), torch.arange(history.shape[1], device=history.device)
+    there = torch.where(position < written, history, history[:, :1])  # what is not written yet counts as the first
+    before = scores.gather(1, there)
+    after = torch.where(before > 0, before / penalty, before * penalty)
+    scores = scores.scatter(1, there, torch.where(written > 0, after, before))
+    return scores.masked_fill(log_probs == -torch.inf, -torch.inf)

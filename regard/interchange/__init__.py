@@ -89,7 +89,7 @@ def _shortlist_file(model: str | Path, texts: Sequence[str | Path]) -> dict[str,
         raise UserError(f"{model}: it can have no such shortlist: {why}")
     tokenizer = read_tokenizer(folder).target
     lists = {code: shortlist.from_text(tokenizer, chain.from_iterable(map(read_lines, of[code]))) for code in of}
-    shortlist.vmap(lists, recipe, tokenizer.pieces(range(len(tokenizer))))  # refuses what CTranslate2 could not read
+    shortlist.vmap(lists, recipe, tokenizer.names(range(len(tokenizer))))  # refuses what CTranslate2 could not read
     return {shortlist.FILE: shortlist.to_file(lists)}
 
 

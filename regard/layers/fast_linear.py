@@ -21,8 +21,9 @@ from regard.layers.feed_forward import FeedForward
 from regard.layers.ssru import SSRU
 
 PRECISIONS = ("auto", "float32", "bfloat16", "int8")
-FEW = 3
-"""Below this number of rows the unpacked weights are faster."""
+FEW, SMALL = 3, 1 << 17
+"""Below this number of rows and of weights the unpacked weights are faster. Large ones come from memory, and are read
+twice as fast when they are packed."""
 
 
 @runtime_checkable
@@ -67,7 +68,7 @@ class PackedLinear(FastLinear):
         self._packed: Tensor | None = None
 
     def fast(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N P"]:
-        if x.numel() < FEW * x.shape[-1]:
+        if x.numel() < FEW * x.shape[-1] and self._weight.numel() < SMALL:
             return F.linear(x, self._weight, self._bias)
         if self._packed is None:
             self._packed = torch.ops.mkldnn._reorder_linear_weight(self._weight.contiguous(), 64)
@@ -88,7 +89,7 @@ class Int8Linear(FastLinear):
         if self._packed is None:
             self._packed = _packed_int8(self._weight)
         # The kernel has one scale for all of x, so each row is scaled to -1..1 before and back after.
-        largest = torch.maximum(x.amax(-1, keepdim=True), x.amin(-1, keepdim=True).neg_()).clamp_min_(1e-30)
+        largest = x.abs().amax(-1, keepdim=True).clamp_min_(1e-30)
         y = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(x / largest, 1 / 127, 128, self._packed)
         y.mul_(largest)
         return y if self._bias is None else y.add_(self._bias)

@@ -97,6 +97,8 @@ def cache_positions(
     length = ids.shape[1]
     positions = state.position + torch.arange(length, device=ids.device)
     rotation = None if relative_position is None else relative_position.rotation(positions)
+    if rotation is not None and dtype != rotation[0].dtype:  # once for all layers
+        rotation = rotation[0].to(dtype), rotation[1].to(dtype)
     if not state.cache:  # all tokens at once
         relative = None if relative_position is None else relative_position(positions, positions)
         past = None if relative is None else (positions <= positions[:, None])[None]

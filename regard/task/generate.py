@@ -33,7 +33,7 @@ from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.opening import first_ids, next_log_probs
 from regard.decoding.rules import Forbid, MinLength, Rule
 from regard.decoding.sampling import check_sampling, distribution
-from regard.decoding.stream import stream
+from regard.decoding.stream import stream, stream_together
 from regard.errors import UserError
 from regard.model.language_model import LanguageModel
 from regard.states import empty_memory
@@ -56,6 +56,8 @@ _SAMPLING: dict[str, Any] = {
     "top_p": 1.0,
     "repetition_penalty": 1.0,
 }
+TOGETHER = 64
+"""Most texts that a GPU writes at once."""
 LONGEST = 1_000_000
 """Most tokens of an output, and characters of a prompt."""
 SHOWN = 24, 48
@@ -269,7 +271,7 @@ class Generator(Task):
 
     def _stopped(self, ids: list[int], stops: StopStrings, **options: Any) -> Iterator[Piece]:
         """The pieces after a prompt, up to a stop string."""
-        first, drawn = not ids or not options.get("begin", True), self._checked_stream(ids, **options)
+        first, drawn = not ids or not options.get("begin", True), self._stream(ids, **self._checked(**options))
         pieces = self._pieces(drawn, first)
         return pieces if not stops.stops else self._until(pieces, stops)
 
@@ -280,21 +282,31 @@ class Generator(Task):
                 return
         yield from stops.rest()
 
-    def _checked_stream(
-        self, ids: list[int], *, length: int | None, seed: int, repetition_penalty: float, **options: Any
-    ) -> Iterator[Any]:
+    def _checked(self, *, length: int | None, seed: int, repetition_penalty: float, **options: Any) -> dict[str, Any]:
         length = self.recipe.decoding.max_length if length is None else length
         if not 0 <= length <= LONGEST:
             raise UserError(f"length must lie between 0 (no limit) and {LONGEST:,}, not {length}")
         if not 0 <= seed < 2**63:
             raise UserError(f"seed must be a whole number from 0 on, not {seed}")
         check_sampling(options["temperature"], options["top_k"], options["top_p"], repetition_penalty)
-        return self._stream(ids, length=length, seed=seed, repetition_penalty=repetition_penalty, **options)
+        return {"length": length, "seed": seed, "repetition_penalty": repetition_penalty, **options}
 
     def _stream(self, prompt: list[int], **options: Any) -> Iterator[Any]:
         return stream(
             self.model.decoder, window=self.window, prompt=prompt, rules=self.rules, device=self.device, **options
         )
+
+    def _streams(self, prompt: list[int], seeds: Sequence[int], bounded: bool, **options: Any) -> Iterator[Any]:
+        """What `_stream` gives for each seed. A GPU computes many as fast as one, but none ends before all do."""
+        if not writes_together(self.device) or not bounded or len(seeds) == 1:
+            yield from (self._stream(prompt, seed=seed, **options) for seed in seeds)
+            return
+        options |= {"window": self.window, "rules": self.rules, "device": self.device}
+        for first in range(0, len(seeds), TOGETHER):
+            chosen = seeds[first : first + TOGETHER]
+            steps = list(stream_together(self.model.decoder, prompt=prompt, seeds=chosen, **options))
+            for number in range(len(chosen)):
+                yield (step[number] for step in steps if step[number] is not None)
 
     def _pieces(self, drawn: Iterator[Any], first: bool) -> Iterator[Piece]:
         spelling = Spelling(self.tokenizer, first)
@@ -343,12 +355,14 @@ class Generator(Task):
         )
 
     def _generate(self, prompt: str, count: int, seed: int, options: Mapping[str, Any]) -> list[Generated]:
-        read = self.shown(prompt)
-        found = []
-        for number in range(seed, seed + count):
-            stops = StopStrings(options.get("stop", ()))
-            own = {name: value for name, value in options.items() if name != "stop"}
-            pieces = list(self._stopped(self.encode(prompt), stops, **_SAMPLING | own | {"seed": number}))
+        ids, own, seeds = self.encode(prompt), {**_SAMPLING, **options}, range(seed, seed + count)
+        stop, read, found = own.pop("stop", ()), self.tokenizer.decode(ids), list[Generated]()
+        checked = self._checked(seed=seed, **own)
+        del checked["seed"]
+        bounded = checked["length"] > 0 and not stop
+        for number, drawn in zip(seeds, self._streams(ids, seeds, bounded, **checked)):
+            stops = StopStrings(stop)
+            pieces = list(self._until(self._pieces(drawn, not ids), stops))
             finished = stops.stopped or (bool(pieces) and pieces[-1].id in self.ends)
             found.append(
                 Generated(
@@ -469,6 +483,11 @@ class Generator(Task):
         from regard.inspection.record.generate import record_language_model
 
         return record_language_model(self, text, name, temperature, top_k, top_p)
+
+
+def writes_together(device: torch.device) -> bool:
+    """Whether many texts take hardly longer than one; elsewhere each is written by itself."""
+    return device.type == "cuda"
 
 
 def _is_control(text: str) -> bool:

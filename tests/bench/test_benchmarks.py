@@ -10,7 +10,7 @@ import typer
 
 from regard import registry
 from regard.assemble import build_model
-from regard.bench import decode, recurrent, train
+from regard.bench import decode, generate, recurrent, train
 from regard.bench._benchmark import Benchmark, Row, Setting
 from regard.bench._compare import compare
 from regard.bench._marian import marian_like
@@ -155,6 +155,14 @@ def test_both_write_the_same_tokens(pair, width):
     ours, theirs = decode.our_output(pair[0], source, width), decode.marian_output(pair[1], source, width)
     assert ours == theirs
     assert all(len(row) == decode.LENGTH and END not in row for row in ours)
+
+
+def test_both_language_models_write_the_same_tokens(tmp_path):
+    ours, theirs = generate.random_model(tmp_path, generate.QUICK, 500)
+    how = {"batch": 1, "length": 20, "sampled": False, "device": "cpu"}
+    (found,) = generate.our_work(str(ours), "float32", **how)()
+    (wanted,) = generate.their_work(str(theirs), "float32", **how)()
+    assert found == [f"▁t{id}" for id in wanted]
 
 
 def test_both_minimise_the_same_loss(pair):

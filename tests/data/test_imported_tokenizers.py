@@ -20,6 +20,7 @@ from regard.data.tokenizer._base import Tokenizer
 from regard.data.tokenizer.hugging_face import HuggingFace
 from regard.data.tokenizer.sentencepiece import SentencePiece
 from regard.errors import UserError
+from regard.special_tokens import END
 from tests.data import imported_text
 from tests.data.imported_text import TRICKY, lines, model, pieces_of
 
@@ -154,6 +155,22 @@ def test_files_of_the_library_tokenizers(fast: tuple[Any, HuggingFace, Mapping[i
     assert len(set(ours.pieces(range(len(ours))))) == len(ours)
     again = tokenizers.from_files(ours.files())
     assert again.files() == ours.files() and again.encode_many(TEXTS) == ours.encode_many(TEXTS)
+
+
+def test_byte_level_tokens_are_displayed_as_text() -> None:
+    names = ["Ġword", "naÃ¯ve", "ĠâĤ", "¬", "Ċĉ", "âĸģ", "Ġ"]
+    tree = {
+        "model": {"type": "BPE", "vocab": {one: i for i, one in enumerate(["<end>", *names])}, "merges": []},
+        "added_tokens": [{"id": 0, "content": "<end>", "special": True}],
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+        "decoder": {"type": "ByteLevel"},
+    }
+    tokenizer = HuggingFace(json.dumps(tree).encode(), range(1, 8), [0, 0, 0, 0])
+    ids = range(4, 11)
+    shown = ["▁word", "naïve", "▁<0xE2><0x82>", "<0xAC>", "<0x0A><0x09>", "<0xE2><0x96><0x81>", "▁"]
+    assert tokenizer.pieces(ids) == shown and tokenizer.names(ids) == names
+    assert [tokenizer.id_of(one) for one in shown] == [tokenizer.id_of(one) for one in names] == [*ids]
+    assert tokenizer.decode([*ids]) == " wordnaïve €\n\t▁ " and tokenizer.id_of("<end>") == END
 
 
 def test_text_like_a_special_token_is_text(fast: tuple[Any, HuggingFace, Any], marian: Callable[..., Any]) -> None:

@@ -16,6 +16,7 @@ from regard.decoding.greedy import greedy
 from regard.decoding.rules import Forbid, NoLoops
 from regard.decoding.sampling import sample
 from regard.decoding.search import bucket
+from regard.decoding.stream import stream, stream_together
 
 VOCABULARY = 23
 KINDS = [
@@ -41,6 +42,7 @@ def graphed(monkeypatch):
         monkeypatch.setattr("regard.decoding.search.uses_cuda_graphs", lambda device: True)
         monkeypatch.setattr("regard.decoding.beam.uses_cuda_graphs", lambda device: True)
         monkeypatch.setattr("regard.decoding.walk.uses_cuda_graphs", lambda device: True)
+        monkeypatch.setattr("regard.decoding.stream.uses_cuda_graphs", lambda device: True)
         monkeypatch.setattr(cuda_graph, "_graph", Again)
         Again.made = 0
 
@@ -122,6 +124,44 @@ def test_a_step_that_cannot_be_captured_is_taken_all_the_same(graphed, monkeypat
     monkeypatch.setattr(cuda_graph, "_graph", refuse)
     assert [summary(found) for found in searches(model, 3)] == [summary(found) for found in wanted]
     assert [r.getMessage() for r in caplog.records] == ["regard: decoding runs without CUDA graphs: no graphs here"]
+
+
+LLAMA = {
+    "kind": "language_model", "preset": "tiny", "width": 24, "heads": 4, "layers": 2, "dropout": 0.0, "norm": "pre",
+    "norm_kind": "rms", "gated": True, "bias": False, "position": "none", "relative_position": "rotary",
+    "attention": {"kind": "multi_head", "kv_heads": 2}, "scale": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("tree", [LLAMA, {"kind": "language_model", "preset": "tiny", "decoder": "recurrent"}])
+def test_streams_are_the_same_in_turns_and_past_their_window(tree, graphed):
+    torch.manual_seed(1)
+    model = build_model(tree, VOCABULARY).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    options = {"window": 100, "length": 180, "rules": [Forbid((0, 1, 2, 3))], "repetition_penalty": 1.2}
+
+    def streams():
+        return [stream(model.decoder, prompt=[5, 7, 9], seed=seed, **how, **options) for seed, how in enumerate(HOW)]
+
+    def together(**more):
+        return [*stream_together(model.decoder, prompt=[5, 7, 9], seeds=range(3), **options, **more)]
+
+    alone, plain = [list(one) for one in streams()], together()
+    graphed()
+    in_turns = [list(one) for one in zip(*zip(*streams(), strict=True), strict=True)]
+    assert [[d.id for d in one] for one in in_turns] == [[d.id for d in one] for one in alone]
+    assert {len(one) for one in alone} == {180} and Again.made >= 3
+    for before, after in zip(plain, together(), strict=True):
+        for one, other in zip(before, after, strict=True):
+            assert one.id == other.id and one.log_probability == pytest.approx(other.log_probability, abs=1e-4)
+    assert [d.id for d, *_ in plain] == [d.id for d in alone[0]]
+    made = Again.made
+    list(streams()[0]), together()
+    assert Again.made == made, "the same shapes were captured again"
+
+
+HOW = [{}, {}, {"top_k": 1}]
 
 
 def test_graphs_are_freed_with_their_decoder(graphed):

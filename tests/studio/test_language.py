@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from studio.browsing import open_view, running_studio, settled, until, watched, write_tiny
 
+import regard
 from regard.studio.questions.gradients import content_word
 
 TEXT = "je suis "
@@ -281,3 +282,18 @@ def test_R22_narrow_screens_and_screen_readers(browser, studio, view, model):
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
         found = axe.Axe().run(page).response["violations"]
         assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == []
+
+
+def test_the_logit_lens_has_a_row_for_each_layer(page, studio):
+    """Its last row is what the model expects, as in the view of the next token."""
+    open_view(page, studio, "lens", ".regard-lens", model="gpt", text=TEXT)
+    (svg,) = page.query_selector_all("#view .regard-lens")
+    words = svg.text_content()
+    assert "embedding" in words and "layer 1" in words and "layer 2" not in words
+    model = regard.load(studio.folders["gpt"], device="cpu")
+    (likeliest,) = model.next_tokens(TEXT, count=1)
+    last = page.query_selector_all(f'[data-at^="lens 2 {len(TEXT)}"]')
+    assert last and f"layer 1, position {len(TEXT)}: " in last[0].text_content()
+    assert last[0].text_content().split(": ")[1].split(" ")[0].strip("\u2068\u2069") == likeliest.token
+    page.fill("#view textarea", "je ")
+    until(page, "document.querySelector('#view .regard-lens') && !document.querySelector('[data-at=\"lens 2 6\"]')")

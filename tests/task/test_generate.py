@@ -21,6 +21,7 @@ from regard.loading import model_files, task_of
 from regard.runs import prepare, resolve
 from regard.states import empty_memory
 from regard.storage import write_folder
+from regard.task import generate
 from regard.task._generated import Spelling
 from regard.task._text_windows import as_ids, coded, spans
 from regard.task.generate import Generator
@@ -247,6 +248,21 @@ def test_a_stream_is_the_sample_of_its_seed(writer):
     pieces = list(writer.stream("a b", length=WINDOW - 2, seed=5, temperature=0.8, top_k=9))
     assert [*ids, *(p.id for p in pieces if p.id != END)] == wanted.ids
     assert "a b" + "".join(piece.text for piece in pieces) == writer.tokenizer.decode(wanted.ids)
+
+
+def test_texts_that_are_written_together_are_those_written_alone(writer, monkeypatch):
+    """On a GPU the continuations of one prompt are computed together; here they are, too."""
+    options = {"count": 5, "length": 90, "temperature": 1.5, "repetition_penalty": 1.1, "seed": 3}
+    alone = writer.generate("das Haus", **options)
+    stopped = writer.generate("das Haus", stop=["e"], **options)
+    monkeypatch.setattr(generate, "writes_together", lambda device: True)
+    monkeypatch.setattr(generate, "TOGETHER", 3)
+    together = writer.generate("das Haus", **options)
+    assert writer.generate("das Haus", stop=["e"], **options) == stopped
+    for one, other in zip(alone, together, strict=True):
+        assert (one.text, one.tokens, one.finished, one.seed) == (other.text, other.tokens, other.finished, other.seed)
+        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-4)
+    assert len({one.text for one in alone}) == 5
 
 
 def test_it_goes_on_beyond_its_window(writer, monkeypatch):

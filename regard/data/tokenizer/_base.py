@@ -77,12 +77,16 @@ class Tokenizer(ABC):
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """How each token is displayed."""
 
+    def names(self, ids: Sequence[int]) -> list[str]:
+        """How other programs call each token, where that is not how it is displayed."""
+        return self.pieces(ids)
+
     @abstractmethod
     def surfaces(self, ids: Sequence[int]) -> list[str]:
         """The text that each token adds, spaces included; joined they are `decode(ids)` except for a leading space."""
 
     def id_of(self, piece: str) -> int | None:
-        """The token that is displayed as `piece`. This default searches; a kind may know."""
+        """The token that is displayed as `piece`, or has this name. This default searches; a kind may know."""
         pieces = self.pieces(range(len(self)))
         return pieces.index(piece) if piece in pieces else None
 
@@ -139,3 +143,16 @@ def is_byte(piece: str) -> bool:
 
 def byte_piece(byte: int) -> str:
     return f"<0x{byte:02X}>"
+
+
+def displayed(octets: bytes) -> str:
+    """A token of bytes as a piece of text: a space as SPACE, and in hex what is no whole character or not visible."""
+    shown = []
+    for character in octets.decode("utf-8", "surrogateescape"):
+        if character == " ":
+            shown.append(SPACE)
+        elif character.isprintable() and character != SPACE:
+            shown.append(character)
+        else:
+            shown += map(byte_piece, character.encode("utf-8", "surrogateescape"))
+    return "".join(shown)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from regard.data.ragged import Sentences
@@ -41,8 +42,16 @@ class ImportedTokenizer(Tokenizer):
     def pieces(self, ids: Sequence[int]) -> list[str]:
         return [self._vocabulary.pieces[i] for i in ids]
 
+    def names(self, ids: Sequence[int]) -> list[str]:
+        return [self._vocabulary.names[i] for i in ids]
+
     def surfaces(self, ids: Sequence[int]) -> list[str]:
         return self._vocabulary.surfaces(ids)
 
     def id_of(self, piece: str) -> int | None:
-        return self._vocabulary.ids.get(piece)
+        found = self._vocabulary.ids.get(piece)
+        return found if found in self._vocabulary.reserved else self._displayed.get(piece, found)
+
+    @cached_property
+    def _displayed(self) -> dict[str, int]:
+        return {piece: i for i, piece in reversed([*enumerate(self._vocabulary.pieces)])}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from regard.data.tokenizer._base import SPECIALS, spell
+from regard.data.tokenizer._base import SPECIALS, displayed, spell
 from regard.errors import UserError
 from regard.registry import MOST
 from regard.special_tokens import BEGIN, END, PAD, UNKNOWN
@@ -37,12 +37,17 @@ class ImportedVocabulary:
             taken.add(token)
         if not all(tokens):
             raise UserError("tokenizer.json has a token without a name; take another copy of the model")
-        self.pieces = [*_distinct(specials, taken), *tokens]
-        self.ids = {piece: i for i, piece in enumerate(self.pieces)}
+        self.names = [*_distinct(specials, taken), *tokens]
+        self.ids = {name: i for i, name in enumerate(self.names)}
         self.reserved = {*range(len(SPECIALS)), *(self.ids[token] for token in hidden if token in self.ids)}
         self._parts: list[str | int | bytes] = [*[""] * len(SPECIALS), *parts]
         for i in self.reserved:
             self._parts[i] = ""
+        self.pieces = [
+            displayed(part) if isinstance(part, bytes) and i not in self.reserved else name
+            for i, (name, part) in enumerate(zip(self.names, self._parts))
+        ]
+        """How each token is displayed. Byte-level BPE names the token of " word" "Ġword"."""
 
     def __len__(self) -> int:
         return len(self.pieces)

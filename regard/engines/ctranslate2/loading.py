@@ -96,9 +96,9 @@ def convert_folder(
     weights = StoredWeights(folder.file(WEIGHTS))
     stored = "int8" if weights.int8 and not exactly else precision
     target = tokenizer.target
-    pieces = target.pieces(range(len(target)))
+    pieces = target.names(range(len(target)))
     separate = "source_vocabulary" in tokenizer.sizes()
-    source_pieces = tokenizer.pieces(range(len(tokenizer))) if separate else None
+    source_pieces = tokenizer.names(range(len(tokenizer))) if separate else None
     named = SHORTLIST in folder.names
     lists = shortlist.read(folder.file(SHORTLIST), recipe, len(pieces)) if named else None
     try:

@@ -76,8 +76,8 @@ class CTranslate2Translator(BaseTranslator):
         self._models = {self._last_layer: open_model(self._last_layer)}
         self._translator = self._models[self._last_layer]
         self._load_with_torch, self._torch = with_torch, None
-        self._source_pieces = tokenizer.pieces(range(len(tokenizer)))
-        self._pieces = tokenizer.target.pieces(range(len(tokenizer.target)))
+        self._source_pieces = tokenizer.names(range(len(tokenizer)))
+        self._pieces = tokenizer.target.names(range(len(tokenizer.target)))
         self._ids = {piece: number for number, piece in enumerate(self._pieces)}
         self._longest = longest_output(recipe)
 

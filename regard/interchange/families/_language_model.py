@@ -232,7 +232,7 @@ def other_ends(config: Config, generation: Config, codec: Tokenizer, vocabulary:
     value = generation.get("eos_token_id") or config.get("eos_token_id")
     ours = vocabulary.ids()
     ids = [ours[one] for one in (value if isinstance(value, list) else []) if one in ours]
-    return codec.pieces([id for id in ids if id > END])
+    return codec.names([id for id in ids if id > END])
 
 
 def other_decoder(decoder: Mapping[str, Any], **values: object) -> str:

@@ -59,7 +59,7 @@ def read(file: Path, note: Callable[[str], None]) -> Imported:
     data = replace(found.recipe.data, max_length=min(found.recipe.data.max_length, LONGEST))
     recipe = replace(found.recipe, source_language=source, target_language=target, data=data)
     if prefix := _text(metadata, "target_prefix", file):
-        if prefix not in found.tokenizer.target.pieces(range(len(found.tokenizer.target))):
+        if prefix not in found.tokenizer.target.names(range(len(found.tokenizer.target))):
             raise UserError(f"{file}: its target_prefix {prefix[:40]!r} is no token of the model")
         recipe.languages = Languages([source], [target], target_tag="output", tags={target: prefix})
     version = _text(metadata, "package_version", file)

@@ -544,7 +544,7 @@ def _our_own(files: ForeignFolder, source: list[str], target: list[str]) -> Toke
     try:
         found = tokenizers.from_files(known)
         sides = ((found, source), (found.target, target))
-        return found if all(side.pieces(range(len(side))) == tokens for side, tokens in sides) else None
+        return found if all(side.names(range(len(side))) == tokens for side, tokens in sides) else None
     except (UserError, AttributeError, LookupError, OverflowError, RuntimeError, TypeError, ValueError):
         return None  # another library's file of this name
 

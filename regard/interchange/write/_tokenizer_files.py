@@ -140,7 +140,7 @@ def files(origin: Folder, recipe: Recipe, tokenizer: Tokenizer, variant: str, pl
 def _spelled(tokenizer: Tokenizer, plan: Plan, source: bool = False) -> list[str]:
     """The piece of each of their rows; special tokens have their usual names."""
     side, rows = (tokenizer, plan.source) if source else (tokenizer.target, plan.target)
-    pieces = side.pieces(rows)
+    pieces = side.names(rows)
     for row, id in enumerate(rows):
         if id == END:
             pieces[row] = "</s>"

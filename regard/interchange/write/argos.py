@@ -96,7 +96,7 @@ def _metadata(recipe: Recipe, tokenizer: Tokenizer) -> dict[str, str]:
         "from_name": languages.name(source),
         "to_code": target,
         "to_name": languages.name(target),
-        **({"target_prefix": tokenizer.target.pieces(prefix)[0]} if prefix else {}),
+        **({"target_prefix": tokenizer.target.names(prefix)[0]} if prefix else {}),
     }
 
 

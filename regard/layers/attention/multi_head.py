@@ -17,6 +17,9 @@ from regard.layers.precision import computed_in
 
 __all__ = ["MultiHead"]
 
+FEW_QUERIES = 8
+"""Up to so many queries, heads that share keys and values attend together; with more, copied keys cost less."""
+
 
 class MultiHead(Attention):
     """Concat(head_1 .. head_h) W_O, where head_i attends with its own projections of query, key and value.
@@ -77,12 +80,12 @@ class MultiHead(Attention):
 
     def cached_self_attend(self, x: Float[Tensor, "R T D"], cache: KVCache, at: CachePositions) -> Context:
         """All beams of a sentence attend to the entries of all its beams; the bias leaves each its own past."""
-        query, key_value = self.inward(x).split((self.size, 2 * self.kv_size), dim=-1)
-        key_value, queries = key_value.unflatten(-1, (2, self.kv_heads, self.head_width)), self._split(query)
+        query_key, value = self.inward(x).split((self.size + self.kv_size, self.kv_size), dim=-1)
+        heads = self._split(query_key)
         if at.rotation is not None:  # a key keeps its position in the cache, and so its rotation
-            queries = rotate(queries, at.rotation)
-            key_value = torch.stack([rotate(key_value[:, :, 0], at.rotation), key_value[:, :, 1]], 2)
-        at.write(cache, key_value)
+            heads = rotate(heads, at.rotation)
+        queries, new_keys = heads.split((self.heads, self.kv_heads), dim=2)
+        at.write(cache, torch.stack([new_keys, self._split(value)], 2))
         queries = queries.unflatten(0, (len(cache), -1)).flatten(1, 2)
         key, value = cache[:, : at.length].flatten(1, 2).unbind(2)
         return self.attend_heads(queries, key, value, at.bias).view(x.shape)
@@ -112,6 +115,9 @@ class MultiHead(Attention):
     ) -> Float[Tensor, "B T D"]:
         """Attention in every head, then the output projection."""
         if self.kv_heads < self.heads:
+            few = query.shape[1] <= FEW_QUERIES and not causal and (mask is None or mask.ndim == 3)
+            if few and self.observer is None:
+                return self._attend_in_groups(query, key, value, mask)
             key, value = self._for_all_heads(key), self._for_all_heads(value)
         mixed = attend_by_kernel([query, key, value], mask, causal, self._dropped(), self.observer)
         if mixed is not None:
@@ -126,6 +132,29 @@ class MultiHead(Attention):
             self.observer,
         )
         return self.outward(mixed.transpose(1, 2).flatten(2))
+
+    def _attend_in_groups(
+        self,
+        query: Float[Tensor, "B T H K"],
+        key: Float[Tensor, "B S G K"],
+        value: Float[Tensor, "B S G K"],
+        mask: Mask,
+    ) -> Float[Tensor, "B T D"]:
+        """The same: heads that share keys and values become queries of one head, so that the cache is not copied."""
+        shared = self.heads // self.kv_heads
+        query = query.unflatten(2, (self.kv_heads, shared)).transpose(2, 3).flatten(1, 2)
+        if mask is not None and mask.shape[1] > 1:
+            mask = mask.repeat_interleave(shared, 1)
+        mixed = attend_by_kernel([query, key, value], mask, False, self._dropped(), None)
+        if mixed is None:
+            mixed = dot_product_attention(
+                query.transpose(1, 2),
+                key.transpose(1, 2),
+                value.transpose(1, 2),
+                mask if mask is None else mask[:, None],
+                dropout=self._dropped(),
+            ).transpose(1, 2)
+        return self.outward(mixed.unflatten(1, (-1, shared)).transpose(2, 3).flatten(2))
 
     def _dropped(self) -> float:
         return self.dropout if self.training else 0.0

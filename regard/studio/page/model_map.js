@@ -1,10 +1,14 @@
 // The map of a model: its blocks as lists of links and buttons, so that keyboard and screen reader reach all that the
 // pointer does. What is known of the recipe is drawn first (`draw`), what the model computed is filled in (`flow`).
-import { fill, make } from "./dom.js";
+import { debounce, fill, make } from "./dom.js";
+import { waiting } from "./messages.js";
 import { percent, shown } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
+const BUSY = 10; // milliseconds of drawing before the page may do something else
 const CELL = 4; // pixels of a thumbnail per number
+
+const TYPING = 300; // milliseconds without a key before links have the new text
 
 /** The views that show what happens in a block, the best first; those that are not here, or cannot show it, are skipped. */
 const VIEWS = {
@@ -49,6 +53,7 @@ export function drawnMap(studio, { onlink }) {
 
   const resized = new ResizeObserver(() => wire());
   resized.observe(columns);
+  const later = debounce(redraw, TYPING);
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const themed = new MutationObserver(() => paintAll());
   themed.observe(document.documentElement, { attributeFilter: ["data-theme"] });
@@ -162,6 +167,7 @@ export function drawnMap(studio, { onlink }) {
 
   /** One head: its weights as a table, each of which leads to how it was computed. */
   function oneHead(one, head) {
+    if (one.pooled) return make("div", { class: "one-head" }, waiting()); // its numbers are on their way
     const weights = one.weights[head] ?? one.weights[0];
     const to = { attention: one.kind, layer: one.layer, head };
     const name = `${one.kind === "cross" ? "Cross-attention" : "Self-attention"}, ${one.weights.length > 1 ? `head ${head}` : "one head"}`;
@@ -304,10 +310,18 @@ export function drawnMap(studio, { onlink }) {
     }
   }
 
-  function paintAll() {
+  /** Some heads at a time: a large model has hundreds, and the page must not freeze. */
+  async function paintAll() {
     const colours = getComputedStyle(document.documentElement);
     const [ink, rust] = ["--ink", "--rust"].map((name) => colours.getPropertyValue(name));
-    for (const canvas of columns.querySelectorAll("canvas")) paint(canvas, ink, rust);
+    let began = performance.now();
+    for (const canvas of columns.querySelectorAll("canvas")) {
+      paint(canvas, ink, rust);
+      if (performance.now() - began < BUSY) continue;
+      await new Promise((resolve) => setTimeout(resolve));
+      if (!canvas.isConnected) return; // drawn anew meanwhile
+      began = performance.now();
+    }
   }
 
   return {
@@ -321,23 +335,33 @@ export function drawnMap(studio, { onlink }) {
     },
     flow(answer) {
       told = answer;
+      later.cancel();
       redraw();
     },
     update() {
-      if (key() === last) return;
-      last = key();
-      redraw();
+      const now = key();
+      if (now === last) return;
+      const typed = last && onlyText(last, now);
+      last = now;
+      later.cancel();
+      if (typed) later(); // its links; what the model computes for the text is drawn when it is there
+      else redraw();
     },
     forget() {
       told = null;
       map = null;
     },
     leave() {
+      later.cancel();
       resized.disconnect();
       themed.disconnect();
       dark.removeEventListener("change", paintAll);
     },
   };
+
+  function onlyText(before, after) {
+    return JSON.stringify(JSON.parse(before).slice(0, -1)) === JSON.stringify(JSON.parse(after).slice(0, -1));
+  }
 
   function key() {
     const { block, layer, head, text } = studio.state;

@@ -29,6 +29,11 @@ class Request(TextRequest):
     sample: str | None = Field(
         None, max_length=40, description="The name of a sample image, for a model that reads images."
     )
+    block: str | None = Field(
+        None,
+        max_length=200,
+        description="The attention that is looked at: of a large model, the only one told in full.",
+    )
 
 
 def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
@@ -50,7 +55,7 @@ def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
         "counts": {SOURCE: len(source), TARGET: len(target)},
         "tokens": {SOURCE: [] if isinstance(trace, SceneTrace) else source, TARGET: target},
         "outputs": _outputs(trace),
-        "attention": [_attention(trace, layer) for layer in trace.attention],
+        "attention": _all_attention(trace, request.get("block") or ""),
         "gates": [
             {"path": one.path, "tokens": list(trace.tokens(one.side))[:MOST], "states": _rounded(_state(one.values))}
             for one in trace.gates
@@ -79,6 +84,21 @@ def _outputs(trace: Trace) -> list[dict[str, Any]]:
     return [{"token": token, "probability": round(float(probability), 4)} for token, probability in pairs]
 
 
+def _all_attention(trace: Trace, block: str) -> list[dict[str, Any]]:
+    """Of a model with hundreds of heads, small pictures of them, and the numbers of one layer."""
+    from regard.inspection.draw.head_grid import FEW, coarse, is_large
+
+    large = is_large(len(layer.weights) for layer in trace.attention)
+    told = []
+    for layer in trace.attention:
+        one = _attention(trace, layer)
+        if large and layer.path != block and not one.get("places"):
+            pooled = [_rounded(coarse(head[:MOST, :MOST], FEW), 2) for head in layer.weights]
+            one |= {"weights": pooled, "keys": [], "queries": [], "pooled": True}
+        told.append(one)
+    return told
+
+
 def _attention(trace: Trace, layer: Attention) -> dict[str, Any]:
     """The weights of a layer, (heads, queries, keys). Of an image: where each head looks, (heads, rows, columns)."""
     from regard.inspection.trace.base import CROSS, SOURCE
@@ -100,7 +120,7 @@ def _state(values: dict[str, np.ndarray]) -> np.ndarray:
     return last[:MOST, :UNITS].T
 
 
-def _rounded(values: np.ndarray) -> Any:
+def _rounded(values: np.ndarray, digits: int = 3) -> Any:
     import numpy as np
 
-    return np.nan_to_num(np.round(values.astype(float), 3)).tolist()
+    return np.nan_to_num(np.round(values.astype(float), digits)).tolist()

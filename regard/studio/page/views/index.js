@@ -17,7 +17,7 @@ export const groups = [
   { title: "Translate", views: ["translate", "steps", "beam"] },
   { title: "Inside", views: ["heads", "numbers", "positions", "gradients", "ponder", "why", "what_if", "near"] },
   { title: "Recurrent", views: ["gates"] },
-  { title: "Language", views: ["language"] },
+  { title: "Language", views: ["language", "lens"] },
   { title: "Vision", views: ["vision"] },
   { title: "Training", views: ["training"] },
 ];

@@ -4,7 +4,7 @@ import { textbox, textOf } from "../textbox.js";
 import { trouble } from "../messages.js";
 import { debounce, fill, make, select, slider } from "../dom.js";
 import { saveHtml, savePng, saveSvg } from "../save.js";
-import { ink, sentence } from "../words.js";
+import { ink, sentence, shown } from "../words.js";
 
 export { experiments } from "../experiments/language.js";
 export const title = "Next token";
@@ -105,7 +105,7 @@ export function show(place, studio) {
       answer = found;
       draw();
       const [first] = found.tokens;
-      studio.say(`Most likely next token: ${first.token}, ${share(first.drawn)}`);
+      studio.say(`Most likely next token: ${shown(first.token)}, ${share(first.drawn)}`);
     },
     (error, wanted) => fill(choices, trouble(error, () => load(wanted))),
   );
@@ -151,7 +151,7 @@ export function show(place, studio) {
     const [low, high] = [Math.min(...logits), Math.max(...logits)];
     const longest = Math.max(...answer.tokens.map((one) => Math.max(one.tempered, one[name] || 0)), 1e-12);
     const rows = answer.tokens.map((one) => ({
-      label: one.token,
+      label: shown(one.token),
       value: one[name] ?? "-inf",
       length: name === "logit" ? (one.logit === null ? 0 : 0.02 + (0.98 * (one.logit - low)) / (high - low || 1)) : one[name] / longest,
       before: name === "logit" ? 0 : one.tempered / longest,
@@ -176,7 +176,7 @@ export function show(place, studio) {
   function tell(at) {
     const one = answer.tokens[at ?? 0];
     const parts = STAGES.map(([name, , short]) => `${short} ${one[name] ?? "-inf"}`);
-    fill(exact, make("bdi", {}, one.token), `: ${parts.join(" · ")}`);
+    fill(exact, make("bdi", {}, shown(one.token)), `: ${parts.join(" · ")}`);
   }
 
   function drawScores({ guesses, left_out: leftOut }) {
@@ -184,8 +184,8 @@ export function show(place, studio) {
     const told = (at) => {
       const one = guesses[at];
       if (!one) return fill(thought, guesses.length ? "Point at a token to see the most likely alternatives there." : "");
-      const others = one.others.map((other) => [" ", make("bdi", {}, other.token), ` ${share(other.probability)}`]);
-      fill(thought, make("bdi", {}, one.about), `: ${one.probability}. Most likely:`, others.flat());
+      const others = one.others.map((other) => [" ", make("bdi", {}, shown(other.token)), ` ${share(other.probability)}`]);
+      fill(thought, make("bdi", {}, shown(one.about)), `: ${one.probability}. Most likely:`, others.flat());
     };
     const sure = guesses.map((one) => one.probability);
     const side = { tokens, words: tokens, word_of: [] };

@@ -17,6 +17,8 @@ export const code = ["regard/layers/attend.py:attention_weights", "regard/inspec
 export const suits = (model) => model.attention && readsText(model);
 export const lacks = lacking("has no attention");
 
+const BUSY = 10; // milliseconds of drawing before the page may do something else
+
 export function show(place, studio) {
   const box = textbox(studio);
   const controls = make("div", { class: "controls" });
@@ -47,14 +49,12 @@ export function show(place, studio) {
     (signal, wanted) => studio.ask("numbers", wanted, signal),
     (answer) => {
       now = answer;
-      stages.setAttribute("aria-busy", "false");
       drawControls();
-      figures = answer.stages.map((stage, at) => drawn(stage, at, answer));
-      fill(stages, make("p", { class: "faint" }, `${answer.called}. ${answer.agreement}`), figures);
+      figures = answer.stages.map((stage, at) => figures[at] ?? make("figure", { class: "stage" }, make("h2", {}, `${at + 1} ${stage.name}`)));
+      fill(stages, make("p", { class: "faint" }, `${shown(answer.called)}. ${answer.agreement}`), figures);
       drawKeys();
       drawOnwards();
-      if (fresh && number("stage")) figures[stage()].scrollIntoView({ block: "start" });
-      fresh = false;
+      drawStages(answer);
       studio.say(answer.called);
     },
     (error, wanted) => {
@@ -68,6 +68,24 @@ export function show(place, studio) {
     },
   );
   const later = debounce(load, 250);
+
+  /** One stage after the other: vectors of hundreds of numbers are thousands of marks, and the page must not freeze. */
+  async function drawStages(answer) {
+    let began = performance.now();
+    for (const [at, stage] of answer.stages.entries()) {
+      const figure = drawn(stage, at, answer);
+      figures[at].replaceWith(figure);
+      figures[at] = figure;
+      if (performance.now() - began < BUSY && at < answer.stages.length - 1) continue;
+      await new Promise((resolve) => setTimeout(resolve));
+      if (now !== answer) return;
+      began = performance.now();
+    }
+    stages.setAttribute("aria-busy", "false");
+    drawOnwards();
+    if (fresh && number("stage")) figures[stage()].scrollIntoView({ block: "start" });
+    fresh = false;
+  }
 
   function drawn(stage, at, answer) {
     const figure = studio.picture(

@@ -8,7 +8,7 @@ import { saveSvg } from "../save.js";
 import { trouble, waiting } from "../messages.js";
 import { readsText, textOf, textbox } from "../textbox.js";
 import { explained } from "../tooltip.js";
-import { percent } from "../words.js";
+import { percent, shown } from "../words.js";
 
 export const title = "Start";
 export const about =
@@ -39,6 +39,7 @@ export function show(place, studio) {
   let drawn = ""; // the model whose map is shown
   let last = ""; // what was asked last
   let images = []; // the sample images of the model
+  let large = null; // a model of which an answer has the numbers of one block alone, and these blocks
 
   const loadMap = studio.latest(
     (signal, name) => studio.get(`map/${encodeURIComponent(name)}`, signal),
@@ -60,8 +61,11 @@ export function show(place, studio) {
     (signal, wanted) => studio.ask("flow", wanted, signal),
     (flow) => {
       map.element.setAttribute("aria-busy", "false");
+      const paths = flow.attention.map((one) => one.path);
+      if (flow.attention.some((one) => one.pooled)) large = { model: studio.model.name, paths };
       map.flow(flow);
       drawSaid(flow);
+      update(); // the block that is open may be told next
     },
     failed,
   );
@@ -77,7 +81,8 @@ export function show(place, studio) {
 
   function request() {
     const { model } = studio;
-    if (readsText(model)) return { model: model.name, text: textOf(studio), ...direction(studio) };
+    const block = large?.model === model.name && large.paths.includes(studio.state.block) ? { block: studio.state.block } : {};
+    if (readsText(model)) return { model: model.name, text: textOf(studio), ...direction(studio), ...block };
     const sample = images.find((one) => one.name === studio.state.sample) ?? images[0];
     return pictured(model) && sample ? { model: model.name, text: "", sample: sample.name } : null;
   }
@@ -88,11 +93,11 @@ export function show(place, studio) {
     const languages = languagesOf(flow, studio.model);
     const label = { translate: "It says", caption: "It sees", generate: "It goes on with", classify: "It says" };
     const best = flow.outputs[0];
-    const words = studio.model.task === "generate" || !target?.text ? `“${best?.token ?? ""}”` : target.text;
+    const words = studio.model.task === "generate" || !target?.text ? `“${shown(best?.token ?? "")}”` : target.text;
     const one = ["classify", "generate"].includes(studio.model.task) && best; // one answer, not a row of them
     const sure = one ? ` ${percent(best.probability)}` : "";
-    const shown = make("b", { dir: "auto", lang: lang(languages.target) }, words);
-    fill(said, make("span", { class: "faint" }, `${label[studio.model.task] ?? "It says"} `), shown, sure);
+    const answer = make("b", { dir: "auto", lang: lang(languages.target) }, words);
+    fill(said, make("span", { class: "faint" }, `${label[studio.model.task] ?? "It says"} `), answer, sure);
     studio.say(`${source.text} → ${words}`);
   }
 
@@ -119,7 +124,8 @@ export function show(place, studio) {
 
   async function keep() {
     const { model } = studio;
-    const wanted = { ...request(), view: "map", only: 0 };
+    const { block, ...asked } = request();
+    const wanted = { ...asked, view: "map", only: 0 };
     try {
       const { pictures } = await studio.ask(wanted.sample ? "inspect_image" : "draw_view", wanted);
       saveSvg(pictures[0].svg, `regard-map-${model.name}`);
