@@ -91,11 +91,11 @@ def tokenizer(files: ForeignFolder, vocabulary: Vocabulary, pieces: Mapping[int,
         model, processor = _tokens.sentencepiece_model(files, SENTENCEPIECE)
         added = {piece for id, piece in pieces.items() if id >= len(processor)}
         return _tokens.sentencepiece_tokenizer(model, pieces, vocabulary, added)
-    file = files.read(_tokens.TOKENIZER) if _tokens.TOKENIZER in files else _of_merges(files, pieces)
+    file = files.read(_tokens.TOKENIZER) if _tokens.TOKENIZER in files else of_merges(files, pieces)
     return HuggingFace(file, vocabulary.rows[4:], vocabulary.rows[:4])
 
 
-def _of_merges(files: ForeignFolder, pieces: Mapping[int, str]) -> bytes:
+def of_merges(files: ForeignFolder, pieces: Mapping[int, str]) -> bytes:
     try:
         lines = files.read(MERGES).decode().splitlines()
     except UnicodeDecodeError:
