@@ -125,6 +125,38 @@ class Transcriber(Writer):
                 progress(1)
         return [found[number] for number in range(len(raws))]
 
+    def inspect(
+        self,
+        given: SoundLike,
+        *,
+        name: str = "",
+        beam: int | None = None,
+        length_penalty: float | None = None,
+        max_length: int | None = None,
+        n_best: int = 1,
+        source: str | None = None,
+        target: str | None = None,
+    ) -> CaptionTrace:
+        """Transcribes one recording and returns a trace of what the model computed.
+
+        Args:
+            given: The recording; of a model with a window no longer than that.
+            name: The name of the model in pictures.
+            beam: Beam width. Defaults to the recipe's.
+            length_penalty: The higher, the longer the text; 0 to 10.
+            max_length: Most tokens of the text.
+            n_best: How many texts the search returns.
+            source: The language that is spoken; by default it is detected.
+            target: The language to write, if it is another one.
+
+        Returns:
+            The trace.
+        """
+        from regard.inspection.record.caption import record_caption
+
+        spoken = {"source": source, "target": target}
+        return record_caption(self, given, name, beam, length_penalty, max_length, n_best, **spoken)
+
     def judge(self, valid: Sequence[Example]) -> Validation:
         outputs = [one.text for one in self.transcribe(self.inputs(valid))]
         references = [str(example.target) for example in valid]

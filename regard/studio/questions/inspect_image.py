@@ -10,7 +10,7 @@ import base64
 import binascii
 import hashlib
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import Field
 
@@ -56,7 +56,7 @@ def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
     if question.sample is None and question.picture is None:
         return _samples(model)
     trace = trace_of(model, question)
-    return _pictures(trace, question) if question.view else _numbers(trace, question)
+    return pictures_of(trace, question) if question.view else numbers_of(trace, question)
 
 
 def _samples(model: Any) -> dict[str, Any]:
@@ -104,7 +104,18 @@ def trace_of(model: Any, question: Request) -> ImageTrace | CaptionTrace:
     return _traces[key]
 
 
-def _pictures(trace: ImageTrace | CaptionTrace, question: Request) -> dict[str, Any]:
+class Shown(Protocol):
+    """What a question asks to see of a trace."""
+
+    view: str
+    only: int | None
+    layer: int | None
+    head: int | None
+    position: int | None
+    tokens: bool
+
+
+def pictures_of(trace: ImageTrace | CaptionTrace, question: Shown) -> dict[str, Any]:
     view = trace.view(
         question.view,
         layer=question.layer,
@@ -120,7 +131,8 @@ def _pictures(trace: ImageTrace | CaptionTrace, question: Request) -> dict[str, 
     }
 
 
-def _numbers(trace: ImageTrace | CaptionTrace, question: Request) -> dict[str, Any]:
+def numbers_of(trace: ImageTrace | CaptionTrace, question: Shown) -> dict[str, Any]:
+    """The weights over the places that are drawn."""
     from regard.inspection.trace.base import CROSS, SOURCE, index_in, plain
     from regard.inspection.trace.image import ImageTrace
 
@@ -136,8 +148,9 @@ def _numbers(trace: ImageTrace | CaptionTrace, question: Request) -> dict[str, A
         found |= {"layer": layer, "weights": plain(weights), "mean": plain(weights.mean(0))}
         found["rollout"] = plain(trace.rollout()[layer])
     else:
-        found["words"] = plain(trace.word_matrix(question.layer, question.head))
-        found["tokens"] = plain(trace.token_matrix(question.layer, question.head))
+        on_places = trace.scene.on_places
+        found["words"] = plain(on_places(trace.word_matrix(question.layer, question.head)))
+        found["tokens"] = plain(on_places(trace.token_matrix(question.layer, question.head)))
         found["sure"] = plain(trace.word_probabilities())
     return found
 
@@ -146,6 +159,8 @@ def _views(trace: ImageTrace | CaptionTrace) -> list[str]:
     """The views that this model has something for."""
     found = []
     for name in trace.views():
+        if name == "why" and len(trace.scene.tokens) > MOST_PLACES:
+            continue  # as many forward passes
         try:
             if name != "numbers" or not trace.attention:  # numbers need another forward pass: only on request
                 trace.view(name)
