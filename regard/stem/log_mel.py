@@ -1,7 +1,7 @@
 """Sound: a window of fixed length to Whisper's log-mel spectrogram to vectors (Radford et al. 2022, 2.2).
 
-What is shorter than the window is filled up with silence, which belongs to the input: the model was trained so, and every
-position of the window is real. What is longer is cut; the task moves the window over long recordings.
+What is shorter than the window is filled up with silence, which belongs to the input: every position of the window is
+real, as in training. What is longer is cut; the task moves the window over long recordings.
 """
 
 from __future__ import annotations

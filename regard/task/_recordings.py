@@ -161,8 +161,8 @@ class Windows:
             rules,
         )
         for hypotheses in found:
-            for one in hypotheses:
-                one.ids = one.ids[forced:]
+            for hypothesis in hypotheses:
+                hypothesis.ids = hypothesis.ids[forced:]
         sure = task.probabilities(memory, [hypotheses[0].ids for hypotheses in found], prefix)
         for (one, end), hypotheses, probabilities, no_speech in zip(loud, found, sure, silent):
             self._add(one, end, hypotheses, probabilities, no_speech)
@@ -275,7 +275,9 @@ def segments(ids: Sequence[int], first_time: int) -> Segments:
         end = stated[-1] if stated and stated[-1] > 0 else None
         return Segments([(0, end, slice(0, len(ids)))], len(ids), None)
     ends = [*pairs, len(ids)] if alone else pairs
-    spans = [(times[start], times[end - 1], slice(start, end)) for start, end in zip([0, *ends[:-1]], ends)]
+    spans: list[tuple[int, int | None, slice]] = [
+        (times[start], times[end - 1], slice(start, end)) for start, end in zip([0, *ends[:-1]], ends)
+    ]
     return Segments(spans, ends[-1], None if alone else times[ends[-1] - 1])
 
 

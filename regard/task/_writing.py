@@ -145,7 +145,7 @@ class Writer(ExampleTask):
         length_penalty: float | None = None,
         max_length: int | None = None,
         progress: Progress | None = None,
-    ) -> list[Written]:
+    ) -> list[Any]:
         """One text per input, in order. This default reads each input as a whole; a task may read it in windows."""
         width, penalty, longest = self.searching(beam, n_best, length_penalty, max_length)
         found: dict[int, Written] = {}

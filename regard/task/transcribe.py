@@ -11,8 +11,7 @@ import torch
 from regard.config import Recipe
 from regard.data.codec import Pair
 from regard.data.format._base import Example
-from regard.data.input._accepted import SoundLike
-from regard.data.input.sound import Sound
+from regard.data.input._accepted import InputLike, SoundLike
 from regard.data.splitting import Parts
 from regard.data.target.text import Text
 from regard.errors import UserError
@@ -60,9 +59,7 @@ class Transcriber(Writer):
     def fit(cls, recipe: Recipe, parts: Parts, known: Mapping[str, bytes], same: bool) -> Pair:
         pair = _opened(recipe, super().fit(recipe, parts, known, same))
         if recipe.languages.tags and not recipe.source_language:
-            raise UserError(
-                "source_language: this model has several languages; say which is spoken: source_language=de"
-            )
+            raise UserError("source_language: this model has several languages; say which is spoken: --from de")
         return pair
 
     @cached_property
@@ -91,7 +88,7 @@ class Transcriber(Writer):
     @torch.inference_mode()
     def write_all(
         self,
-        raws: Sequence[Sound],
+        raws: Sequence[Any],
         *,
         source: str | None = None,
         target: str | None = None,
@@ -102,7 +99,7 @@ class Transcriber(Writer):
         max_length: int | None = None,
         progress: Progress | None = None,
         heard: Callable[[float], None] | None = None,
-    ) -> list[Transcript]:
+    ) -> list[Any]:
         """One transcript per recording, in order."""
         language, translated = spoken_and_written(self.recipe, self.speech, source, target)
         if timestamps and self.speech is None:
@@ -127,7 +124,7 @@ class Transcriber(Writer):
 
     def inspect(
         self,
-        given: SoundLike,
+        given: InputLike,
         *,
         name: str = "",
         beam: int | None = None,

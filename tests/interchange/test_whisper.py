@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import soundfile
 import torch
 import transformers
 from transformers.generation import GenerationMixin
@@ -16,9 +15,7 @@ from transformers.generation.logits_process import WhisperTimeStampLogitsProcess
 
 import regard
 from regard.data.examples import pad_arrays
-from regard.data.input.sound import resampled
 from regard.decoding.rules import Forbid
-from regard.errors import UserError
 from regard.interchange.imported import Imported
 from regard.interchange.read import hugging_face
 from regard.stem.log_mel import RANGE, LogMel
@@ -26,7 +23,7 @@ from regard.task import _writing
 from regard.task._recordings import segments
 from regard.task.transcribe import Transcriber
 from regard.types import BEGIN, END
-from tests.interchange.made_whisper import RATE, TASKS, extractor, sound, whisper
+from tests.interchange.made_whisper import RATE, extractor, sound, whisper
 
 transformers.utils.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()

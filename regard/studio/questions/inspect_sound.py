@@ -73,7 +73,7 @@ def trace_of(model: Any, question: Request) -> CaptionTrace:
         content = base64.b64decode(question.recording or "", validate=True)
     except binascii.Error:
         raise UserError("recording: is not valid base64; encode the bytes of a sound file") from None
-    options = {"source": question.source, "target": question.target}
+    options: dict[str, Any] = {"source": question.source, "target": question.target}
     options |= {} if question.beam is None else {"beam": question.beam}
     key = (id(model), question.model, hashlib.sha256(content).digest(), *options.items())
     if key not in _traces:
