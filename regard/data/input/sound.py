@@ -27,7 +27,7 @@ BYTES = 50_000_000
 SECONDS = 60
 LONG_SECONDS, LONG_BYTES = 14_400, 6_000_000_000
 """The same for a model that reads long recordings in windows. Their files are read and resampled block by block, so
-that an hour takes 230 MB of memory whatever its rate."""
+that an hour takes 0.3 GB of memory whatever its rate."""
 RATES = (4_000, 192_000)
 LOUDEST = 16.0
 """Limit for float samples: slightly above 1 is a loud recording, far above 1 was not scaled."""
