@@ -16,8 +16,7 @@ from transformers.generation.logits_process import WhisperTimeStampLogitsProcess
 import regard
 from regard.data.examples import pad_arrays
 from regard.decoding.rules import Forbid
-from regard.interchange.imported import Imported
-from regard.interchange.read import hugging_face
+from regard.decoding.timestamps import Timestamps
 from regard.stem.log_mel import RANGE, LogMel
 from regard.task import _writing
 from regard.task._recordings import segments
@@ -45,9 +44,7 @@ SOUNDS = [sound(1.3), sound(2.0, 1), sound(0.4, 2)]
 @dataclass
 class Pair:
     theirs: Any
-    imported: Imported
     ours: Transcriber
-    folder: Path
 
     @property
     def ids(self) -> dict[int, int]:
@@ -97,9 +94,8 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     place = tmp_path_factory.mktemp("whisper")
     theirs, _ = whisper(place / "theirs", **VARIANTS[request.param])
     regard.import_model(place / "theirs", place / "ours")
-    imported = hugging_face.read(place / "theirs")
-    assert imported.notes == []
-    return Pair(theirs, imported, regard.load(place / "ours", device="cpu", task="transcribe"), place / "ours")
+    assert "- Note: " not in (place / "ours" / "card.md").read_text()
+    return Pair(theirs, regard.load(place / "ours", device="cpu", task="transcribe"))
 
 
 @pytest.fixture
@@ -167,6 +163,32 @@ def test_texts_agree(pair: Pair, translated: bool, timestamps: bool, loops: None
     assert [(one.ids, one.segments) for one in alone] == [(one.ids, one.segments) for one in found]
     for one, probabilities in zip(alone, [one.token_probabilities for one in found], strict=True):
         assert one.token_probabilities == pytest.approx(probabilities, abs=1e-4)
+
+
+def test_the_rule_of_times_is_theirs(pair: Pair) -> None:
+    """On random histories, of any length and with times anywhere."""
+    settings, tokens = pair.theirs.generation_config, pair.ours.speech
+    assert tokens is not None
+    ids, draw = pair.ids, torch.Generator().manual_seed(5)
+    theirs_first = settings.no_timestamps_token_id + 1
+    rows, columns = list(ids), list(ids.values())
+    for length in (0, 1, 2, 3, 5, 9) * 4:
+        texts = torch.randint(10, 200, (6, length), generator=draw)
+        stamps = torch.randint(0, 60, (6, length), generator=draw).sort(1).values + tokens.first_time
+        history = torch.where(torch.rand(6, length, generator=draw) < 0.5, stamps, texts)
+        scores = torch.randn(6, len(pair.ours.tokenizer), generator=draw) * 3
+        scores[:, [0, 1]] = -torch.inf
+        wanted = torch.full((6, max(rows) + 1), -torch.inf)
+        wanted[:, rows] = scores[:, columns]
+        prompt = torch.tensor([pair.theirs_of([BEGIN])] * 6)
+        past = torch.tensor([pair.theirs_of(row) for row in history.tolist()], dtype=torch.long).reshape(6, length)
+        rule = WhisperTimeStampLogitsProcessor(settings, begin_index=1)
+        wanted = rule(torch.cat([prompt, past], 1), wanted)[:, rows]
+        found = scores.log_softmax(-1)
+        filled = torch.cat([history, torch.full((6, 4), END)], 1)  # a search has room for what is to come
+        Timestamps(tokens.first_time, tokens.text_end, 0)(filled, found, torch.tensor(length))
+        assert torch.equal(found[:, columns] == -torch.inf, wanted == -torch.inf), length
+        assert theirs_first in rows
 
 
 def test_beam_search_finds_no_worse_text(pair: Pair) -> None:

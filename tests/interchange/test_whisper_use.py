@@ -235,7 +235,7 @@ def test_the_studio_asks_for_the_attention_over_the_spectrogram(model: Transcrib
 
     about = inspect_sound.answer(model, {"model": "w"})
     assert about["spoken"][0] == ["en", "English"] and about["written"] == [["en", "English"]] and about["seconds"] == 2
-    question = {"model": "w", "recording": base64.b64encode(wav(sound(1.3))).decode(), "source": "de"}
+    question = {"model": "w", "recording": base64.b64encode(wav(sound(1.3))).decode(), "spoken": "de"}
     found = inspect_sound.answer(model, question)
     assert len(found["scene"]["places"]) == 65 == len(found["tokens"][0]) and found["heads"] == 4
     assert found["scene"]["pixels"].startswith("data:image/png")

@@ -24,8 +24,10 @@ MOST_READ = 6000
 """Of a trace without the encoder's attention it does not."""
 
 
-def scene_of(task: ExampleTask, given: Any, most: int = MOST_PLACES) -> tuple[Scene, Tensor, Tensor, Any]:
-    """The scene, the model's input and mask, and the raw input as the task's input reads it."""
+def scene_of(task: ExampleTask, given: Any, most: int | None = None) -> tuple[Scene, Tensor, Tensor, Any]:
+    """The scene, the model's input and mask, and the raw input as the task's input reads it; `most` places, or else
+    MOST_PLACES."""
+    most = MOST_PLACES if most is None else most
     raw, name, notes = read_input(task, given)
     _, source, mask = next(iter(task.batches([raw])))
     stem = task.model.stem
@@ -41,8 +43,8 @@ def scene_of(task: ExampleTask, given: Any, most: int = MOST_PLACES) -> tuple[Sc
         rows, columns = stem.grid
         places = [f"r{row} c{column}" for row in range(rows) for column in range(columns)]
         scene = Scene(name, task.pair.input.shaped(raw), rows, columns, places, stem.prepended)  # type: ignore[attr-defined]
-    if len(scene.tokens) > most:
-        raise UserError(f"{name}: has {len(scene.tokens)} places; at most {most} can be inspected")
+    if (count := len(scene.places) + len(scene.behind)) > most:
+        raise UserError(f"{name}: has {count} places; at most {most} can be inspected")
     scene.notes = notes + scene.notes
     return scene, source, mask, raw
 

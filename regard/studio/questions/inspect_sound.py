@@ -31,8 +31,8 @@ _traces: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 
 class Request(TaskRequest):
     recording: str | None = Field(None, max_length=MOST_CHARACTERS, description="A WAV, FLAC or OGG file, in base64.")
-    source: Code | None = Field(None, description="The language that is spoken; none: it is detected.")
-    target: Code | None = Field(None, description="The language to write, if it is another one.")
+    spoken: Code | None = Field(None, description="The language that is spoken; none: it is detected.")
+    written: Code | None = Field(None, description="The language to write, if it is another one.")
     view: str = Field("", max_length=30, description="The view to draw; without it the answer is numbers.")
     only: int | None = Field(None, ge=0, le=100, description="Draw only this picture of the view.")
     layer: int | None = Field(None, ge=0, le=1000)
@@ -73,7 +73,7 @@ def trace_of(model: Any, question: Request) -> CaptionTrace:
         content = base64.b64decode(question.recording or "", validate=True)
     except binascii.Error:
         raise UserError("recording: is not valid base64; encode the bytes of a sound file") from None
-    options: dict[str, Any] = {"source": question.source, "target": question.target}
+    options: dict[str, Any] = {"source": question.spoken, "target": question.written}
     options |= {} if question.beam is None else {"beam": question.beam}
     key = (id(model), question.model, hashlib.sha256(content).digest(), *options.items())
     if key not in _traces:

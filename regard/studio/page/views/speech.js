@@ -40,7 +40,7 @@ export function show(place, studio) {
   place.classList.add("vision", "speech");
 
   let recording = null; // in base64
-  let spoken = {}; // {source, target}, for a model with several languages
+  let wish = {}; // {spoken, written}, for a model with several languages
   let offered = ""; // the model whose languages are offered
   let asked = "";
   let drawnFor = "";
@@ -79,11 +79,11 @@ export function show(place, studio) {
     (signal, model) => studio.ask("inspect_sound", { model }, signal),
     (answer, model) => {
       offered = model;
-      spoken = {};
+      wish = {};
       fill(
         languages,
-        answer.spoken.length > 1 ? select("Spoken", [["", "detected"], ...answer.spoken], "", (source) => say({ source })) : null,
-        answer.written.length ? select("Written", [["", "as spoken"], ...answer.written], "", (target) => say({ target })) : null,
+        answer.spoken.length > 1 ? select("Spoken", [["", "detected"], ...answer.spoken], "", (spoken) => say({ spoken })) : null,
+        answer.written.length ? select("Written", [["", "as spoken"], ...answer.written], "", (written) => say({ written })) : null,
       );
       const most = answer.seconds ? ` It may last ${Math.round(answer.seconds)} seconds.` : "";
       if (!recording) clear(make("p", { class: "faint" }, `Choose a recording: WAV, FLAC or OGG.${most}`));
@@ -93,7 +93,7 @@ export function show(place, studio) {
   );
 
   function say(chosen) {
-    spoken = Object.fromEntries(Object.entries({ ...spoken, ...chosen }).filter(([, code]) => code));
+    wish = Object.fromEntries(Object.entries({ ...wish, ...chosen }).filter(([, code]) => code));
     update();
   }
 
@@ -146,7 +146,7 @@ export function show(place, studio) {
       return;
     }
     if (!recording) return;
-    const wanted = { model: model.name, recording, ...spoken };
+    const wanted = { model: model.name, recording, ...wish };
     const counts = { layer: told?.layers, head: told?.heads };
     for (const name of ["layer", "head"]) {
       const number = Number(state[name]);
