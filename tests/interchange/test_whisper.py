@@ -89,7 +89,10 @@ class Pair:
         return written
 
 
-@pytest.fixture(scope="module", params=VARIANTS)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.slow if name.startswith("128") else ()) for name in VARIANTS],
+)
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
     place = tmp_path_factory.mktemp("whisper")
     theirs, _ = whisper(place / "theirs", **VARIANTS[request.param])

@@ -31,6 +31,7 @@ def hearing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
         yield running
 
 
+@pytest.mark.slow
 def test_the_attention_of_a_word_lies_over_the_spectrogram(browser, hearing):
     home: Path = hearing.folders["home"]
     model = regard.load(hearing.folders[MODEL], device="cpu", task="transcribe")
