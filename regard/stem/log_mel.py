@@ -72,7 +72,7 @@ class LogMel(Stem):
             spectrogram, _ = self.spectrogram(source, mask)
             loudest = spectrogram.amax((1, 2), keepdim=True)
             x = (torch.maximum(spectrogram, loudest - RANGE) + 4) / 4
-        x = self.augment(x).transpose(1, 2)
+        x = self.augment(x).transpose(1, 2).to(self.convolutions[0].weight.dtype)  # perhaps bfloat16, for use on a GPU
         for convolution in self.convolutions:
             x = F.gelu(convolution(x))
         vectors = self.placing(x.transpose(1, 2))
