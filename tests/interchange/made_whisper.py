@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,11 +32,20 @@ def text_pieces() -> tokenizers.ByteLevelBPETokenizer:
 
 
 def whisper(
-    folder: Path, *, tags: tuple[str, ...] = TAGS, named_times: bool = True, binary: bool = False, **changes: Any
+    folder: Path,
+    *,
+    tags: tuple[str, ...] = TAGS,
+    named_times: bool = True,
+    merges: bool = False,
+    binary: bool = False,
+    **changes: Any,
 ) -> tuple[Any, Any]:
-    """A folder with tokenizer.json, in which tokens of time have a name or not. Without tags it knows English alone."""
+    """A folder with tokenizer.json, in which tokens of time have a name or not, or with vocab.json and merges.txt alone.
+    Without tags it knows English alone."""
     folder.mkdir(parents=True, exist_ok=True)
-    raw = tokenizers.Tokenizer.from_str(text_pieces()._tokenizer.to_str())
+    tree = json.loads(text_pieces()._tokenizer.to_str())
+    tree["model"]["vocab"][""] = len(tree["model"]["vocab"])  # the published ones have it, too
+    raw = tokenizers.Tokenizer.from_str(json.dumps(tree))
     raw.add_special_tokens([END, START, *tags, *TASKS])
     if named_times:
         raw.add_tokens([*TIMES])
@@ -43,6 +53,15 @@ def whisper(
         tokenizer_object=raw, bos_token=END, eos_token=END, unk_token=END, pad_token=END
     )
     tokenizer.save_pretrained(folder)
+    if merges:
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            (folder / name).unlink()
+        text_pieces().save_model(str(folder))
+        added = {one: tokenizer.convert_tokens_to_ids(one) for one in (END, START, *tags, *TASKS)}
+        vocabulary = tree["model"]["vocab"] | {END: added.pop(END)}
+        (folder / "vocab.json").write_text(json.dumps(vocabulary))
+        (folder / "added_tokens.json").write_text(json.dumps(added))
+        (folder / "special_tokens_map.json").write_text(json.dumps({"eos_token": END, "unk_token": END}))
     ids = {piece: tokenizer.convert_tokens_to_ids(piece) for piece in (END, START, *tags, *TASKS)}
     bare = changes.pop("bare", False)
     settings = {

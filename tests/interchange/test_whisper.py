@@ -22,6 +22,7 @@ from regard.task import _writing
 from regard.task._recordings import segments
 from regard.task.transcribe import Transcriber
 from regard.types import BEGIN, END
+from tests.data import imported_text
 from tests.interchange.made_whisper import RATE, extractor, sound, whisper
 
 transformers.utils.logging.set_verbosity_error()
@@ -32,6 +33,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "english, old names": {
         "tags": (),
         "named_times": False,
+        "merges": True,
         "bare": True,
         "binary": True,
         "activation_function": "relu",
@@ -44,6 +46,7 @@ SOUNDS = [sound(1.3), sound(2.0, 1), sound(0.4, 2)]
 @dataclass
 class Pair:
     theirs: Any
+    tokenizer: Any
     ours: Transcriber
 
     @property
@@ -95,10 +98,10 @@ class Pair:
 )
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
     place = tmp_path_factory.mktemp("whisper")
-    theirs, _ = whisper(place / "theirs", **VARIANTS[request.param])
+    theirs, tokenizer = whisper(place / "theirs", **VARIANTS[request.param])
     regard.import_model(place / "theirs", place / "ours")
     assert "- Note: " not in (place / "ours" / "card.md").read_text()
-    return Pair(theirs, regard.load(place / "ours", device="cpu", task="transcribe"))
+    return Pair(theirs, tokenizer, regard.load(place / "ours", device="cpu", task="transcribe"))
 
 
 @pytest.fixture
@@ -119,6 +122,18 @@ def test_the_spectrogram_is_theirs(mels: int) -> None:
             found, _ = stem.spectrogram(torch.from_numpy(given)[None], torch.ones(1, len(given), dtype=torch.bool))
             found = (torch.maximum(found, found.amax() - RANGE) + 4) / 4
             torch.testing.assert_close(found[0], wanted, atol=1e-5, rtol=0)
+
+
+def test_tokens_agree(pair: Pair) -> None:
+    """Text that reads like a special token is text; a token of time is none."""
+    for text in [*imported_text.lines(20, seed=9), *imported_text.TRICKY]:
+        theirs = pair.tokenizer(text, add_special_tokens=False).input_ids
+        assert pair.ours.tokenizer.encode(text) == [pair.ids[id] for id in theirs], text
+        assert pair.ours.tokenizer.decode(pair.ours.tokenizer.encode(text)) == pair.tokenizer.decode(theirs), text
+    assert pair.ours.speech is not None
+    first, spelled = pair.ours.speech.first_time, pair.ours.tokenizer.encode("<|0.00|> <|de|>")
+    assert pair.ours.tokenizer.decode([first, *spelled, first + 3]) == "<|0.00|> <|de|>"
+    assert all(END < id < pair.ours.speech.text_end for id in spelled)
 
 
 def test_encoder_and_logits_agree(pair: Pair) -> None:

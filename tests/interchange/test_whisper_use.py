@@ -363,17 +363,17 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
     "another task": (changed("config.json", architectures=["WhisperForAudioClassification"]), "architectures"),
     "a language that the tokenizer lacks": (
         without_token("<|de|>"),
-        "there is no token <|de|> with the id 333, which generation_config.json names",
+        "there is no token <|de|> with the id 334, which generation_config.json names",
     ),
     "a language with another id": (
-        changed("generation_config.json", lang_to_id={"<|en|>": 335}),
-        "there is no token <|en|> with the id 335",
+        changed("generation_config.json", lang_to_id={"<|en|>": 337}),
+        "there is no token <|en|> with the id 337",
     ),
     "languages that are none": (changed("generation_config.json", lang_to_id=[1]), "a table of language tokens"),
     "no token of no times": (without_token("<|notimestamps|>"), "there is no token <|notimestamps|>"),
     "another token of no times": (
         changed("generation_config.json", no_timestamps_token_id=7),
-        "no_timestamps_token_id = 7: the tokenizer's <|notimestamps|> is 340",
+        "no_timestamps_token_id = 7: the tokenizer's <|notimestamps|> is 341",
     ),
     "no times": (changed("config.json", max_source_positions=200), "chunk_length"),
     "suppressed tokens that are none": (changed("generation_config.json", suppress_tokens=[1 << 30]), "ids below"),
