@@ -133,6 +133,7 @@ class Stem(TypedDict, total=False):
     mels: Annotated[int, Setting("Mel bands of the spectrogram.", ge=1, le=1000)]
     window: Annotated[float, Setting("Seconds of sound per spectrogram frame.", gt=0, le=1)]
     hop: Annotated[float, Setting("Seconds between spectrogram frames.", gt=0, le=1)]
+    seconds: Annotated[float, Setting("Seconds of the window of sound that the stem reads.", gt=0, le=120)]
     subsample: Annotated[int, Setting("Frames joined into one vector: 1, 2, 4, 8 or 16.", ge=1, le=16)]
 
 

@@ -270,6 +270,12 @@ class Decoding:
         ),
     ] = ""
     system: Annotated[str, Setting("What a model is told before a conversation that does not say it.")] = ""
+    suppress: Annotated[
+        list[str], Setting("Tokens that a transcript never has, as the tokenizer spells them: Whisper's '♪'.")
+    ] = field(default_factory=list)
+    suppress_first: Annotated[list[str], Setting("Tokens that no transcript begins with, likewise.")] = field(
+        default_factory=list
+    )
     ends: Annotated[list[str], Setting("Tokens that end a text as END does: some language models have several.")] = (
         field(default_factory=list)
     )

@@ -1,4 +1,4 @@
-"""Rules that constrain a search: forbidden ids, repetition loops, a minimum length.
+"""Rules that constrain a search: forbidden ids, repetition loops, a minimum length. Those of times: timestamps.py.
 
 A rule sees the tokens so far and writes -inf over the log-probabilities it forbids. They are not normalised again, so
 the score of a hypothesis is the score that the model gives it under teacher forcing.
@@ -72,6 +72,25 @@ class MinLength(Rule):
         if written is None:
             written = torch.tensor(history.shape[1], device=history.device)
         log_probs[:, END].masked_fill_(written < self.length, -torch.inf)
+
+
+class ForbidFirst(Rule):
+    """Some ids are not the first token, the one after `forced` tokens of a prefix."""
+
+    def __init__(self, ids: Sequence[int], forced: int) -> None:
+        super().__init__(setting=(tuple(ids), forced))
+        self.forced = forced
+        self._ids = torch.tensor(ids, dtype=torch.long)
+
+    def __call__(
+        self, history: Int[Tensor, "R T"], log_probs: Float[Tensor, "R V"], written: Int[Tensor, ""] | None = None
+    ) -> None:
+        if written is None:
+            written = torch.tensor(history.shape[1], device=history.device)
+        if self._ids.device != log_probs.device:
+            self._ids = self._ids.to(log_probs.device)
+        bias = torch.where(written == self.forced, -torch.inf, 0.0).to(log_probs.dtype)
+        log_probs.index_add_(1, self._ids, bias.expand(len(log_probs), len(self._ids)))
 
 
 class NoLoops(Rule):

@@ -339,6 +339,7 @@ def card(title: str, recipe: Recipe, origin: Origin, notes: list[str]) -> str:
         f"{_sentence(recipe)}, imported from {origin.source}.",
         "",
         *([f"- Languages: {_languages(recipe)}"] if recipe.task == "translate" else []),
+        *([f"- Languages: {_spoken(recipe)}"] if recipe.task == "transcribe" else []),
         f"- Family: {_one(origin.family)}",
         f"- Size: {origin.parameters:,} parameters, kept as {origin.precision}",
         f"- Licence: {origin.licence or 'not stated'}; what counts is what the page of the model says",
@@ -364,6 +365,13 @@ def _languages(recipe: Recipe) -> str:
     same = set(sources) == set(targets)
     listed = [f"{len(codes)} ({_list(codes)})" for codes in ([sources] if same else [sources, targets])]
     return " to ".join(listed)
+
+
+def _spoken(recipe: Recipe) -> str:
+    """The languages of a model that reads sound."""
+    spoken, written = recipe.languages.source, recipe.languages.target
+    heard = f"{len(spoken)} ({_list(spoken)})" if spoken else name(recipe.source_language) or "not stated"
+    return heard + (f"; translates to {', '.join(map(name, written))}" if written else "")
 
 
 def _list(codes: list[str]) -> str:

@@ -34,7 +34,8 @@ def check_data(recipe: Recipe, task: type[Task]) -> None:
         if getattr(data, name):
             own = "data.source and data.target" if translates else "data.train"
             raise UserError(f"data.{name}: a model to {recipe.task} does not read it; name its files by {own}")
-    if not translates and (recipe.source_language or recipe.target_language):
+    told = recipe.task == "transcribe" and recipe.training.start_from  # a model such as Whisper is told the language
+    if not translates and not told and (recipe.source_language or recipe.target_language):
         key = "source_language" if recipe.source_language else "target_language"
         raise UserError(f"{key}: languages are for models that translate, not for one to {recipe.task}; leave it out")
     if translates and data.pairs:

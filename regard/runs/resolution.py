@@ -118,6 +118,11 @@ def _starting_from(recipe: Recipe) -> tuple[Recipe, bool]:
         source_language=recipe.source_language or old.source_language,
         target_language=recipe.target_language or old.target_language,
         languages=old.languages if old.task == recipe.task else recipe.languages,
+        decoding=replace(
+            recipe.decoding,
+            suppress=recipe.decoding.suppress or old.decoding.suppress,
+            suppress_first=recipe.decoding.suppress_first or old.decoding.suppress_first,
+        ),
         data=replace(recipe.data, plain_source=recipe.data.plain_source and old.data.plain_source),
         training=replace(recipe.training, start_from=str(origin)),
     )

@@ -24,6 +24,8 @@ class Stem(nn.Module, ABC):
     """How many steps (or pixels per side) of the input make one vector."""
     grid: tuple[int, int] | None = None
     """Rows and columns of an image's vectors, which come row by row; None: the input is no image."""
+    longest: int | None = None
+    """The longest input that it reads at once, in its steps; None: any length. More is cut off."""
     prepended: int = 0
     """How many vectors come before those of the input, such as a class token."""
 

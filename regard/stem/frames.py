@@ -68,7 +68,7 @@ class Frames(Stem):
         with torch.autocast(source.device.type, enabled=False):
             spectrogram, mask = self.spectrogram(source, mask)
             x = normalised(spectrogram, mask)
-        x = self.augment(x).transpose(1, 2)
+        x = self.augment(x).transpose(1, 2).to(self.convolutions[0].weight.dtype)  # perhaps bfloat16, for use on a GPU
         for convolution in self.convolutions:
             # Padding is zeroed, as if the recording were alone in its batch.
             x = F.gelu(convolution(x.masked_fill(~mask[:, None], 0.0)))

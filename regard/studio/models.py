@@ -27,7 +27,13 @@ TITLES = {
 """The common name of a model, by the kind of its decoder and attention."""
 MULTI_HEAD = ("transformer", "universal")
 """Kinds whose attention is multi-head unless the recipe says otherwise."""
-USES = {"generate": "language model", "classify": "classifier", "caption": "captioner", "tag": "tagger"}
+USES = {
+    "generate": "language model",
+    "classify": "classifier",
+    "caption": "captioner",
+    "tag": "tagger",
+    "transcribe": "speech recogniser",
+}
 
 
 @dataclass

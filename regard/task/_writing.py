@@ -17,6 +17,7 @@ from regard.data.target.text import Text
 from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.beam import beam as beam_search
 from regard.decoding.greedy import greedy
+from regard.decoding.opening import first_ids
 from regard.decoding.rules import Forbid, NoLoops, Rule
 from regard.errors import UserError
 from regard.layers.capture import capture
@@ -44,11 +45,12 @@ def search(
     n_best: int,
     length_penalty: float,
     prefix: Int[Tensor, "B P"] | None = None,
+    further: Sequence[Rule] = (),
 ) -> list[list[Hypothesis]]:
     """The best texts, at most `limits` tokens long, in which nothing is said more than `loops` times in a row. A prefix
-    is how each of them begins, whatever the model thinks of it."""
+    is how each of them begins, whatever the model thinks of it; `further` are rules of its own."""
     rows = 1 if width == 1 and n_best == 1 else max(width, n_best)
-    rules: list[Rule] = [Forbid(), NoLoops(loops, rows)]
+    rules: list[Rule] = [Forbid(), NoLoops(loops, rows), *further]
     if rows == 1:
         return [[h] for h in greedy(decoder, memory, max_lengths=limits, rules=rules, prefix=prefix)]
     return beam_search(
@@ -84,6 +86,8 @@ class Written:
     finished: bool = True
     """False if the length limit cut it off."""
     alternatives: list[Written] = field(default_factory=list)
+    prefix: list[int] = field(default_factory=list, repr=False)
+    """The tokens that it was forced to begin with, such as its language; they are not among `ids`."""
 
     def __str__(self) -> str:
         return self.text
@@ -126,12 +130,13 @@ class Writer(ExampleTask):
         warnings.warn(f"write() is now called {self.recipe.task}()", DeprecationWarning, stacklevel=2)
         return self.written(raws, **options)
 
-    def written(self, given: Any, **options: Unpack[WritingOptions]) -> Any:
-        """One text for one input, a list of them for many."""
-        return one_or_many(given, self.pair.input, lambda raws: self._write(raws, **options))
+    def written(self, given: Any, **options: Any) -> Any:
+        """One text for one input, a list of them for many. The options are those of the method that is named after the
+        task."""
+        return one_or_many(given, self.pair.input, lambda raws: self.write_all(raws, **options))
 
     @torch.inference_mode()
-    def _write(
+    def write_all(
         self,
         raws: Sequence[Raw],
         *,
@@ -140,8 +145,25 @@ class Writer(ExampleTask):
         length_penalty: float | None = None,
         max_length: int | None = None,
         progress: Progress | None = None,
-    ) -> list[Written]:
-        """One text per input, in order."""
+    ) -> list[Any]:
+        """One text per input, in order. This default reads each input as a whole; a task may read it in windows."""
+        width, penalty, longest = self.searching(beam, n_best, length_penalty, max_length)
+        found: dict[int, Written] = {}
+        for indexes, source, mask in self.batches(raws, progress):
+            memory = self.model.encode(source, mask)
+            limits = torch.full((len(indexes),), longest, device=self.device)
+            loops = torch.full_like(limits, self.repeats)
+            results = search(self.model.decoder, memory, limits, loops, width, n_best, penalty)
+            sure = self.probabilities(memory, [hypotheses[0].ids for hypotheses in results])
+            for index, hypotheses, probabilities in zip(indexes, results, sure):
+                best, *others = map(self.as_written, hypotheses)
+                found[index] = replace(best, token_probabilities=probabilities, alternatives=others)
+        return [found[i] for i in range(len(raws))]
+
+    def searching(
+        self, beam: int | None, n_best: int, length_penalty: float | None, max_length: int | None
+    ) -> tuple[int, float, int]:
+        """Beam width, length penalty and most tokens: as given, or else the recipe's."""
         settings = self.recipe.decoding
         width = settings.beam if beam is None else beam
         if not 1 <= width <= 1000 or not 1 <= n_best <= 1000:
@@ -151,20 +173,9 @@ class Writer(ExampleTask):
         if not 1 <= limit <= 10000:
             raise UserError(f"max-length must lie between 1 and 10000, not {limit}")
         # Only the decoder's positions limit the output; the stem may have its own for the input.
-        longest = min(limit, longest_text(self.model.decoder) or limit)
-        found: dict[int, Written] = {}
-        for indexes, source, mask in self.batches(raws, progress):
-            memory = self.model.encode(source, mask)
-            limits = torch.full((len(indexes),), longest, device=self.device)
-            loops = torch.full_like(limits, self.repeats)
-            results = search(self.model.decoder, memory, limits, loops, width, n_best, penalty)
-            sure = self._sure(memory, [hypotheses[0].ids for hypotheses in results])
-            for index, hypotheses, probabilities in zip(indexes, results, sure):
-                best, *others = map(self._written, hypotheses)
-                found[index] = replace(best, token_probabilities=probabilities, alternatives=others)
-        return [found[i] for i in range(len(raws))]
+        return width, penalty, min(limit, longest_text(self.model.decoder) or limit)
 
-    def _written(self, hypothesis: Hypothesis) -> Written:
+    def as_written(self, hypothesis: Hypothesis) -> Written:
         ids = hypothesis.ids
         return Written(
             self.tokenizer.decode(ids).strip(),
@@ -175,13 +186,18 @@ class Writer(ExampleTask):
             finished=hypothesis.finished,
         )
 
-    def _sure(self, memory: Memory, texts: Sequence[list[int]]) -> list[list[float]]:
-        """How likely each token of a text is, given those before it; one text for each entry of the memory."""
+    def probabilities(
+        self, memory: Memory, texts: Sequence[list[int]], prefix: Int[Tensor, "B P"] | None = None
+    ) -> list[list[float]]:
+        """How likely each token of a text is, given those before it and the prefix; one text for each entry of the
+        memory."""
         longest = max(1, *map(len, texts))
         targets = torch.tensor([ids + [END] * (longest - len(ids)) for ids in texts], device=self.device)
-        fed = torch.cat([torch.full_like(targets[:, :1], BEGIN), targets[:, :-1]], 1)
+        opening = first_ids(len(texts), prefix, self.device)
+        fed = torch.cat([opening, targets[:, :-1]], 1)
         decoder = self.model.decoder
         hidden, _ = decoder.advance(fed, decoder.start(memory, beams=1, capacity=0))
+        hidden = hidden[:, opening.shape[1] - 1 :]
         # Of one position at a time: the logits of all would be the largest thing that using a model makes.
         columns = [
             decoder.project(state[:, None])[:, 0].float().softmax(-1).gather(1, ids[:, None])[:, 0]
@@ -217,24 +233,25 @@ class Writer(ExampleTask):
         return record_caption(self, given, name, beam, length_penalty, max_length, n_best)
 
     @torch.inference_mode()
-    def attention(self, given: InputLike, ids: Sequence[int]) -> Tensor:
+    def attention(self, given: InputLike, ids: Sequence[int], prefix: Sequence[int] = ()) -> Tensor:
         """Cross-attention of each token of a text, the mean over layers and heads.
 
         Args:
             given: The picture or recording.
             ids: The token ids of the text (`Written.ids`).
+            prefix: Those that it was forced to begin with (`Written.prefix`).
 
         Returns:
             Weights (T, S).
         """
         _, source, mask = next(self.batches([self.pair.input.accept(given)]))
-        fed = torch.tensor([[BEGIN, *ids[:-1]]], device=self.device)
+        fed = torch.tensor([[BEGIN, *prefix, *ids[:-1]]], device=self.device)
         with capture(self.model.decoder) as captured:
             self.model(source, mask, fed)
         attentions = [calls[0] for name, calls in captured.items() if "cross_attention" in name]
         if not attentions:
             raise UserError("this model has no attention, so nothing says where it looked")
-        return average(attentions).cpu()[0, : len(ids)]
+        return average(attentions).cpu()[0, len(prefix) :][: len(ids)]
 
     @torch.inference_mode()
     def loss(self, examples: Sequence[Example]) -> float:

@@ -15,6 +15,7 @@ OTHERWISE = [
     ("grid", {"stages": 2, "blocks": 2, "position": "sinusoidal"}),
     ("features", {"patch": 3}),
     ("frames", {"subsample": 1}),
+    ("log_mel", {"seconds": 1.0, "mels": 20, "position": "learned"}),
 ]
 """A few that are made in another way; as they are made by default, all are found."""
 STEMS = [*((kind, {}) for kind in registry.kinds("stem")), *OTHERWISE]

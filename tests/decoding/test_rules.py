@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.decoding.rules import Forbid, MinLength, NoLoops, loops_allowed
+from regard.decoding.rules import Forbid, ForbidFirst, MinLength, NoLoops, loops_allowed
 from regard.types import END
 
 few_tokens = st.lists(st.integers(0, 2), max_size=24)
@@ -106,3 +106,16 @@ def test_forbid_and_min_length() -> None:
         rule(torch.zeros(1, length, dtype=torch.long), scores)
         assert scores[0, END] == wanted
         assert scores.sum() == wanted
+
+
+def test_forbid_first_concerns_the_first_token_alone() -> None:
+    """The one after a forced prefix; what is forbidden already stays so."""
+    for written in range(4):
+        scores = torch.zeros(2, 6)
+        scores[1, 3] = -torch.inf
+        ForbidFirst((3, 5), forced=2)(torch.zeros(2, 8, dtype=torch.long), scores, torch.tensor(written))
+        wanted = torch.zeros(2, 6)
+        wanted[1, 3] = -torch.inf
+        if written == 2:
+            wanted[:, [3, 5]] = -torch.inf
+        assert torch.equal(scores, wanted)

@@ -12,6 +12,7 @@ from regard.data.input.sound import Sound
 from regard.inspection.trace.translation import TranslationTrace
 from regard.runs import Run
 from regard.task._generated import Generated
+from regard.task._recordings import Transcript
 from regard.task._writing import Written
 from regard.task.caption import Captioner
 from regard.task.classify import Classification, Classifier
@@ -73,9 +74,9 @@ def one_or_many() -> None:
     assert_type(captioner.caption("photo.jpg", n_best=2), Written)
     assert_type(captioner.caption([b"", folder]), list[Written])
     transcriber = regard.load(folder, task="transcribe")
-    assert_type(transcriber.transcribe((array, 16000)), Written)
-    assert_type(transcriber.transcribe(Sound(array, 16000)), Written)
-    assert_type(transcriber.transcribe(["a.wav", folder]), list[Written])
+    assert_type(transcriber.transcribe((array, 16000)), Transcript)
+    assert_type(transcriber.transcribe(Sound(array, 16000)), Transcript)
+    assert_type(transcriber.transcribe(["a.wav", folder]), list[Transcript])
     tracker = regard.load(folder, task="track")
     assert_type(tracker.track("clip.gif"), Track)
     assert_type(tracker.track([folder]), list[Track])

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import numpy as np
 
-from regard.data.bounded import read_bytes
+from regard.data.bounded import check_size, read_bytes
+from regard.data.compressed import SUFFIXES
 from regard.data.input._accepted import CONTENT, FILES, as_array, is_array, read_named, refused
 from regard.data.input._base import Input
 from regard.errors import UserError
+from regard.regular_files import open_regular
 
-__all__ = ["SoundInput", "Sound", "read_sound", "resampled"]
+__all__ = ["SoundInput", "Sound", "read_sound", "resampled", "resampled_blocks"]
 
 _FILE = "input.json"
 BYTES = 50_000_000
 SECONDS = 60
+LONG_SECONDS, LONG_BYTES = 14_400, 6_000_000_000
+"""The same for a model that reads long recordings in windows. Their files are read and resampled block by block, so
+that an hour takes 0.3 GB of memory whatever its rate."""
 RATES = (4_000, 192_000)
 LOUDEST = 16.0
 """Limit for float samples: slightly above 1 is a loud recording, far above 1 was not scaled."""
@@ -45,14 +51,14 @@ class Sound(NamedTuple):
 
 
 class SoundInput(Input):
-    """Recordings at one rate; others are resampled."""
+    """Recordings at one rate, of at most so many seconds; other rates are resampled."""
 
     kind: ClassVar[str] = "sound"
     varying: ClassVar[bool] = True
     takes: ClassVar[str] = "a recording: the path or the bytes of a file, or an array and its rate: (samples, rate)"
 
-    def __init__(self, rate: int) -> None:
-        self.rate = rate
+    def __init__(self, rate: int, seconds: int = SECONDS) -> None:
+        self.rate, self.seconds = rate, seconds
 
     @classmethod
     def sample(cls) -> list[Sound]:
@@ -72,14 +78,18 @@ class SoundInput(Input):
     @classmethod
     def from_files(cls, files: Mapping[str, bytes]) -> SoundInput:
         try:
-            rate = json.loads(files[_FILE])["rate"]
-        except (KeyError, TypeError, ValueError, RecursionError):
+            saved = json.loads(files[_FILE])
+            rate, seconds = saved["rate"], saved.get("seconds", SECONDS)
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
             raise UserError(f"{_FILE}: does not describe sounds; the model folder is damaged") from None
         check_rate(rate, _FILE)
-        return cls(rate)
+        if type(seconds) is not int or not 1 <= seconds <= LONG_SECONDS:
+            raise UserError(f"{_FILE}: recordings of {str(seconds)[:20]} seconds; it must be 1 to {LONG_SECONDS:,}")
+        return cls(rate, seconds)
 
     def files(self) -> dict[str, bytes]:
-        return {_FILE: json.dumps({"kind": self.kind, "rate": self.rate}).encode()}
+        long = {"seconds": self.seconds} if self.seconds != SECONDS else {}
+        return {_FILE: json.dumps({"kind": self.kind, "rate": self.rate, **long}).encode()}
 
     def sizes(self) -> dict[str, int]:
         return {"rate": self.rate}
@@ -87,17 +97,23 @@ class SoundInput(Input):
     def read(self, argument: str, note: Callable[[str], None] = lambda text: None) -> Sound:
         """A sound file (WAV, FLAC, OGG, ...) at its own rate; `note` is told about mixed channels and changed rates."""
         file = Path(argument)
-        return self._noted(read_sound(read_bytes(file, BYTES, BYTES), str(file), note), str(file), note)
+        if self.seconds <= SECONDS or file.suffix in SUFFIXES:
+            return self._read(read_bytes(file, BYTES, BYTES), str(file), note)
+        check_size(file, LONG_BYTES)
+        with open_regular(file) as opened:
+            return self._read(opened, str(file), note)
 
     def decode(self, content: bytes, name: str, note: Callable[[str], None] = lambda text: None) -> Sound:
         """The recording in the bytes of an uploaded file, which must be WAV, FLAC or OGG."""
         if not content.startswith(USUAL):
             raise UserError(f"{name}: is no recording that can be read; give WAV, FLAC or OGG")
-        return self._noted(read_sound(content, name, note), name, note)
+        return self._read(content, name, note)
 
-    def _noted(self, sound: Sound, name: str, note: Callable[[str], None]) -> Sound:
+    def _read(self, content: bytes | BinaryIO, name: str, note: Callable[[str], None]) -> Sound:
+        """A short recording keeps its rate, a long one has the model's at once."""
+        sound = read_sound(content, name, note, self.seconds, self.rate if self.seconds > SECONDS else 0)
         if sound.rate != self.rate:
-            note(f"{name}: {sound.rate:,} Hz, resampled to the model's {self.rate:,} Hz")
+            note(resampling(name, sound.rate, self.rate))
         return sound
 
     def is_one(self, given: Any) -> bool:
@@ -111,7 +127,7 @@ class SoundInput(Input):
         elif isinstance(given, Sound):
             sound = given
         elif _is_sampled(given):
-            sound = _sampled(as_array(given[0]), int(given[1]))
+            sound = _sampled(as_array(given[0]), int(given[1]), self.seconds)
         else:
             raise refused(given, self.takes)
         return Sound(resampled(sound.samples, sound.rate, self.rate), self.rate)
@@ -127,14 +143,14 @@ def _is_sampled(given: Any) -> bool:
     )
 
 
-def _sampled(samples: np.ndarray, rate: int) -> Sound:
+def _sampled(samples: np.ndarray, rate: int, seconds: int) -> Sound:
     """A `Sound` from a caller's array: channels are mixed, integers scaled to between -1 and 1."""
     if samples.ndim not in (1, 2) or samples.ndim == 2 and samples.shape[1] > CHANNELS:
         raise UserError(f"samples must be of shape (samples,) or (samples, channels), not {samples.shape}")
     if samples.dtype.kind not in "fiu":
         raise UserError(f"samples must be numbers, not {samples.dtype}")
     check_rate(rate, "the recording")
-    _check_length(len(samples), rate, "the recording")
+    _check_length(len(samples), rate, "the recording", seconds)
     if not samples.size:
         raise UserError("the recording holds no samples")
     heard = samples.astype(np.float32)
@@ -150,24 +166,35 @@ def _sampled(samples: np.ndarray, rate: int) -> Sound:
     return Sound(heard, rate)
 
 
-def read_sound(content: bytes, name: str, note: Callable[[str], None] = lambda text: None) -> Sound:
-    """The sound in the bytes of a file, mixed to one channel; a too long one is refused before it is decoded."""
+def read_sound(
+    content: bytes | BinaryIO,
+    name: str,
+    note: Callable[[str], None] = lambda text: None,
+    seconds: int = SECONDS,
+    new_rate: int = 0,
+) -> Sound:
+    """The sound in a file or its bytes, mixed to one channel; a too long one is refused before it is decoded. With a
+    `new_rate` it is resampled while it is read."""
     import soundfile
 
     try:
-        with soundfile.SoundFile(io.BytesIO(content)) as file:
+        with soundfile.SoundFile(io.BytesIO(content) if isinstance(content, bytes) else content) as file:
             rate, channels = file.samplerate, file.channels
             check_rate(rate, name)
-            _check_length(file.frames, rate, name)
+            _check_length(file.frames, rate, name, seconds)
             # Mixed block by block, so that many channels take no more memory than one.
-            blocks = [
-                block.mean(axis=1) for block in file.blocks(max(1, _BLOCK // channels), dtype="float32", always_2d=True)
-            ]
+            size = max(1, _BLOCK // channels)
+            blocks = (block.mean(axis=1) for block in file.blocks(size, dtype="float32", always_2d=True))
+            if new_rate and new_rate != rate:
+                note(resampling(name, rate, new_rate))
+                samples = _joined(resampled_blocks(blocks, rate, new_rate), -(-file.frames * new_rate // rate))
+                rate = new_rate
+            else:
+                samples = _joined(blocks, file.frames)
     except (soundfile.SoundFileError, RuntimeError, TypeError, ValueError) as error:
         raise UserError(
             f"{name}: not a sound file that can be read ({_one_line(error)}); give WAV, FLAC or OGG"
         ) from None
-    samples = np.concatenate([np.zeros(0, np.float32), *blocks])
     if not len(samples):
         raise UserError(f"{name}: holds no samples; record something")
     if not np.isfinite(samples).all():
@@ -176,6 +203,20 @@ def read_sound(content: bytes, name: str, note: Callable[[str], None] = lambda t
     if channels > 1:
         note(f"{name}: {channels} channels, mixed into one")
     return Sound(samples, rate)
+
+
+def _joined(blocks: Iterable[np.ndarray], most: int) -> np.ndarray:
+    """The blocks in one array, of `most` samples; a file may hold fewer than it states."""
+    joined, length = np.empty(most, np.float32), 0
+    for block in blocks:
+        block = block[: most - length]
+        joined[length : length + len(block)] = block
+        length += len(block)
+    return joined[:length]
+
+
+def resampling(name: str, rate: int, new_rate: int) -> str:
+    return f"{name}: {rate:,} Hz, resampled to the model's {new_rate:,} Hz"
 
 
 def check_rate(rate: Any, where: str) -> None:
@@ -212,9 +253,27 @@ def resampled(samples: np.ndarray, rate: int, new_rate: int) -> np.ndarray:
     return output
 
 
-def _check_length(samples: int, rate: int, name: str) -> None:
-    if samples > SECONDS * rate:
-        raise UserError(f"{name}: is {samples / rate:,.0f} seconds long; {SECONDS} are the most, so cut it")
+def resampled_blocks(blocks: Iterable[np.ndarray], rate: int, new_rate: int) -> Iterator[np.ndarray]:
+    """The same for a recording in blocks: each stretch is resampled with its neighbours on both sides."""
+    common = math.gcd(rate, new_rate)
+    up, down = new_rate // common, rate // common
+    reach = math.ceil(_ZEROS / (_CUTOFF * min(1.0, new_rate / rate)))
+    # Whole numbers of `down` samples, so that the filter's weights repeat from stretch to stretch.
+    margin, step = (-(-length // down) * down for length in (reach + 2, _BLOCK))
+    held, read, given = np.zeros(margin, np.float32), 0, 0
+    for block in itertools.chain(blocks, [None]):
+        read += 0 if block is None else len(block)
+        held = np.concatenate([held, np.zeros(margin + step, np.float32) if block is None else block])
+        while len(held) >= 2 * margin + step:
+            stretch = resampled(held[: 2 * margin + step], rate, new_rate)[margin // down * up :][: step // down * up]
+            held = held[step:]
+            yield stretch if block is not None else stretch[: -(-read * up // down) - given]
+            given += len(stretch)
+
+
+def _check_length(samples: int, rate: int, name: str, most: int) -> None:
+    if samples > most * rate:
+        raise UserError(f"{name}: is {samples / rate:,.0f} seconds long; {most:,} are the most, so cut it")
 
 
 def _one_line(error: Exception) -> str:

@@ -28,6 +28,8 @@ class Text(Target):
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
+        self.opening: Sequence[int] = ()
+        """Tokens between BEGIN and the text, which say what is to be written."""
 
     @classmethod
     def sample(cls) -> TargetSample:
@@ -51,7 +53,7 @@ class Text(Target):
         return {"vocabulary": len(self.tokenizer)}
 
     def encode(self, example: Example, input: Input) -> tuple[np.ndarray, np.ndarray]:
-        ids = np.array([BEGIN, *self.tokenizer.encode(references(example.target)[0]), END])
+        ids = np.array([BEGIN, *self.opening, *self.tokenizer.encode(references(example.target)[0]), END])
         return ids, ids != BEGIN
 
 

@@ -78,7 +78,7 @@ class HuggingFace(ImportedTokenizer):
             "hidden": sorted(hidden),
             "order": list(order),
         }
-        unnamed = {i: f"<unused {i}>" for i in order if i not in names}
+        unnamed = {i: f"<unused {i}>" for i in order if not names.get(i)}  # Whisper has a token without a name
         tokens = [names.get(i) or unnamed[i] for i in order]
         secret = {names[i] for i in marked.union(hidden) if i in names} | set(unnamed.values())
         specials = [names.get(i) or SPECIALS[at] for at, i in enumerate(special)]
@@ -86,7 +86,7 @@ class HuggingFace(ImportedTokenizer):
         self._vocabulary = ImportedVocabulary(tokens, specials, secret, _parts(tree, tokens))
         self._ours = {theirs: i for i, theirs in enumerate(order, len(SPECIALS))}
         self._names = names
-        self._encoder = _encoder(tree)
+        self._encoder = _encoder(tree, hidden)
 
     @classmethod
     def from_files(cls, files: Mapping[str, bytes], **options: Any) -> HuggingFace:
@@ -216,13 +216,14 @@ def _check_ids(names: Mapping[int, str], order: Sequence[int], special: Sequence
         raise UserError(f"{_OURS}: a token has two ids; {_AGAIN}")
 
 
-def _encoder(tree: dict[str, Any]) -> tokenizers.Tokenizer:
-    """The library's tokenizer, without what adds, cuts or pads, and without special tokens in texts."""
+def _encoder(tree: dict[str, Any], hidden: Collection[int]) -> tokenizers.Tokenizer:
+    """The library's tokenizer, without what adds, cuts or pads, and without special or hidden tokens in texts."""
     try:
         import tokenizers
     except ImportError:
         raise UserError("this model's tokenizer needs the library tokenizers: pip install 'regard[hub]'") from None
-    added = [one for one in tree.get("added_tokens") or [] if one["special"] is not True]
+    listed, unheard = tree.get("added_tokens") or [], set(hidden)
+    added = [one for one in listed if one["special"] is not True and one["id"] not in unheard]
     bare = tree | {"added_tokens": added, "post_processor": None, "truncation": None, "padding": None, "decoder": None}
     try:
         encoder = tokenizers.Tokenizer.from_str(json.dumps(bare))

@@ -29,7 +29,7 @@ function veil(figure, weights) {
   const frame = figure.querySelector('[data-at^="looker"]');
   const first = Number(frame.dataset.at.split(" ")[1]);
   const query = Number(figure.dataset.query ?? first);
-  const greatest = Math.max(...weights[query].slice(trace.scene.before));
+  const greatest = Math.max(...weights[query].slice(trace.scene.before, trace.scene.before + trace.scene.places.length));
   places.forEach((place, key) => {
     const title = place.querySelector("title");
     const weight = weights[query][key];

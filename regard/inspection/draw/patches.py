@@ -201,7 +201,7 @@ def _bars(canvas: Canvas, probabilities: Mapping[str, float], left: float, top: 
 def _attention_map(canvas: Canvas, scene: Scene, one: AttentionMap, box: Box, exact: bool) -> None:
     canvas.image(scene.pixels, box)
     boxes = place_boxes(scene, box)
-    weights = one.weights[scene.before :]
+    weights = scene.on_places(one.weights)
     shares = shared(weights)
     if exact:
         for place, value, share, name in zip(boxes, weights, shares, scene.places):

@@ -13,28 +13,39 @@ from regard.errors import UserError
 from regard.inspection.record.attribution import Axis
 from regard.inspection.trace.scene import Scene
 from regard.stem.frames import RANGE, Frames
+from regard.stem.log_mel import LogMel
 
 if TYPE_CHECKING:
     from regard.task._examples import ExampleTask
 
 MOST_PLACES = 1024
 """A trace grows with the square of the number of places."""
+MOST_READ = 6000
+"""Of a trace without the encoder's attention it does not."""
 
 
-def scene_of(task: ExampleTask, given: Any) -> tuple[Scene, Tensor, Tensor, Any]:
-    """The scene, the model's input and mask, and the raw input as the task's input reads it."""
+def scene_of(task: ExampleTask, given: Any, most: int | None = None) -> tuple[Scene, Tensor, Tensor, Any]:
+    """The scene, the model's input and mask, and the raw input as the task's input reads it; `most` places, or else
+    MOST_PLACES."""
+    most = MOST_PLACES if most is None else most
     raw, name, notes = read_input(task, given)
     _, source, mask = next(iter(task.batches([raw])))
     stem = task.model.stem
-    if isinstance(stem, Frames):
+    if stem.longest is not None and source.shape[1] > stem.longest:
+        rate = task.pair.input.sizes()["rate"]
+        raise UserError(
+            f"{name or 'the recording'}: is {source.shape[1] / rate:.0f} seconds long; at most the "
+            f"{stem.longest / rate:g} of this model's window can be inspected, so cut it"
+        )
+    if isinstance(stem, (Frames, LogMel)):
         scene = _spectrogram(stem, source, mask, name)
     else:
         rows, columns = stem.grid
         places = [f"r{row} c{column}" for row in range(rows) for column in range(columns)]
         scene = Scene(name, task.pair.input.shaped(raw), rows, columns, places, stem.prepended)  # type: ignore[attr-defined]
-    if len(scene.places) > MOST_PLACES:
-        raise UserError(f"{name}: has {len(scene.places)} places; at most {MOST_PLACES} can be inspected")
-    scene.notes = notes
+    if (count := len(scene.places) + len(scene.behind)) > most:
+        raise UserError(f"{name}: has {count} places; at most {most} can be inspected")
+    scene.notes = notes + scene.notes
     return scene, source, mask, raw
 
 
@@ -62,17 +73,25 @@ def read_input(task: ExampleTask, given: Any) -> tuple[Any, str, list[str]]:
     return task.pair.input.accept(given), "", notes
 
 
-def _spectrogram(stem: Frames, source: Tensor, mask: Tensor, name: str) -> Scene:
-    """The spectrogram as an image: low frequencies at the bottom, loud is bright. The last place may exceed the end."""
+def _spectrogram(stem: Frames | LogMel, source: Tensor, mask: Tensor, name: str) -> Scene:
+    """The spectrogram as an image: low frequencies at the bottom, loud is bright. The last place may exceed the end.
+
+    Of a window that is filled up with silence the recording alone is drawn."""
     spectrogram, frames = stem.spectrogram(source, mask)
     power = spectrogram[0, : int(frames.sum())].cpu().numpy()
     _, places = stem(source, mask)
-    count = int(places.sum())
+    tokens = int(places.sum())
     merged = math.prod(one.stride[0] for one in stem.convolutions)  # type: ignore[union-attr, index, misc]
+    count = min(tokens, -(-len(power) // merged))
     loudest = float(power.max())
     shades = ((power - loudest) / RANGE + 1).clip(0, 1) * 255
     whole = np.zeros((count * merged, shades.shape[1]), np.uint8)
     whole[: len(shades)] = shades.round()[: len(whole)]
     seconds = merged * stem.hop / stem.rate
-    names = [f"{number * seconds:.2f} s" for number in range(count)]
-    return Scene(name, whole.T[::-1, :, None].copy(), 1, count, names)
+    names = [f"{number * seconds:.2f} s" for number in range(tokens)]
+    scene = Scene(name, whole.T[::-1, :, None].copy(), 1, count, names[:count], behind=names[count:])
+    if scene.behind:
+        scene.notes = [
+            f"the model reads a window of {tokens * seconds:g} seconds, filled up with silence, which is not drawn"
+        ]
+    return scene

@@ -24,6 +24,7 @@ STEMS = {
     "patches": ("patches", "Patches", "{patch} x {patch} pixels each, projected"),
     "grid": ("convolution", "Convolutions", "{stages} stages, each halves the image"),
     "frames": ("convolution", "Spectrogram and convolutions", "{mels} bands, {subsample} frames per vector"),
+    "log_mel": ("convolution", "Spectrogram and convolutions", "{mels} bands, a window of {seconds} seconds"),
     "clips": ("convolution", "Convolutions of each frame", "{filters} filters, then twice as many"),
     "features": ("embedding", "Projection", "{patch} time steps per vector"),
 }

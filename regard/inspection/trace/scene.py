@@ -22,16 +22,22 @@ class Scene:
     """The name of each place."""
     before: int = 0
     """How many tokens come before the places: 1 with a class token, 2 with a distillation token after it."""
+    behind: list[str] = field(default_factory=list)
+    """The names of tokens after the places that are not drawn: the silence that fills up a window of sound."""
     notes: list[str] = field(default_factory=list)
     """What was changed when the input was read."""
 
     @property
     def tokens(self) -> list[str]:
-        return ["class", "distillation"][: self.before] + self.places
+        return ["class", "distillation"][: self.before] + self.places + self.behind
+
+    def on_places(self, weights: np.ndarray) -> np.ndarray:
+        """(..., tokens) -> (..., places)"""
+        return weights[..., self.before : self.before + len(self.places)]
 
     def of_places(self, weights: np.ndarray) -> np.ndarray:
         """(..., tokens) -> (..., rows, columns)"""
-        return weights[..., self.before :].reshape(*weights.shape[:-1], self.rows, self.columns)
+        return self.on_places(weights).reshape(*weights.shape[:-1], self.rows, self.columns)
 
     def size(self, longest: float) -> tuple[float, float]:
         """Width and height in pixels for a longer side of about `longest`; each place gets whole pixels.

@@ -91,7 +91,7 @@ def tokenizer(files: ForeignFolder, vocabulary: Vocabulary, pieces: Mapping[int,
         model, processor = _tokens.sentencepiece_model(files, SENTENCEPIECE)
         added = {piece for id, piece in pieces.items() if id >= len(processor)}
         return _tokens.sentencepiece_tokenizer(model, pieces, vocabulary, added)
-    file = files.read(_tokens.TOKENIZER) if _tokens.TOKENIZER in files else _of_merges(files, pieces)
+    file = files.read(_tokens.TOKENIZER) if _tokens.TOKENIZER in files else of_merges(files, pieces)
     return HuggingFace(file, vocabulary.rows[4:], vocabulary.rows[:4])
 
 
@@ -103,7 +103,7 @@ def merges_of(files: ForeignFolder) -> list[list[str]]:
     return [line.split(" ") for line in lines if line and not line.startswith("#version")]
 
 
-def _of_merges(files: ForeignFolder, pieces: Mapping[int, str]) -> bytes:
+def of_merges(files: ForeignFolder, pieces: Mapping[int, str]) -> bytes:
     special = _tokens.added_tokens(files) or {id: one for id, one in pieces.items() if one == "<|endoftext|>"}
     split = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     return byte_level(pieces, merges_of(files), dict.fromkeys(special, True), [split])

@@ -25,7 +25,8 @@ export async function encoded(file) {
   return base64(await new Promise((done) => canvas.toBlob(done, "image/jpeg", 0.92)));
 }
 
-function base64(blob) {
+/** A file in base64. */
+export function base64(blob) {
   return new Promise((done, fail) => {
     const reader = new FileReader();
     reader.onload = () => done(reader.result.slice(reader.result.indexOf(",") + 1));

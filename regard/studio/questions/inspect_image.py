@@ -10,7 +10,7 @@ import base64
 import binascii
 import hashlib
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import Field
 
@@ -62,7 +62,7 @@ def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
     if question.sample is None and question.picture is None:
         return _samples(model)
     trace = trace_of(model, question)
-    return _pictures(trace, question) if question.view else _numbers(trace, question)
+    return pictures_of(trace, question) if question.view else numbers_of(trace, question)
 
 
 def _samples(model: Any) -> dict[str, Any]:
@@ -110,13 +110,24 @@ def trace_of(model: Any, question: Request) -> ImageTrace | CaptionTrace:
     return _traces[key]
 
 
+class Shown(Protocol):
+    """What a question asks to see of a trace."""
+
+    view: str
+    only: int | None
+    layer: int | None
+    head: int | None
+    position: int | None
+    tokens: bool
+
+
 def usual_method(trace: Trace) -> str:
     from regard.inspection.trace.image import SceneTrace
 
     return QUICK if isinstance(trace, SceneTrace) and len(trace.scene.places) > MOST_OCCLUDED else METHOD
 
 
-def _pictures(trace: ImageTrace | CaptionTrace, question: Request) -> dict[str, Any]:
+def pictures_of(trace: ImageTrace | CaptionTrace, question: Shown) -> dict[str, Any]:
     from regard.inspection.record.attribution._progress import on_progress
 
     choice = {name: getattr(question, name) for name in ("layer", "head", "position", "tokens")}
@@ -132,7 +143,8 @@ def _pictures(trace: ImageTrace | CaptionTrace, question: Request) -> dict[str, 
     }
 
 
-def _numbers(trace: ImageTrace | CaptionTrace, question: Request) -> dict[str, Any]:
+def numbers_of(trace: ImageTrace | CaptionTrace, question: Shown) -> dict[str, Any]:
+    """The weights over the places that are drawn."""
     from regard.inspection.trace.base import CROSS, SOURCE, index_in, plain
     from regard.inspection.trace.image import ImageTrace
 
@@ -148,8 +160,9 @@ def _numbers(trace: ImageTrace | CaptionTrace, question: Request) -> dict[str, A
         found |= {"layer": layer, "weights": plain(weights), "mean": plain(weights.mean(0))}
         found["rollout"] = plain(trace.rollout()[layer])
     else:
-        found["words"] = plain(trace.word_matrix(question.layer, question.head))
-        found["tokens"] = plain(trace.token_matrix(question.layer, question.head))
+        on_places = trace.scene.on_places
+        found["words"] = plain(on_places(trace.word_matrix(question.layer, question.head)))
+        found["tokens"] = plain(on_places(trace.token_matrix(question.layer, question.head)))
         found["sure"] = plain(trace.word_probabilities())
     return found
 
@@ -160,6 +173,8 @@ def _views(trace: ImageTrace | CaptionTrace) -> list[str]:
     on_request = {"numbers"} if trace.attention else set()  # they need further forward passes
     on_request |= {"why"} if trace.compute_attribution else set()
     for name in trace.views():
+        if name == "why" and len(trace.scene.tokens) > MOST_PLACES:
+            continue  # as many forward passes
         try:
             if name not in on_request:
                 trace.view(name)

@@ -148,7 +148,7 @@ def _one_head(
         one = replace(one, kind=SOURCE, layer=layer, head=head, layers=len(layers), heads=len(weights))
     pictures = [one]
     if len(trace.scene.places) <= MOST_MAPS:
-        between = weights[head][trace.scene.before :, trace.scene.before :]
+        between = trace.scene.on_places(trace.scene.on_places(weights[head]).T).T
         heading = "attention of every place"
         draw = partial(patches.draw_every_query, trace.scene, between, f"{heading}, {name}")
         pictures.append(canvas_picture(f"{heading}, {name}", draw))

@@ -47,9 +47,15 @@ class GeneratedText(BaseModel):
     notes: list[str] = Field(description="Conversions that were applied to the file.")
 
 
-def write(model: Any, request: FileToTextRequest) -> dict[str, Any]:
+def write(model: Any, request: FileToTextRequest, **options: Any) -> tuple[Any, list[str]]:
+    """What the model writes about the file, and notes on how it was read."""
     notes: list[str] = []
-    (one,) = model.written([read_file(model, request.file(), notes)], beam=request.beam, n_best=request.n_best)
+    raw = read_file(model, request.file(), notes)
+    (one,) = model.written([raw], beam=request.beam, n_best=request.n_best, **options)
+    return one, notes
+
+
+def as_tree(one: Any, notes: list[str]) -> dict[str, Any]:
     return {
         "text": one.text,
         "log_probability": one.log_probability,

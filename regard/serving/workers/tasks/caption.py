@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from regard.serving.workers.tasks._request import IMAGES
-from regard.serving.workers.tasks._text_output import FileToTextRequest, GeneratedText, write
+from regard.serving.workers.tasks._text_output import FileToTextRequest, GeneratedText, as_tree, write
 
 __all__ = ["Request", "Answer", "answer"]
 
@@ -17,4 +17,4 @@ class Request(FileToTextRequest):
 
 
 def answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
-    return write(model, Request(**request))
+    return as_tree(*write(model, Request(**request)))

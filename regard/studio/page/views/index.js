@@ -19,5 +19,6 @@ export const groups = [
   { title: "Recurrent", views: ["gates"] },
   { title: "Language", views: ["language", "lens"] },
   { title: "Vision", views: ["vision"] },
+  { title: "Sound", views: ["speech"] },
   { title: "Training", views: ["training"] },
 ];

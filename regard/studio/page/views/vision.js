@@ -224,25 +224,25 @@ function position(studio, told) {
 }
 
 /** The calculation to show: of the chosen place or word, in the current head. */
-function followed(studio, told) {
+export function followed(studio, told) {
   if (!told.target) return { layer: told.layer, head: head(studio, told), position: position(studio, told) ?? 0 };
   return { position: Math.max(0, told.target.word_of.indexOf(Number(studio.state.word ?? 0))) };
 }
 
 /** Replaces the controls and restores the focus. */
-function keep(place, controls) {
+export function keep(place, controls) {
   const held = [...place.querySelectorAll("select")].indexOf(document.activeElement);
   fill(place, controls);
   if (held >= 0) place.querySelectorAll("select")[held]?.focus();
 }
 
-function views(studio, told) {
+export function views(studio, told) {
   if (told.views.length < 2) return null;
   const options = told.views.map((name) => [name, NAMES[name] ?? name]);
   return select("Show", options, studio.state.seeing ?? told.views[0], (seeing) => studio.change({ seeing }));
 }
 
-function choices(studio, told) {
+export function choices(studio, told) {
   if (!told.layers) return null;
   if (told.target) {
     return ["layer", "head"].map((name) => {
@@ -327,7 +327,8 @@ function classified(studio, told) {
 
 // A captioned image.
 
-function captioned(studio, told) {
+/** The words of a text about an image or a recording, and the attention of each over it; `what` is that, in words. */
+export function captioned(studio, told, what = "image, patch by patch", text = "caption") {
   const said = make("output", { class: "value" });
   const words = told.target.words;
   let pointed = null;
@@ -352,7 +353,7 @@ function captioned(studio, told) {
     ),
   );
   const overlay = attentionOverlay(told.scene, {
-    label: "The image, patch by patch, and the attention weight of each.",
+    label: `The ${what}, and the attention weight of each.`,
     onpoint(place) {
       const word = pinned() ?? pointed;
       if (place === null || !told.words) said.textContent = "";
@@ -389,11 +390,11 @@ function captioned(studio, told) {
     draw,
     picture: [overlay.element, said],
     answer: [
-      make("p", { class: "caption", dir: told.target.direction, role: "group", "aria-label": "Caption" }, buttons),
+      make("p", { class: "caption", dir: told.target.direction, role: "group", "aria-label": text[0].toUpperCase() + text.slice(1) }, buttons),
       make("p", { class: "faint" }, hint),
-      told.finished ? null : make("p", { class: "faint" }, "The caption was cut off at the length limit."),
+      told.finished ? null : make("p", { class: "faint" }, `The ${text} was cut off at the length limit.`),
     ],
   };
 }
 
-const notes = (told) => told.scene.notes.map((note) => make("p", { class: "faint" }, note));
+export const notes = (told) => told.scene.notes.map((note) => make("p", { class: "faint" }, note));
