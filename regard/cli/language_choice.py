@@ -177,7 +177,7 @@ def _targets(recipe: Recipe) -> list[str]:
 def _has_words(text: str) -> bool:
     if any(word.strip(_PUNCTUATION).isalpha() for word in text.split()):  # most texts: this takes no patterns
         return True
-    from regard.serving.text.untranslatable import has_words
+    from regard.text.untranslatable import has_words
 
     return has_words(text)
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
 
-from regard.serving.text.alignment import AlignedText, Links, Words
-from regard.serving.text.untranslatable import PRIVATE_CHARACTERS
+from regard.text.alignment import AlignedText, Links, Words
+from regard.text.untranslatable import PRIVATE_CHARACTERS
 
 
 class Tag(NamedTuple):
