@@ -58,6 +58,10 @@ class Archive:
             raise InvalidDocument(f"the document has more than {MAX_TAGS:,} tags")
         return found
 
+    def has(self, name: str, what: bytes) -> bool:
+        """Whether a member contains this, whatever its size."""
+        return what in self._unpack(name, MAX_UNPACKED)
+
     def _unpack(self, name: str, limit: int) -> bytes:
         try:
             with self._zip.open(name) as member:

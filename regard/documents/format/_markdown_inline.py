@@ -15,16 +15,16 @@ _INLINE = re.compile(
     r"""
     (?P<escape> \\[!-/:-@\[-`{-~] )
   | (?P<atom>
-        (?P<ticks>`++) (?:(?!(?P=ticks)).)++ (?P=ticks)(?!`)
+        (?P<ticks>`++) .+? (?<!`)(?P=ticks)(?!`)
       | <[A-Za-z][A-Za-z0-9+.-]{1,30}+:[^<>\s]*+>                             # <https://example.org>
       | <[\w.+-]++@[\w.-]++>
       | \$\$[^$]++\$\$ | \$(?=[^\s$])[^$]{1,500}(?<=[^\s$])\$(?!\d)
     )
-  | (?P<void> \[\^[^\]\s]{1,60}+\] | <!--.*?--> )
-  | (?P<tag> </?(?P<name>[A-Za-z][\w-]*+)(?:\s[^<>]*+)?/?> )
+  | (?P<void> \[\^[^\]\s]{1,60}+\] | <!--[^<>]{0,1000}--> )
+  | (?P<tag> </?(?P<name>[A-Za-z][\w-]*+)(?:\s[^<>]*+|/)?> )
   | (?P<entity> &(?:\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6}|\w{2,31}); )
   | (?P<open> !?\[ )
-  | (?P<close> \] (?: \((?:[^()\s<>]|\([^()\s]*\))*+ (?:<[^<>]*>)? (?:\s+(?:"[^"]*"|'[^']*'))?\s*\)
+  | (?P<close> \] (?: \((?:[^()\s<>]++|\([^()\s]*+\)){0,20} (?:<[^<>]*+>)? (?:\s+(?:"[^"]*"|'[^']*'))?\s*\)
                    | \[[^\[\]]{0,200}\] )? )
   | (?P<emphasis> \*{1,3}(?!\*) | _{1,3}(?!_) | ~~ )
   | (?P<hard> \n )
@@ -33,6 +33,8 @@ _INLINE = re.compile(
 )
 _SPECIAL = frozenset("<>&*_[]`\\~|$")
 _BLOCK_START = re.compile(r"(\s*)(#{1,6}(?=\s)|[-+*>](?=\s)|\d{1,9}(?=[.)]\s))")
+MAX_OPEN = 50
+"""Beginnings among which that of a pair is looked for: with all of them, time would be quadratic."""
 _HARD_BREAK = "\\\n"
 
 
@@ -76,7 +78,7 @@ _KINDS = ("escape", "atom", "void", "tag", "entity", "open", "close", "emphasis"
 def _close_link(
     found: list[Token], opened: list[tuple[str, int, int]], match: re.Match[str], definitions: frozenset[str]
 ) -> None:
-    opener = next((one for one in reversed(opened) if one[0] == "["), None)
+    opener = next((one for one in reversed(opened[-MAX_OPEN:]) if one[0] == "["), None)
     if opener is None:
         found.append(match[0])
         return
@@ -99,7 +101,7 @@ def _emphasis(found: list[Token], opened: list[tuple[str, int, int]], match: re.
     raw, text = match[0], match.string
     before, after = text[match.start() - 1 : match.start()] or " ", text[match.end() : match.end() + 1] or " "
     inside_word = raw[0] == "_" and before.isalnum() and after.isalnum()
-    opener = next((one for one in reversed(opened) if one[0] == raw), None)
+    opener = next((one for one in reversed(opened[-MAX_OPEN:]) if one[0] == raw), None)
     if opener and not before.isspace() and not inside_word and not (raw[0] == "_" and after.isalnum()):
         while opened.pop() != opener:
             pass
@@ -118,7 +120,7 @@ def _tag(found: list[Token], opened: list[tuple[str, int, int]], match: re.Match
             opened.append((name, len(found), match.end()))
         found.append(Mark("break" if name == "<br" else "void", raw))
         return
-    opener = next((one for one in reversed(opened) if one[0] == name), None)
+    opener = next((one for one in reversed(opened[-MAX_OPEN:]) if one[0] == name), None)
     if opener is None:
         found.append(Mark("void", raw))
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 
 from lxml import etree
@@ -76,7 +77,5 @@ def copied(element: Element, tag: str) -> Element:
     """An element of another name with a copy of the content."""
     made = etree.Element(tag, nsmap=element.nsmap)
     made.text = element.text
-    for child in element:
-        made.append(etree.fromstring(etree.tostring(child, with_tail=False)))
-        made[-1].tail = child.tail
+    made.extend(copy.deepcopy(child) for child in element)
     return made

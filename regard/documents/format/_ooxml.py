@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -63,6 +63,8 @@ SHEET = Dialect(
     ("http://schemas.openxmlformats.org/spreadsheetml/2006/main", "http://purl.oclc.org/ooxml/spreadsheetml/main"),
     dropped=frozenset({"rPh", "phoneticPr"}),
 )
+MAX_FIELDS = 10
+"""Fields within fields."""
 _PROOFING = re.compile(
     rb' (?:lang|altLang|dirty|err|smtClean)="[^"]*"| xmlns:\w+="[^"]*"|<\w+:(?:lang|noProof)\b[^>]*/>'
 )
@@ -261,28 +263,48 @@ def _tokens(pieces: Iterable[_Piece], base: bytes) -> Iterator[Token]:
 # Fields of Word: runs with begin, instruction, separate, visible text and end.
 
 
-def _with_fields(pieces: list[_Piece]) -> list[_Piece]:
+def _with_fields(pieces: Sequence[_Piece]) -> list[_Piece]:
     """Links that are written as fields enclose their text; other fields are kept. One that begins or ends in another
     paragraph ends a sentence, so that its parts stay in order."""
-    found: list[_Piece] = []
-    position = 0
-    while position < len(pieces):
-        kind = _field_part(pieces[position])
-        end = _end_of_field(pieces, position) if kind == "begin" else -1
-        if end < 0:
-            piece = pieces[position]
-            found.append(Mark("break", piece.value) if kind and isinstance(piece, Mark) else piece)
-            position += 1
+    return list(_fields(pieces, 0, len(pieces), _ends_of_fields(pieces)))
+
+
+def _fields(pieces: Sequence[_Piece], start: int, stop: int, ends: Mapping[int, int]) -> Iterator[_Piece]:
+    while start < stop:
+        piece = pieces[start]
+        end = ends.get(start, 0)
+        if not end:
+            yield Mark("break", piece.value) if isinstance(piece, Mark) and _field_part(piece) else piece
+            start += 1
             continue
-        field = pieces[position : end + 1]
-        separate = next((n for n, one in enumerate(field) if _field_part(one) == "separate"), 0)
-        if separate and _instruction(field[:separate]).startswith("HYPERLINK"):
-            found.append(Mark("open", _Sequence(field[: separate + 1])))
-            found += _with_fields(field[separate + 1 : -1])
-            found.append(Mark("close", _Sequence(field[-1:])))
+        parts = (n for n in range(start, end) if _field_part(pieces[n]) == "separate")
+        separate = next(parts, end)
+        if separate < end and _instruction(pieces[start:separate]).startswith("HYPERLINK"):
+            yield Mark("open", _Sequence(pieces[start : separate + 1]))
+            yield from _fields(pieces, separate + 1, end, ends)
+            yield Mark("close", _Sequence(pieces[end : end + 1]))
         else:
-            found.append(Mark("atom", _Sequence(field)))
-        position = end + 1
+            yield Mark("atom", _Sequence(pieces[start : end + 1]))
+        start = end + 1
+
+
+def _ends_of_fields(pieces: Sequence[_Piece]) -> dict[int, int]:
+    """The index of each field's end by that of its beginning, if both are in the same element and not too deep."""
+    found: dict[int, int] = {}
+    opened: list[list[int]] = [[]]
+    """The beginnings in each of the elements around."""
+    for position, piece in enumerate(pieces):
+        part = _field_part(piece)
+        if part == "begin":
+            opened[-1].append(position)
+        elif part == "end" and opened[-1]:
+            begin = opened[-1].pop()
+            if len(opened[-1]) < MAX_FIELDS:
+                found[begin] = position
+        elif isinstance(piece, Mark) and piece.kind == "open":
+            opened.append([])
+        elif isinstance(piece, Mark) and piece.kind == "close":
+            opened.pop()
     return found
 
 
@@ -291,22 +313,6 @@ def _field_part(piece: _Piece) -> str:
     if not isinstance(piece, Mark) or not isinstance(piece.value, _InRun) or name_of(piece.value.element) != "fldChar":
         return ""
     return next((value for name, value in piece.value.element.items() if name.endswith("fldCharType")), "")
-
-
-def _end_of_field(pieces: Sequence[_Piece], start: int) -> int:
-    """The index of its end; -1 if that is missing or outside of an element that the field begins in."""
-    depth = nesting = 0
-    for position in range(start, len(pieces)):
-        piece = pieces[position]
-        if isinstance(piece, Mark):
-            nesting += (piece.kind == "open") - (piece.kind == "close")
-        part = _field_part(piece)
-        depth += (part == "begin") - (part == "end")
-        if nesting < 0:
-            return -1
-        if depth == 0:
-            return position if nesting == 0 else -1
-    return -1
 
 
 def _instruction(pieces: Iterable[_Piece]) -> str:

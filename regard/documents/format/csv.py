@@ -76,9 +76,9 @@ def _delimiter(source: str) -> str:
 
 def _fields(source: str, delimiter: str) -> Iterator[Field]:
     """Every field but those of empty lines."""
-    pattern = re.compile(
-        rf'("(?:[^"]|"")*+"(?=[{re.escape(delimiter)}\r\n]|\Z)|[^{re.escape(delimiter)}\r\n]*+)(\r\n|[{re.escape(delimiter)}\r\n]|\Z)'
-    )
+    end = rf"[{re.escape(delimiter)}\r\n]"
+    plain = rf"[^{re.escape(delimiter)}\r\n]*+"
+    pattern = re.compile(rf'("[^"]*+(?:""[^"]*+)*"(?={end}|\Z)|{plain})(\r\n|{end}|\Z)')
     position = column = 0
     while position < len(source):
         found = pattern.match(source, position)

@@ -11,7 +11,7 @@ from regard.documents.limits import MAX_DEPTH
 from regard.documents.text_file import Slice, decode, sliced_document
 from regard.errors import UserError
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{},:]')
+_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*(?:"|\Z)|[\[\]{},:]', re.DOTALL)
 
 
 def read(content: bytes, columns: Sequence[str] = ()) -> Document:

@@ -16,13 +16,12 @@ from regard.documents.format._markdown_inline import inline_tokens, written
 from regard.documents.inline import has_letters, to_html
 from regard.documents.text_file import Slice, decode, sliced_document
 
-_FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\r?\n(?:.*\r?\n)*?\1[ \t]*(?:\r?\n|\Z)")
+_FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\r?\n(?:[^\n]*+\n)*?\1[ \t]*+(?:\r?\n|\Z)")
 _PREFIX = re.compile(
     r"(?:[ \t]*(?:>|(?P<item>[-*+]|\d{1,9}[.)])(?=[ \t])(?:[ \t]+\[[ xX]\](?=[ \t]))?|\[\^[^\]\s]{1,60}+\]:))*[ \t]*"
 )
 _FENCE = re.compile(r"(`{3,}|~{3,})")
 _HEADING = re.compile(r"#{1,6}(?:[ \t]+|$)")
-_CLOSING_HASHES = re.compile(r"[ \t]+#+[ \t]*$")
 _UNDERLINE = re.compile(r"(?:=+|-+)[ \t]*$|(?:[-*_][ \t]*){3,}$")
 _DEFINITION = re.compile(r"\[(?!\^)([^\]\\]{1,200})\]:[ \t]*\S")
 _HTML = re.compile(r"<(?:[A-Za-z][\w-]*[\s/>]|/[A-Za-z]|!--)")
@@ -30,8 +29,8 @@ _INLINE_HTML = re.compile(
     r"</?(?:a|abbr|b|bdi|bdo|br|cite|code|del|em|i|img|ins|kbd|mark|q|s|samp|small|span|strong|sub|sup|time|u|var)\b",
     re.I,
 )
-_DELIMITER_ROW = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
-_CELL = re.compile(r"(?:[^|\\`]|\\.|`[^`]*`|`)+", re.DOTALL)
+_DELIMITER_ROW = re.compile(r"\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*\|?$")
+_CELL = re.compile(r"(?:[^|\\]++|\\.)+", re.DOTALL)
 
 
 class _Line(NamedTuple):
@@ -114,7 +113,7 @@ def _blocks(source: str, lines: Sequence[_Line]) -> Iterator[tuple[str, list[_Li
         elif heading := _HEADING.match(text):
             yield from _closed(open_lines, False)
             open_lines = []
-            words = _CLOSING_HASHES.sub("", text[heading.end() :])
+            words = _without_closing_hashes(text[heading.end() :])
             begin = line.start + heading.end()
             yield "text", [line._replace(start=begin, end=begin + len(words), content=words)]
         else:
@@ -142,6 +141,11 @@ def _cells(line: _Line) -> Iterator[_Line]:
         if text:
             start = line.start + cell.start() + cell[0].index(text)
             yield line._replace(start=start, end=start + len(text), content=text)
+
+
+def _without_closing_hashes(heading: str) -> str:
+    bare = heading.rstrip().rstrip("#")
+    return bare.rstrip() if bare.endswith((" ", "\t")) else heading
 
 
 def _html_slice(source: str, lines: Sequence[_Line]) -> Slice:

@@ -9,12 +9,13 @@ from typing import NamedTuple
 from regard.documents.document import Document, InvalidDocument
 from regard.documents.text_file import Slice, decode, sliced_document
 
+_STRING = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*"[ \t]*+'
 _FIELD = re.compile(
-    r"^(?P<name>msgctxt|msgid_plural|msgid|msgstr(?:\[(?P<number>\d{1,2})\])?)[ \t]*"
-    r'(?P<value>"(?:[^"\\\n]|\\.)*+"[ \t]*(?:\r?\n[ \t]*"(?:[^"\\\n]|\\.)*+"[ \t]*)*+)',
+    r"^(?P<name>msgctxt|msgid_plural|msgid|msgstr(?:\[(?P<number>\d{1,2})\])?)[ \t]*+"
+    rf"(?P<value>{_STRING}(?:\r?\n[ \t]*+{_STRING})*)",
     re.MULTILINE,
 )
-_QUOTED = re.compile(r'"((?:[^"\\\n]|\\.)*+)"')
+_QUOTED = re.compile(r'"([^"\\\n]*+(?:\\.[^"\\\n]*+)*)"')
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _PLAIN = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _ESCAPED = {character: f"\\{letter}" for letter, character in _PLAIN.items()} | {'"': '\\"', "\\": "\\\\"}

@@ -15,7 +15,7 @@ _CUE = re.compile(
     r"(?P<text>[^\r\n]*\S[^\r\n]*(?:\r?\n[^\r\n]*\S[^\r\n]*)*)",
     re.MULTILINE,
 )
-_TAG = re.compile(r"<(?P<close>/?)(?P<name>[A-Za-z]+)[^<>\r\n]*>|<[0-9:.]+>|\{\\[^{}\r\n]*\}")
+_TAG = re.compile(r"<(?P<close>/?)(?P<name>[A-Za-z]++)[^<>\r\n]*+>|<[0-9:.]+>|\{\\[^{}\r\n]*\}")
 _SPEAKER = re.compile(r"\s*(?:<[^<>]*>\s*)*[-\u2010-\u2015]\s?\S")
 """The beginning of a line that somebody else says."""
 _WORD = re.compile(r"(?:<[^<>]*>|[^\s<]|<)+")

@@ -16,6 +16,8 @@ from regard.documents.format._ooxml import DRAWING, SHEET, Paragraph, paragraphs
 from regard.documents.format._parts import document_of_parts
 from regard.documents.xml_tree import Element, name_of, parse_xml
 
+MAX_HEADERS = 100_000
+"""Columns of all tables."""
 STRINGS = "xl/sharedStrings.xml"
 _DRAWN = re.compile(r"xl/(?:drawings|charts|diagrams|threadedComments)/[^/]+\.xml")
 _COMMENTS = re.compile(r"xl/(?:comments\d*|comments/comment\d*)\.xml")
@@ -35,7 +37,7 @@ def read(content: bytes, columns: Sequence[str] = ()) -> Document:
             _DRAWN.fullmatch(name)
             or _COMMENTS.fullmatch(name)
             or _SHEET.fullmatch(name)
-            and (headers.ranges.get(name) or b"inlineStr" in archive.read(name))
+            and (name in headers.cells or archive.has(name, b"inlineStr"))
         ):
             names.append(name)
     names.sort(key=lambda name: name == STRINGS)  # last: until then it is not known which ones are headers
@@ -57,10 +59,11 @@ class _Headers:
     """The cells that hold the names of tables' columns."""
 
     def __init__(self, archive: Archive):
-        self.ranges: dict[str, list[tuple[int, int, int]]] = {}
-        """By sheet: row, first and last column of each header."""
+        self.cells: dict[str, set[tuple[int, int]]] = {}
+        """By sheet: row and column."""
         self.strings: set[object] = set()
         self.inline: set[object] = set()
+        self._left = MAX_HEADERS
         for sheet in filter(_SHEET.fullmatch, archive.names):
             relations = f"xl/worksheets/_rels/{sheet.rpartition('/')[2]}.rels"
             if relations not in archive:
@@ -73,16 +76,18 @@ class _Headers:
     def _add(self, sheet: str, table: Element) -> None:
         found = _RANGE.fullmatch(table.get("ref", ""))
         if found and table.get("headerRowCount", "1") != "0":
-            first, last = _column(found[1]), _column(found[3] or found[1])
-            self.ranges.setdefault(sheet, []).append((int(found[2]), first, last))
+            columns = range(_column(found[1]), _column(found[3] or found[1]) + 1)
+            self._left -= len(columns)
+            if self._left < 0:
+                raise InvalidDocument(f"the workbook has tables with more than {MAX_HEADERS:,} columns")
+            self.cells.setdefault(sheet, set()).update((int(found[2]), column) for column in columns)
 
     def note(self, name: str, sheet: Element) -> None:
-        ranges = self.ranges.get(name, ())
-        for cell in sheet.iter("{*}c") if ranges else ():
+        """Finds their texts, or the numbers of their shared texts, in a sheet."""
+        cells = self.cells.get(name, set())
+        for cell in sheet.iter("{*}c") if cells else ():
             place = _CELL.fullmatch(cell.get("r", ""))
-            if place and any(
-                row == int(place[2]) and first <= _column(place[1]) <= last for row, first, last in ranges
-            ):
+            if place and (int(place[2]), _column(place[1])) in cells:
                 for child in cell:
                     if name_of(child) == "is":
                         self.inline.add(child)

@@ -6,21 +6,27 @@ Shared by all translation routes; knows neither HTTP nor models.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from regard.documents.document import Document
 from regard.languages import name, public
 from regard.serving.catalogue import Catalogue, Route, Step, aligns
 from regard.serving.settings import Settings
 from regard.serving.text.chain import compose, directed
 from regard.serving.text.language_detection import MAX_CHARACTERS, detect
-from regard.serving.text.text_thread import TextThread
+from regard.serving.text.text_thread import SHORT_TEXT, TextThread
+from regard.serving.workers.errors import ServerBusy
 from regard.serving.workers.translation_result import SearchOptions, TranslationResult
 from regard.serving.workers.worker_pool import WorkerPool
 from regard.text.alignment import AlignedText
 from regard.text.placeholders import PendingSentences
 from regard.text.segments import HtmlDocument, PlainText
 
+DOCUMENT_BATCH = 64
+"""Sentences of a document in work at a time."""
+Progress = Callable[[int, int], None]
+"""Called with the number of sentences that are translated, and of all."""
 MIN_CONFIDENCE, OTHER_CONFIDENCE = 10.0, 50.0
 """A text below the first for all our languages, and above the second for another one, is in that other language."""
 
@@ -57,7 +63,7 @@ class TextTranslator:
 
     def __init__(self, settings: Settings, catalogue: Catalogue, pool: WorkerPool):
         self.settings, self.catalogue, self.pool = settings, catalogue, pool
-        self.text_thread = TextThread()
+        self.text_thread, self.document_thread = TextThread(), TextThread()
 
     async def translate(self, request: TranslationRequest) -> TranslatedTexts:
         """Raises `UnsupportedLanguage` if there is no model for the languages."""
@@ -79,6 +85,39 @@ class TextTranslator:
         found = await self._translate_along(route, sentences, request, size)
         ranked = await self.text_thread.run(size, lambda: _reassemble(documents, dict(zip(sentences, found)), request))
         return TranslatedTexts([texts[0] for texts in ranked], [texts[1:] for texts in ranked], detected)
+
+    def check_languages(self, source: str, target: str) -> None:
+        """Raises `UnsupportedLanguage` if no text could be translated so."""
+        if source != "auto":
+            self._route(source, target)
+        elif target not in self.catalogue.languages():
+            raise UnsupportedLanguage(f"{public(target)} is not supported")
+
+    async def translate_document(
+        self, document: Document, request: TranslationRequest, progress: Progress
+    ) -> TranslatedTexts:
+        """Translates a document's texts, which are those of the request, batch by batch: other requests come between
+        them, and a busy server makes a document wait instead of refusing it."""
+        size = sum(map(len, request.texts)) + SHORT_TEXT + 1  # never in the event loop
+        source, detected = request.source, None
+        if source == "auto":
+            detected = await self.document_thread.run(size, lambda: self._detect(request))
+            source = detected[0]
+        route = self._route(source, request.target)
+        if not route:
+            return TranslatedTexts(request.texts, [], detected)
+        whole = aligns(route)
+        parts, sentences = await self.document_thread.run(size, lambda: _split(request, whole))
+        found: dict[str, list[AlignedText]] = {}
+        while len(found) < len(sentences):
+            progress(len(found), len(sentences))
+            batch = sentences[len(found) : len(found) + DOCUMENT_BATCH]
+            try:
+                found |= zip(batch, await self._translate_along(route, batch, request, sum(map(len, batch))))
+            except ServerBusy as busy:
+                await asyncio.sleep(busy.retry_after)
+        ranked = await self.document_thread.run(size, lambda: _reassemble(parts, found, request))
+        return TranslatedTexts([texts[0] for texts in ranked], [], detected)
 
     def _detect(self, request: TranslationRequest) -> tuple[str, float]:
         """One language for all texts: a source of ours or the target itself, unless they are clearly in another one."""
