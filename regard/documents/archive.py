@@ -51,8 +51,10 @@ class Archive:
 
     def read(self, name: str) -> bytes:
         """A member that is read for its text. All of them together are limited in size and tags."""
-        found = self._unpack(name, min(MAX_TEXT, self._text_left))
+        found = self._unpack(name, MAX_TEXT)
         self._text_left -= len(found)
+        if self._text_left < 0:
+            raise InvalidDocument(f"the archive has more than {2 * MAX_TEXT // MEBIBYTE} MiB of text")
         self._tags_left -= found.count(b"<")
         if self._tags_left < 0:
             raise InvalidDocument(f"the document has more than {MAX_TAGS:,} tags")

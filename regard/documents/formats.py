@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import PurePath
 
 from regard.documents.document import Document, InvalidDocument
@@ -59,9 +60,52 @@ def read_document(content: bytes, name: str, columns: Sequence[str] = ()) -> Doc
     format = check_format(name, columns)
     if len(content) > MAX_BYTES:
         raise InvalidDocument(f"{name} is larger than {MAX_BYTES // MEBIBYTE} MiB")
-    read = importlib.import_module(f"regard.documents.format.{format}").read
+
+    def write(translations: Sequence[str]) -> bytes:
+        with _named(name):  # a member of an archive that has no text is unpacked only here
+            return document.write(translations)
+
+    with _named(name):
+        document = _reader(format)(content, columns)
+    return replace(document, write=write)
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Begins messages with the name of the document."""
     try:
-        document: Document = read(content, columns)
+        yield
     except UserError as error:
         raise InvalidDocument(f"{name}: {error}") from None
-    return document
+
+
+def _reader(format: str) -> Callable[[bytes, Sequence[str]], Document]:
+    """Imports only what this format needs."""
+    match format:
+        case "csv":
+            from regard.documents.format.csv import read
+        case "docx":
+            from regard.documents.format.docx import read
+        case "epub":
+            from regard.documents.format.epub import read
+        case "html":
+            from regard.documents.format.html import read
+        case "json":
+            from regard.documents.format.json import read
+        case "markdown":
+            from regard.documents.format.markdown import read
+        case "opendocument":
+            from regard.documents.format.opendocument import read
+        case "po":
+            from regard.documents.format.po import read
+        case "pptx":
+            from regard.documents.format.pptx import read
+        case "subtitles":
+            from regard.documents.format.subtitles import read
+        case "txt":
+            from regard.documents.format.txt import read
+        case "xlsx":
+            from regard.documents.format.xlsx import read
+        case _:
+            from regard.documents.format.xliff import read
+    return read

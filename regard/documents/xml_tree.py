@@ -32,7 +32,7 @@ def parse_xml(content: bytes, what: str) -> Element:
     try:
         root = etree.fromstring(text.encode(), parser)
     except (etree.XMLSyntaxError, ValueError) as error:
-        raise InvalidDocument(f"{what} is not well-formed XML: {str(error)[:150]}") from None
+        raise InvalidDocument(f"{what} is not well-formed XML: {' '.join(str(error).split())[:150]}") from None
     if root.xpath(f"boolean({'/*' * (MAX_DEPTH + 1)})"):
         raise InvalidDocument(f"{what} is nested more than {MAX_DEPTH} deep")
     return root

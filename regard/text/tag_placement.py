@@ -182,6 +182,9 @@ class _TagPlacement:
             at = self.target.starts[position] if position < span.last else span.end
         else:
             at = self.target.ends[position - 1] if position > span.first else span.start
+            suffix = self.text[element.end : self.source.ends[before[-1]]] if before else ""
+            if suffix and not any(map(_letter, suffix)) and self.translation.endswith(suffix, span.start, at):
+                at -= len(suffix)  # a footnote's number, before the full stop
         at = min(max(at, span.start), span.end)
         return _Span(position, position, at, at)
 

@@ -31,7 +31,8 @@ _INLINE = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_SPECIAL = frozenset("<>&*_[]`\\~|$")
+_SPECIAL = frozenset("*_[]`\\~|$")
+_MARKUP = re.compile(r"<(?=[A-Za-z/!?])|&(?=\#?\w+;)")
 _BLOCK_START = re.compile(r"(\s*)(#{1,6}(?=\s)|[-+*>](?=\s)|\d{1,9}(?=[.)]\s))")
 MAX_OPEN = 50
 """Beginnings among which that of a pair is looked for: with all of them, time would be quadratic."""
@@ -61,7 +62,7 @@ def inline_tokens(text: str, definitions: frozenset[str]) -> list[Token]:
             _tag(found, opened, match)
         elif kind == "entity":
             shown = html.unescape(raw)
-            found.append(raw if shown in _SPECIAL else shown)
+            found.append(raw if shown in _SPECIAL else shown)  # `written` escapes <, > and & where they need it
         elif kind == "hard":
             found.append(Mark("break", _HARD_BREAK))
         elif kind in ("atom", "void"):
@@ -140,10 +141,14 @@ def _merged(tokens: Sequence[Token]) -> list[Token]:
     return found
 
 
+def _escaped(text: str) -> str:
+    return _MARKUP.sub(lambda found: html.escape(found[0]), text)
+
+
 def written(translation: str, tokens: Sequence[Token]) -> str:
     """The paragraph with a translation. A text that would begin a list or a heading is escaped."""
     made = from_html(translation, tokens)
-    text = "".join(token if isinstance(token, str) else token.value for token in made)
+    text = "".join(_escaped(token) if isinstance(token, str) else token.value for token in made)
     first = next((token for token in made if token), "")
     if isinstance(first, str) and not (tokens and isinstance(tokens[0], str) and _BLOCK_START.match(tokens[0])):
         number = _BLOCK_START.match(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from regard.documents.document import Document, InvalidDocument
 from regard.documents.limits import MAX_DEPTH
@@ -27,7 +27,8 @@ def read(content: bytes, columns: Sequence[str] = ()) -> Document:
         json.loads(source, parse_int=str, parse_float=str)
     except (ValueError, RecursionError) as error:
         raise InvalidDocument(f"the file is not valid JSON: {str(error)[:150]}") from None
-    found, seen = [], set()
+    found: list[Slice] = []
+    seen: set[tuple[str, ...]] = set()
     for start, end, path in _strings(source):
         text = json.loads(source[start:end])
         if not wanted or _is_chosen(path, wanted, seen):
@@ -43,7 +44,7 @@ def _is_chosen(path: tuple[str, ...], wanted: set[tuple[str, ...]], seen: set[tu
     return bool(matching)
 
 
-def _writer(original: str):  # type: ignore[no-untyped-def]
+def _writer(original: str) -> Callable[[str], str]:
     """Characters beyond ASCII are escaped if the original's are."""
     ascii_only = "\\u" in original
 

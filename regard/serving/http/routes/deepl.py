@@ -245,7 +245,7 @@ class _OpenApi:
             **errors(400, 403, 413, 429, 503, key="message", examples={400: "Parameter 'file' not specified."}),
         }
         self.key_body = request_body({"document_key": string}, ("document_key",), {"document_key": "9a3e"})
-        progress = {
+        progress: dict[str, dict[str, Any]] = {
             "document_id": string,
             "status": {"type": "string", "enum": ["queued", "translating", "done", "error"]},
             "seconds_remaining": {"type": "integer"},
