@@ -39,7 +39,7 @@ def translate_document(
     columns: Sequence[str] = (),
     progress: Progress | None = None,
     **options: Any,
-) -> None:
+) -> Path:
     """Translates a document; its layout, formatting, links, code and placeholders stay.
 
     Args:
@@ -51,6 +51,9 @@ def translate_document(
         columns: The columns of a table, or keys of JSON, to translate; a table needs them.
         progress: Called with the number of sentences that are translated, and of all.
         options: Options of the translator's `translate`, such as beam.
+
+    Returns:
+        The file that was written.
     """
     given = open_document(input, output, columns)
     if source is None and is_multilingual(translator.recipe):
@@ -58,6 +61,7 @@ def translate_document(
     directed = options | {key: code for key, code in (("source", source), ("target", target)) if code}
     found = translate_texts(given.document, translate_with(translator, directed), aligns(translator), progress)
     given.write(found)
+    return given.output
 
 
 @dataclass(frozen=True)
