@@ -39,7 +39,13 @@ def translate_file(
     quiet: bool,
 ) -> None:
     """The document is read and checked before the models are loaded."""
-    from regard.documents.translation import aligns, open_document, translate_texts, translate_with
+    from regard.documents.translation import (
+        aligns,
+        in_another_language,
+        open_document,
+        translate_texts,
+        translate_with,
+    )
 
     given = open_document(input, output, columns_of(columns))
     choice = load()
@@ -56,6 +62,7 @@ def translate_file(
             translate_with(translator, directed),
             aligns(translator),
             lambda done, total: show(done, total, "translating"),
+            (lambda sentence: False) if choice.source else in_another_language(choice.recipe, directed.get("source")),
         )
     given.write(found)
 

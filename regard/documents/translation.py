@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.atomic_files import AtomicFile
-from regard.directions import is_multilingual, sources_for
+from regard.config import Recipe
+from regard.directions import directions, is_multilingual, sources_for
 from regard.documents.document import Document
 from regard.documents.formats import check_format, read_document, suffix_of
 from regard.documents.limits import MAX_BYTES, MEBIBYTE
@@ -46,7 +47,8 @@ def translate_document(
         input: A file in one of the formats of docs/documents.md.
         output: The file to write, of the same format. It appears when it is complete.
         translator: What `load` or `chain` returns, or anything with their `translate`.
-        source: The language of the document. A model for several detects it, if it is not given.
+        source: The language of the document. If it is not given, a model for several detects it, and sentences that
+            are clearly in another language stay as they are.
         target: The language to translate to; needed if the model has several.
         columns: The columns of a table, or keys of JSON, to translate; a table needs them.
         progress: Called with the number of sentences that are translated, and of all.
@@ -56,10 +58,13 @@ def translate_document(
         The file that was written.
     """
     given = open_document(input, output, columns)
-    if source is None and is_multilingual(translator.recipe):
-        source = _detected(given, translator, target)
+    keeps: Callable[[str], bool] = lambda sentence: False  # noqa: E731
+    if source is None:
+        source = _detected(given, translator, target) if is_multilingual(translator.recipe) else None
+        keeps = in_another_language(translator.recipe, source)
     directed = options | {key: code for key, code in (("source", source), ("target", target)) if code}
-    found = translate_texts(given.document, translate_with(translator, directed), aligns(translator), progress)
+    translate = translate_with(translator, directed)
+    found = translate_texts(given.document, translate, aligns(translator), progress, keeps)
     given.write(found)
     return given.output
 
@@ -118,13 +123,18 @@ def beginning(document: Document) -> str:
 
 
 def translate_texts(
-    document: Document, translate: Translate, whole: bool = True, progress: Progress | None = None
+    document: Document,
+    translate: Translate,
+    whole: bool = True,
+    progress: Progress | None = None,
+    keeps: Callable[[str], bool] = lambda sentence: False,
 ) -> list[str]:
     """The translations of a document's texts. Without `whole`, for models that cannot align words, each text between
-    two tags is translated separately."""
+    two tags is translated separately. `keeps` says which sentences stay as they are."""
     segments = list(_segments(document, whole))
-    sentences = list(dict.fromkeys(sentence for one in segments for sentence in one.sentences))
-    found: dict[str, AlignedText] = {}
+    distinct = dict.fromkeys(sentence for one in segments for sentence in one.sentences)
+    found = {sentence: AlignedText(sentence) for sentence in distinct if keeps(sentence)}
+    sentences = [sentence for sentence in distinct if sentence not in found]
     for start in range(0, len(sentences), BATCH):
         batch = sentences[start : start + BATCH]
         pending = PendingSentences(batch)
@@ -139,6 +149,16 @@ def translate_texts(
 
 def _segments(document: Document, whole: bool) -> Iterator[PlainText | HtmlDocument]:
     return (HtmlDocument(text, whole) if document.html else PlainText(text) for text in document.texts)
+
+
+def in_another_language(recipe: Recipe, source: str | None) -> Callable[[str], bool]:
+    """Whether a sentence is clearly in another language than the document: a quotation, which no model could translate
+    well as if it were in that language."""
+    from regard.language_identification import is_another_language, is_identifiable
+
+    languages = [source] if source else list(dict.fromkeys(one for one, _ in directions(recipe)))
+    known = [code for code in languages if is_identifiable(code)]
+    return lambda sentence: bool(known) and is_another_language(sentence, *known)
 
 
 def translate_with(translator: Any, options: Mapping[str, Any]) -> Translate:

@@ -122,7 +122,9 @@ def test_another_language_is_refused_and_a_model_for_several_is_told_one(tmp_pat
     }
     with pytest.raises(UserError, match="in German already"):
         LanguageChoice(Fake(FIVE), "five", None, "de").direction_of_document(TEXTS["de"], "a.md")
-    given = tmp_path / "a.txt"
-    given.write_text(f"{TEXTS['es']}\n", encoding="utf-8")
-    package.translate_document(given, tmp_path / "b.txt", Fake(FIVE), target="fr")
-    assert (tmp_path / "b.txt").read_text() == "es>fr\n"
+    given, made = tmp_path / "a.txt", tmp_path / "b.txt"
+    given.write_text(f"{TEXTS['es']}\n{TEXTS['es']}\n{TEXTS['fa']}\n", encoding="utf-8")
+    package.translate_document(given, made, Fake(FIVE), target="fr")
+    assert made.read_text() == f"es>fr\nes>fr\n{TEXTS['fa']}\n", "a quotation stays as it is"
+    package.translate_document(given, made, Fake(FIVE), source="es", target="fr")
+    assert made.read_text() == "es>fr\n" * 3, "unless the language is said"

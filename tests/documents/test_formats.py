@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 import pytest
-from documents.samples import COLUMNS, SAMPLES, W, archive, members, run
+from documents.samples import COLUMNS, ODF, SAMPLES, W, archive, members, run
 
 from regard.documents.formats import FORMATS, read_document
 from regard.documents.translation import Translate, translate_texts
@@ -136,6 +136,12 @@ def test_formatting_follows_its_words_in_other_formats() -> None:
     odt = members(translated("a.odt", backwards))["content.xml"].decode()
     assert re.search(
         r'<text:span text:style-name="B">noir <text:span text:style-name="I">très</text:span> chat</text:span>', odt
+    )
+    spans = '<text:span text:style-name="A">un </text:span><text:span text:style-name="B">gros</text:span><text:span text:style-name="A"> chat</text:span>'
+    everywhere = archive({"content.xml": f"<x {ODF}><text:p>{spans}</text:p></x>"})
+    found = members(translated("a.odt", backwards, everywhere))["content.xml"].decode()
+    assert re.findall(r'style-name="(.)">([^<]*)<', found) == [("A", "chat "), ("B", "gros"), ("A", " un")], (
+        "no text is left bare"
     )
     slide = members(translated("a.pptx", backwards))["ppt/slides/slide1.xml"].decode()
     assert re.search(r'<a:rPr lang="fr-FR" b="1"/><a:t>important</a:t>', slide) and slide.index(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from lxml import etree
 
 from regard.documents.inline import Mark, Token, from_html, has_letters, to_html
-from regard.documents.xml_tree import Element, valid
+from regard.documents.xml_tree import Element, name_of, valid
 
 Kind = Callable[[Element], str]
 """What an element is: `group` (around text), `atom`, `void`, `break`, or literally the white space it stands for."""
@@ -18,6 +19,7 @@ class MixedContent:
     def __init__(self, element: Element, kind: Kind, target: Element | None = None):
         """`target` is where the translation is written, if not in the element itself."""
         self.element, self.kind, self.target = element, kind, element if target is None else target
+        self._base = self._most_frequent_span()
         self.tokens = list(self._tokens(element))
         self.translatable = has_letters(self.tokens)
 
@@ -26,7 +28,9 @@ class MixedContent:
             yield element.text
         for child in element:
             kind = self.kind(child) if isinstance(child.tag, str) else "void"
-            if kind == "group":
+            if self._base is not None and element is self.element and _looks_like(child, self._base):
+                yield child.text or ""
+            elif kind == "group":
                 yield Mark("open", child)
                 yield from self._tokens(child)
                 yield Mark("close")
@@ -36,6 +40,19 @@ class MixedContent:
                 yield Mark(kind, child)
             if child.tail:
                 yield child.tail
+
+    def _most_frequent_span(self) -> Element | None:
+        """Where all text is in spans, the one of most text: any new text looks like that, too."""
+        lengths: Counter[tuple[str, ...]] = Counter()
+        groups: dict[tuple[str, ...], Element] = {}
+        bare = self.element.text or ""
+        for child in self.element:
+            bare += child.tail or ""
+            if name_of(child) == "span" and not len(child):
+                look = _look(child)
+                lengths[look] += len(child.text or "")
+                groups.setdefault(look, child)
+        return groups[lengths.most_common(1)[0][0]] if lengths and not bare.strip() else None
 
     def to_html(self) -> str:
         return to_html(self.tokens)
@@ -48,7 +65,9 @@ class MixedContent:
         _clear(self.target)
         places = [self.target]
         for token in tokens:
-            if isinstance(token, str):
+            if isinstance(token, str) and len(places) == 1 and self._base is not None:
+                etree.SubElement(places[0], self._base.tag, self._base.attrib).text = valid(token)
+            elif isinstance(token, str):
                 _append_text(places[-1], valid(token))
             elif token.kind == "close":
                 places.pop()
@@ -57,6 +76,14 @@ class MixedContent:
                 places[-1].append(token.value)
                 if token.kind == "open":
                     places.append(token.value)
+
+
+def _look(group: Element) -> tuple[str, ...]:
+    return (group.tag, *(part for attribute in sorted(group.items()) for part in attribute))
+
+
+def _looks_like(element: Element, group: Element) -> bool:
+    return name_of(element) == "span" and not len(element) and _look(element) == _look(group)
 
 
 def _clear(element: Element) -> None:

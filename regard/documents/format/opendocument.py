@@ -18,7 +18,10 @@ from regard.documents.xml_tree import Element, name_of
 TEXT = "urn:oasis:names:tc:opendocument:xmlns:text:1.0"
 TABLE = "urn:oasis:names:tc:opendocument:xmlns:table:1.0"
 OFFICE = "urn:oasis:names:tc:opendocument:xmlns:office:1.0"
-_GROUPS = frozenset({"span", "a", "meta", "ruby", "ruby-base"})
+_GROUPS = frozenset({"span", "a", "meta", "ruby", "ruby-base", "content-control"})
+_PARTS = re.compile(r"(?:Object [0-9]{1,5}/)?(?:content|styles)\.xml")
+"""Also those of charts."""
+_MANIFEST = "META-INF/manifest.xml"
 _BREAKS = frozenset({"tab", "line-break"})
 _VOIDS = re.compile(
     r"note|annotation.*|bookmark.*|reference-mark.*|change.*|soft-page-break|ruby-text|frame|custom-shape|g|line|rect"
@@ -32,10 +35,7 @@ def read(content: bytes, columns: Sequence[str] = ()) -> Document:
         raise InvalidDocument("the archive is no OpenDocument file: it has no content.xml")
     if b"manifest:encryption-data" in (archive.read("META-INF/manifest.xml") if _MANIFEST in archive else b""):
         raise InvalidDocument("the document is encrypted; save it without a password")
-    return document_of_parts(archive, [name for name in ("content.xml", "styles.xml") if name in archive], _paragraphs)
-
-
-_MANIFEST = "META-INF/manifest.xml"
+    return document_of_parts(archive, filter(_PARTS.fullmatch, archive.names), _paragraphs)
 
 
 def _paragraphs(name: str, root: Element) -> Iterator[MixedContent]:
