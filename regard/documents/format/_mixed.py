@@ -20,8 +20,9 @@ class MixedContent:
         """`target` is where the translation is written, if not in the element itself."""
         self.element, self.kind, self.target = element, kind, element if target is None else target
         self._base = self._most_frequent_span()
-        self.tokens = list(self._tokens(element))
-        self.translatable = has_letters(self.tokens)
+        tokens = list(self._tokens(element))
+        self.html = to_html(tokens) if has_letters(tokens) else ""
+        """Empty if there is nothing to translate."""
 
     def _tokens(self, element: Element) -> Iterator[Token]:
         if element.text:
@@ -54,12 +55,10 @@ class MixedContent:
                 groups.setdefault(look, child)
         return groups[lengths.most_common(1)[0][0]] if lengths and not bare.strip() else None
 
-    def to_html(self) -> str:
-        return to_html(self.tokens)
-
     def replace(self, translated: str) -> None:
-        tokens = from_html(translated, self.tokens)
-        for token in self.tokens:
+        given = list(self._tokens(self.element))
+        tokens = from_html(translated, given)
+        for token in given:
             if isinstance(token, Mark) and token.kind == "open":
                 _clear(token.value)
         _clear(self.target)

@@ -72,29 +72,31 @@ _PROOFING = re.compile(
 
 
 class Paragraph:
-    """A paragraph as text with marks (inline.py)."""
+    """A paragraph as HTML. Its tokens (inline.py) are made anew when it is written: a long document has many."""
 
     def __init__(self, element: Element, dialect: Dialect):
         self.element, self.dialect = element, dialect
-        pieces = _with_fields(list(_pieces(element, dialect)))
+        tokens, _ = self._tokens()
+        self.html = to_html(tokens) if has_letters(tokens) else ""
+        """Empty if there is nothing to translate."""
+
+    def _tokens(self) -> tuple[list[Token], Element | None]:
+        """And the run properties of most of its text."""
+        pieces = _with_fields(list(_pieces(self.element, self.dialect)))
         lengths: Counter[bytes] = Counter()
         for piece in pieces:
             if isinstance(piece, _Text):
                 lengths[piece.key] += len(piece.text)
         base = lengths.most_common(1)[0][0] if lengths else b""
         texts = (piece for piece in pieces if isinstance(piece, _Text) and piece.key == base)
-        self._base = next((text.properties for text in texts), None)
-        self.tokens = list(_tokens(pieces, base))
-        self.translatable = has_letters(self.tokens)
-
-    def to_html(self) -> str:
-        return to_html(self.tokens)
+        return list(_tokens(pieces, base)), next((text.properties for text in texts), None)
 
     def replace(self, translated: str) -> None:
         """Writes the translation into the paragraph."""
-        places, formats = [_emptied(self.element, self.dialect)], [self._base]
+        tokens, base = self._tokens()
+        places, formats = [_emptied(self.element, self.dialect)], [base]
         after = [child for child in self.element if name_of(child) in self.dialect.last]
-        for token in from_html(translated, self.tokens):
+        for token in from_html(translated, tokens):
             if isinstance(token, str):
                 _Text(token, b"", formats[-1]).write(places[-1], self.dialect)
             elif token.kind == "open" and isinstance(token.value, _Format):
@@ -324,4 +326,4 @@ def paragraphs_of(root: Element, dialect: Dialect) -> Iterator[Paragraph]:
     """The paragraphs with words, in order."""
     tags = [f"{{{namespace}}}{name}" for namespace in dialect.namespaces for name in dialect.paragraphs]
     found = (Paragraph(element, dialect) for element in list(root.iter(*tags)))
-    return (paragraph for paragraph in found if paragraph.translatable)
+    return (paragraph for paragraph in found if paragraph.html)

@@ -13,7 +13,7 @@ from regard.documents.xml_tree import Element, parse_xml, serialise_xml
 class Paragraph(Protocol):
     """A place of text in a tree."""
 
-    def to_html(self) -> str: ...
+    html: str
 
     def replace(self, translated: str) -> None: ...
 
@@ -30,7 +30,7 @@ def document_of_parts(
         if here:
             roots[name] = root
             found += here
-    texts = [paragraph.to_html() for _, paragraph in found]
+    texts = [paragraph.html for _, paragraph in found]
 
     def write(translations: Sequence[str]) -> bytes:
         changed: set[str] = set()

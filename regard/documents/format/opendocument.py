@@ -41,7 +41,7 @@ def read(content: bytes, columns: Sequence[str] = ()) -> Document:
 def _paragraphs(name: str, root: Element) -> Iterator[MixedContent]:
     for element in list(root.iter(f"{{{TEXT}}}p", f"{{{TEXT}}}h")):
         paragraph = MixedContent(element, _kind)
-        if paragraph.translatable and not _is_kept(element):
+        if paragraph.html and not _is_kept(element):
             yield paragraph
 
 

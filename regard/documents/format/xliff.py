@@ -24,11 +24,11 @@ def read(content: bytes, columns: Sequence[str] = ()) -> Document:
                 source.getparent().remove(old)
             segment.target.tail = source.tail
             source.addnext(segment.target)
-            if translation != segment.to_html():
+            if translation != segment.html:
                 segment.replace(translation)
         return serialise_xml(root) if segments else content
 
-    return Document([segment.to_html() for _, _, segment in segments], write, html=True)
+    return Document([segment.html for _, _, segment in segments], write, html=True)
 
 
 def _segments(root: Element) -> Iterator[tuple[Element, Element | None, MixedContent]]:
@@ -44,7 +44,7 @@ def _segments(root: Element) -> Iterator[tuple[Element, Element | None, MixedCon
         if old is not None:
             target.attrib.update(old.attrib)
         segment = MixedContent(target, _kind)
-        if segment.translatable:
+        if segment.html:
             yield source, old, segment
 
 
