@@ -20,8 +20,8 @@ from regard.text.alignment import AlignedText
 from regard.text.placeholders import PendingSentences
 from regard.text.segments import HtmlDocument, PlainText
 
-BATCH = 1000
-"""Sentences that are translated together: so many may be lost when a long document is interrupted."""
+BATCH = 256
+"""Sentences that are translated together, after which progress is told."""
 SAMPLE = 2000
 """Characters of a document by which its language is detected."""
 Translate = Callable[[list[str], int], list[list[AlignedText]]]
@@ -135,6 +135,8 @@ def translate_texts(
     distinct = dict.fromkeys(sentence for one in segments for sentence in one.sentences)
     found = {sentence: AlignedText(sentence) for sentence in distinct if keeps(sentence)}
     sentences = [sentence for sentence in distinct if sentence not in found]
+    if progress:
+        progress(0, len(sentences))
     for start in range(0, len(sentences), BATCH):
         batch = sentences[start : start + BATCH]
         pending = PendingSentences(batch)
