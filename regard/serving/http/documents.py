@@ -86,9 +86,6 @@ class Documents:
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._thread = ThreadPoolExecutor(1, "documents")
 
-    def __len__(self) -> int:
-        return len(self._held)
-
     @property
     def enabled(self) -> bool:
         return self.settings.document_limit != 0
