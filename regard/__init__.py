@@ -3,6 +3,7 @@
     regard.load("fr-en").translate("Je suis étudiant.")
 
 load          a model by name or folder, ready to use: `.translate`, `.classify`, `.generate`, ...
+translate_document   a translated copy of a document: docx, pptx, html, md, srt, ...
 train         train a model from a recipe or from two text files
 evaluate      score a model on labelled examples
 chain         translators one after the other, through a third language
@@ -31,7 +32,7 @@ if not any(name in os.environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", 
 __version__ = "0.1.0"
 __all__ = [
     "UserError", "__version__", "attribute", "capture", "chain", "evaluate", "export", "import_model", "inspect",
-    "load", "train",
+    "load", "train", "translate_document",
 ]  # fmt: skip
 
 _HOMES = {
@@ -45,6 +46,7 @@ _HOMES = {
     "inspect": "regard.inspection.inspect",
     "load": "regard.engines.loading",
     "train": "regard.runs",
+    "translate_document": "regard.documents.translation",
 }
 """Public name -> the module that defines it."""
 

@@ -2,6 +2,7 @@
 # tests/test_public_api.py keeps both in step.
 
 from regard.chaining import chain as chain
+from regard.documents.translation import translate_document as translate_document
 from regard.engines.loading import load as load
 from regard.errors import UserError as UserError
 from regard.evaluating import evaluate as evaluate
@@ -15,5 +16,5 @@ from regard.runs import train as train
 __version__: str
 __all__ = [
     "UserError", "__version__", "attribute", "capture", "chain", "evaluate", "export", "import_model", "inspect",
-    "load", "train",
+    "load", "train", "translate_document",
 ]  # fmt: skip

@@ -128,6 +128,22 @@ class LanguageChoice:
                 found[number] = answer
         return [found[number] for number in range(len(texts))]
 
+    def direction_of_document(self, beginning: str, document: str) -> dict[str, str]:
+        """What the translator is told, the same for all of a document. Refuses one in another language."""
+        if self._is_foreign(beginning):
+            language = identified(beginning)
+            what = f"in {language} ({name(language)})" if language else "in none of the languages"
+            raise UserError(
+                f"{document} is {what}, but {self.model} translates from {', '.join(self._sources[:12])}; "
+                "choose another model, or say with --from that it is not"
+            )
+        source, target = self._direction(beginning)
+        if source and source == target:
+            raise UserError(
+                f"{document} is in {name(source)} already; name another language with --to, or its own with --from"
+            )
+        return {key: code for key, code in (("source", source), ("target", target)) if code}
+
     def usual_direction(self) -> dict[str, str]:
         """Some direction that the translator can be tried with."""
         target = self.target or (usual_target(self.recipe, self.source, self.locale) if self._alone else "")
@@ -189,7 +205,7 @@ def _targets(recipe: Recipe) -> list[str]:
 def _has_words(text: str) -> bool:
     if any(word.strip(_PUNCTUATION).isalpha() for word in text.split()):  # most texts: this takes no patterns
         return True
-    from regard.serving.text.untranslatable import has_words
+    from regard.text.untranslatable import has_words
 
     return has_words(text)
 

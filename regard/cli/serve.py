@@ -187,6 +187,12 @@ def serve(
     char_limit: Annotated[
         int, _option(LIMITS, "Characters per request; -1 is no limit.", "CHAR_LIMIT", libre=True, min=-1, max=1 << 40)
     ] = 100_000,
+    document_limit: Annotated[
+        int,
+        _option(
+            LIMITS, "Characters per document; 0: no documents; -1: no limit.", "DOCUMENT_LIMIT", min=-1, max=1 << 40
+        ),
+    ] = 1_000_000,
     batch_limit: Annotated[
         int, _option(LIMITS, "Texts per request; -1 is no limit.", "BATCH_LIMIT", libre=True, min=-1, max=MANY)
     ] = 1000,
@@ -276,6 +282,7 @@ def serve(
         metrics_token=_token(metrics_token_file),
         telemetry=_traces(telemetry),
         char_limit=_limit("--char-limit", char_limit),
+        document_limit=document_limit,
         batch_limit=_limit("--batch-limit", batch_limit),
         alternatives_limit=alternatives_limit,
         beam_limit=beam_limit,

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.child_process import python_command
-from regard.cli.bulk import Column, Input, Key, On, Output, ShardCount, bulk_file, model_for, own_device, warn_nothing
+from regard.cli.bulk import Column, Input, Key, On, ShardCount, bulk_file, model_for, own_device, warn_nothing
+from regard.cli.document import is_document, translate_file
 from regard.cli.line_workers import LineWorkers, worker_count
 from regard.cli.models import model_names
 from regard.cli.options import (
@@ -33,6 +35,7 @@ from regard.cli.options import (
     Verbose,
     language_code,
     language_codes,
+    output_folder,
 )
 from regard.cli.progress import progress_bar
 from regard.cli.remote_translation import languages_of, remote_translator
@@ -80,7 +83,19 @@ def translate(
     ] = False,
     format: JsonLines = Format.text,
     input: Input = None,
-    output: Output = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="PATH",
+            help="The file to write, if TEXT is a document; the folder for --input, where the same command resumes it.",
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,...", help="Of a document: the columns of a table, or keys of JSON, to translate."),
+    ] = None,
     shards: ShardCount = None,
     on: On = None,
     column: Column = None,
@@ -118,12 +133,22 @@ def translate(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Translate text, standard input line by line, or a whole corpus.
+    """Translate text, standard input line by line, a document, or a whole corpus.
+
+    A document (docx, pptx, xlsx, odt, epub, html, md, srt, po, ...) is one TEXT, the name of a file, with --output.
 
     As many lines come out as went in; an empty line stays empty.
     Columns are separated by tabs: the line's number (with --n-best), text, score, alignment.
     """
-    bulk = bulk_file(texts, input, output, shards, on, column, key)
+    document = is_document(texts, input, output)
+    if document and not (shards or on or column or key):
+        bulk = None
+    else:
+        bulk = bulk_file(texts, input, _folder(output), shards, on, column, key)
+    if columns and not document:
+        raise UserError("--columns is for a document: regard translate table.csv --columns NAME -o OUTPUT.csv")
+    if document and (server or n_best > 1 or scores or alignment or format is Format.json):
+        raise UserError("a document has no lines; leave out --server, --n-best, --scores, --alignment and --format")
     if not bulk and not texts and sys.stdin is None:
         raise UserError("no text was given and standard input is closed; write: regard translate 'Je suis étudiant.'")
     own = device != "auto" or precision is not Precision.auto or engine is not Engine.auto or batch_tokens is not None
@@ -151,6 +176,11 @@ def translate(
         chosen = replace(chosen, locale=locale_language() if on else None)
         load = partial(load_answers, chosen, form, verbose and "RANK" not in os.environ)
         return bulk.answer(load, device, quiet, "translating")
+    if document and texts and output:
+        note = say if verbose else warn_nothing
+        return translate_file(
+            texts[0], output, columns, lambda: chosen.load(own_device(device), note=note), search, quiet
+        )
     workers: LineWorkers | None = None
     shared = 1
     if server:
@@ -205,6 +235,14 @@ def translate(
                 say(f"{server or ' and '.join(model)} is ready: one sentence a line, Ctrl-D ends")
             ahead = 1 if server or waiting is None or translator.engine == "torch" else AHEAD
             answer_lines(sys.stdin.fileno(), sys.stdout.buffer, answer, warn, ahead)
+
+
+def _folder(output: Path | None) -> Path | None:
+    try:
+        return output_folder(output)
+    except typer.BadParameter as error:
+        error.param_hint = "--output"
+        raise
 
 
 @contextmanager

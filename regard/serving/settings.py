@@ -57,6 +57,8 @@ class Settings:
 
     # Limits.
     char_limit: int = 100_000
+    document_limit: int = 1_000_000
+    """Characters of a document; 0 means that no documents are translated."""
     batch_limit: int = 1000
     alternatives_limit: int = 16
     beam_limit: int = 32

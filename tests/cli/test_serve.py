@@ -66,6 +66,7 @@ EVERY = {
     "telemetry": ("--telemetry", "https://example.org/v1/traces"),
     "metrics": ("--metrics", "true"),
     "char_limit": ("--char-limit", "-1"),
+    "document_limit": ("--document-limit", "0"),
     "batch_limit": ("--batch-limit", "7"),
     "alternatives_limit": ("--alternatives-limit", "0"),
     "beam_limit": ("--beam-limit", "5"),

@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import urllib.error
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from urllib.parse import urlencode
 
 import deepl
 import pytest
+import requests
 from deep_translator import LibreTranslator
 from deep_translator.exceptions import AuthorizationException, ServerException
 from libretranslatepy import LibreTranslateAPI
@@ -118,6 +120,33 @@ def test_deepl(server: Running) -> None:
         deepl.DeepLClient("wrong", server_url=server).translate_text(FRENCH, target_lang="EN-US")
     with pytest.raises(deepl.DeepLException):
         client.translate_text(FRENCH, target_lang="XX")
+
+
+def test_deepl_translates_a_document(server: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deepl.translator.time.sleep", lambda seconds, sleep=time.sleep: sleep(seconds / 25))
+    client = deepl.DeepLClient(KEY, server_url=server)
+    given, made = tmp_path / "a.html", tmp_path / "b.html"
+    given.write_text(f"<p title='gare'>{FRENCH}</p><pre>le code</pre>", encoding="utf-8")
+    status = client.translate_document_from_filepath(given, made, target_lang="EN-US")
+    assert status.done and (status.billed_characters or 0) > len(FRENCH)
+    assert made.read_text(encoding="utf-8") == f"<p title='gare'>{ENGLISH}</p><pre>le code</pre>"
+    (tmp_path / "a.docx").write_bytes(b"PK")
+    with pytest.raises(deepl.DocumentTranslationException, match="not a zip archive"):
+        client.translate_document_from_filepath(tmp_path / "a.docx", tmp_path / "b.docx", target_lang="EN-US")
+    with pytest.raises(deepl.DeepLException, match="No such document"):
+        client.translate_document_get_status(deepl.DocumentHandle("a", "b"))
+
+
+def test_a_form_with_a_file_as_libretranslates_page_sends_it(server: Running) -> None:
+    """No package on PyPI has a method for it."""
+    given = {"source": "auto", "target": "en", "api_key": KEY}
+    text = f"{FRENCH}\n\n- {STATION}\n"
+    reply = requests.post(f"{server}/translate_file", given, files={"file": ("a.txt", text.encode())}, timeout=60)
+    assert requests.get(reply.json()["translatedFileUrl"], timeout=60).text == f"{ENGLISH}\n\n- {WHERE}\n"
+    refused = requests.post(
+        f"{server}/translate_file", given | {"api_key": "x"}, files={"file": ("a.txt", b"a")}, timeout=60
+    )
+    assert refused.status_code == 403 and refused.json() == {"error": "Invalid API key"}
 
 
 # From npm.

@@ -76,7 +76,7 @@ class AccessMiddleware:
         body: bytes | None = None
         status = KeyStatus(False, False)
         try:
-            self.body_limits.check(headers, query)
+            self.body_limits.check(headers, query, path)
         except HttpError as caught:
             error = caught  # raised below, since the request still counts
         try:
@@ -104,7 +104,7 @@ class AccessMiddleware:
         self, scope: Scope, headers: Headers, receive: Receive, usage: BodyUsage, unauthenticated: bool = False
     ) -> bytes:
         try:
-            return await self.body_limits.read(headers, receive, usage, unauthenticated)
+            return await self.body_limits.read(headers, receive, usage, unauthenticated, path_of(scope))
         finally:
             scope["state"]["unread"] = usage.incomplete
 

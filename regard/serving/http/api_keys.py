@@ -32,6 +32,8 @@ PUBLIC_PATHS = frozenset(
     }
 )
 """Paths that compute nothing; /metrics has its own token."""
+DOWNLOADS = "/download_file"
+"""Below it are links that only those know who were given them, and they follow them without a key."""
 _AUTHORIZATION = re.compile(r"(?:bearer|deepl-auth-key) +(\S+)", re.IGNORECASE)
 
 
@@ -47,7 +49,7 @@ class ApiKeys:
         """Whether the key is known, and whether the path requires one. Raises 503 if only a state store that does not
         answer could tell."""
         own = self._is_own(given)
-        required, public = bool(self.digests), path in PUBLIC_PATHS
+        required, public = bool(self.digests), path in PUBLIC_PATHS or is_below(path, DOWNLOADS)
         if self.shared is None or own or (public and not given):
             return KeyStatus(own, required and not public)
         try:

@@ -15,6 +15,7 @@ from regard.serving.catalogue import Catalogue
 from regard.serving.http.access import AccessMiddleware, prefix_of
 from regard.serving.http.client_address import ClientAddresses
 from regard.serving.http.cors import CorsPolicy
+from regard.serving.http.documents import Documents
 from regard.serving.http.error_responses import ErrorMiddleware
 from regard.serving.http.health import router as health_router
 from regard.serving.http.metrics import Metrics
@@ -43,9 +44,10 @@ def make_app(settings: Settings, catalogue: Catalogue, pool: WorkerPool, log_req
 
 def _routers(settings: Settings, catalogue: Catalogue, pool: WorkerPool) -> list[APIRouter]:
     translator = TextTranslator(settings, catalogue, pool)
+    documents = Documents(settings, translator)
     return [
-        libretranslate.router(settings, catalogue, translator),
-        deepl.router(settings, catalogue, translator),
+        libretranslate.router(settings, catalogue, translator, documents),
+        deepl.router(settings, catalogue, translator, documents),
         tasks.router(settings, catalogue, pool),
         health_router(pool),
         docs.router(sample(catalogue) if catalogue.of_task("translate") else None, answering=not settings.api_keys),

@@ -15,6 +15,8 @@ from regard.serving.http.disconnect import ClientDisconnected
 from regard.serving.http.http_error import HttpError
 from regard.serving.settings import MEBIBYTE, Settings
 
+UPLOAD_PATHS = frozenset({"/translate_file", "/v2/document"})
+"""Paths whose forms hold a file: the limit of other bodies applies."""
 MAX_QUERY_BYTES = 64 * 1024
 """Some clients send all their text in the query string."""
 
@@ -39,7 +41,7 @@ class BodyLimits:
         self.seconds, self.total = seconds, total
         self.held = self.held_unauthenticated = 0
 
-    def check(self, headers: Headers, query: bytes) -> None:
+    def check(self, headers: Headers, query: bytes, path: str = "") -> None:
         """Checks that need only the headers and the query string."""
         if len(query) > MAX_QUERY_BYTES:
             raise HttpError(414, f"The URL is longer than this server takes ({MAX_QUERY_BYTES} bytes)")
@@ -47,7 +49,7 @@ class BodyLimits:
             raise HttpError(415, "Compressed bodies are not accepted", {"Accept-Encoding": "identity"})
         declared = _declared(headers)
         if declared is not None:
-            self._check_size(declared, headers)
+            self._check_size(declared, headers, path)
 
     @contextmanager
     def usage(self) -> Iterator[BodyUsage]:
@@ -63,7 +65,9 @@ class BodyLimits:
         """The sender is known: the body no longer counts as unauthenticated."""
         self.held_unauthenticated, usage.unauthenticated = self.held_unauthenticated - usage.unauthenticated, 0
 
-    async def read(self, headers: Headers, receive: Receive, usage: BodyUsage, unauthenticated: bool = False) -> bytes:
+    async def read(
+        self, headers: Headers, receive: Receive, usage: BodyUsage, unauthenticated: bool = False, path: str = ""
+    ) -> bytes:
         parts: list[bytes] = []
         try:
             async with asyncio.timeout(self.seconds):
@@ -72,7 +76,7 @@ class BodyLimits:
                     if message["type"] == "http.disconnect":
                         raise ClientDisconnected
                     part, usage.incomplete = message.get("body", b""), message.get("more_body", False)
-                    self._check_size(usage.size + len(part), headers)
+                    self._check_size(usage.size + len(part), headers, path)
                     too_much = unauthenticated and self.held_unauthenticated + len(part) > self.total // 8
                     if too_much or self.held + len(part) > self.total:
                         raise HttpError(503, "The server is busy with other large requests", {"Retry-After": "2"})
@@ -92,8 +96,9 @@ class BodyLimits:
             raise HttpError(400, "The body is not as long as its Content-Length says")
         return b"".join(parts)
 
-    def _check_size(self, size: int, headers: Headers) -> None:
-        limit = self.text_limit if is_text(headers) else self.body_limit
+    def _check_size(self, size: int, headers: Headers, path: str) -> None:
+        is_upload = path in UPLOAD_PATHS and media_type(headers) == "multipart/form-data"
+        limit = self.text_limit if is_text(headers) and not is_upload else self.body_limit
         if 0 <= limit < size:
             raise HttpError(413, f"The body is larger than this server takes ({limit} bytes)")
 

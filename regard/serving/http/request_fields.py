@@ -8,17 +8,19 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
+from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
-from starlette.formparsers import MultiPartException
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from regard.serving.http.http_error import HttpError
-from regard.serving.http.request_body import is_json, media_type
+from regard.serving.http.request_body import UPLOAD_PATHS, is_json, media_type
+from regard.serving.http.routing import path_of
 
 logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # else malformed forms fill our log
 
@@ -105,15 +107,52 @@ def query_fields(encoded: bytes) -> dict[str, Any]:
     return _grouped(pairs)
 
 
+class Upload(NamedTuple):
+    """A file in a form."""
+
+    name: str
+    content: bytes
+
+
+class _InMemoryParser(MultiPartParser):
+    """Writes no file to disk: bodies are bounded, and in memory anyway."""
+
+    spool_max_size = 1 << 40
+
+
+async def upload_of(request: Request) -> Upload | None:
+    """The file of a form on one of UPLOAD_PATHS."""
+    await fields_of(request)
+    found: Upload | None = request.scope["state"].get("upload")
+    return found
+
+
 async def _multipart_fields(request: Request, body: bytes) -> dict[str, Any]:
+    files = int(path_of(request.scope) in UPLOAD_PATHS)
     try:
-        body.decode()  # the parser would decode anything else as Latin-1
-        form = await request.form(max_files=0, max_fields=MAX_FIELDS, max_part_size=len(body))
+        if not files:
+            body.decode()  # the parser would decode anything else as Latin-1
+        limits = {"max_files": files, "max_fields": MAX_FIELDS, "max_part_size": len(body)}
+        form = await _InMemoryParser(request.headers, _in_turns(body), **limits).parse()
     except UnicodeDecodeError:
         raise HttpError(400, "A field is not valid UTF-8") from None
-    except (HTTPException, MultiPartException):
-        raise HttpError(400, f"The form is malformed, has a file, or more than {MAX_FIELDS} fields") from None
-    return _grouped([(name, str(value)) for name, value in form.multi_items()])
+    except (HTTPException, MultiPartException, KeyError):
+        what = "has more than one file" if files else "has a file"
+        raise HttpError(400, f"The form is malformed, {what}, or more than {MAX_FIELDS} fields") from None
+    fields: list[tuple[str, str]] = []
+    for name, value in form.multi_items():
+        if isinstance(value, UploadFile):
+            request.scope["state"]["upload"] = Upload(value.filename or "", await value.read())
+        else:
+            fields.append((name, value))
+    return _grouped(fields)
+
+
+async def _in_turns(body: bytes) -> AsyncGenerator[bytes, None]:
+    """A body in pieces, between which others get a turn."""
+    for start in range(0, len(body), LARGE_BODY):
+        yield body[start : start + LARGE_BODY]
+        await asyncio.sleep(0)
 
 
 def _grouped(pairs: list[tuple[str, str]]) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Text before and after translation: sentence splitting, language detection, HTML, placeholders, tag placement."""
+"""Translates the texts of requests: language detection, models one after the other, long texts in a thread."""

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from regard.data.normalise import normalise
 from regard.serving.catalogue import Route, Step
-from regard.serving.text.alignment import AlignedText, Links
 from regard.serving.workers.translation_result import SearchOptions, TranslationResult, check_attention_size
 from regard.serving.workers.worker_pool import WorkerPool
+from regard.text.alignment import AlignedText, Links
 
 
 async def translate_along(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from regard.language_identification import label_of, language_probabilities
-from regard.serving.text.untranslatable import has_words, protected_spans
+from regard.text.untranslatable import has_words, protected_spans
 
 MAX_LANGUAGES = 3
 """Languages returned."""

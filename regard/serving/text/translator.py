@@ -6,23 +6,27 @@ Shared by all translation routes; knows neither HTTP nor models.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
+from regard.documents.document import Document
 from regard.languages import name, public
 from regard.serving.catalogue import Catalogue, Route, Step, aligns
 from regard.serving.settings import Settings
-from regard.serving.text.alignment import AlignedText
 from regard.serving.text.chain import compose, directed
 from regard.serving.text.language_detection import MAX_CHARACTERS, detect
-from regard.serving.text.markup import extract_sentences, reassemble
-from regard.serving.text.placeholders import Attempt, attempts
-from regard.serving.text.sentences import split_text
-from regard.serving.text.text_thread import TextThread
+from regard.serving.text.text_thread import SHORT_TEXT, TextThread
+from regard.serving.workers.errors import ServerBusy
 from regard.serving.workers.translation_result import SearchOptions, TranslationResult
 from regard.serving.workers.worker_pool import WorkerPool
+from regard.text.alignment import AlignedText
+from regard.text.placeholders import PendingSentences
+from regard.text.segments import HtmlDocument, PlainText
 
+DOCUMENT_BATCH = 64
+"""Sentences of a document in work at a time."""
+Progress = Callable[[int, int], None]
+"""Called with the number of sentences that are translated, and of all."""
 MIN_CONFIDENCE, OTHER_CONFIDENCE = 10.0, 50.0
 """A text below the first for all our languages, and above the second for another one, is in that other language."""
 
@@ -59,7 +63,7 @@ class TextTranslator:
 
     def __init__(self, settings: Settings, catalogue: Catalogue, pool: WorkerPool):
         self.settings, self.catalogue, self.pool = settings, catalogue, pool
-        self.text_thread = TextThread()
+        self.text_thread, self.document_thread = TextThread(), TextThread()
 
     async def translate(self, request: TranslationRequest) -> TranslatedTexts:
         """Raises `UnsupportedLanguage` if there is no model for the languages."""
@@ -81,6 +85,39 @@ class TextTranslator:
         found = await self._translate_along(route, sentences, request, size)
         ranked = await self.text_thread.run(size, lambda: _reassemble(documents, dict(zip(sentences, found)), request))
         return TranslatedTexts([texts[0] for texts in ranked], [texts[1:] for texts in ranked], detected)
+
+    def check_languages(self, source: str, target: str) -> None:
+        """Raises `UnsupportedLanguage` if no text could be translated so."""
+        if source != "auto":
+            self._route(source, target)
+        elif target not in self.catalogue.languages():
+            raise UnsupportedLanguage(f"{public(target)} is not supported")
+
+    async def translate_document(
+        self, document: Document, request: TranslationRequest, progress: Progress
+    ) -> TranslatedTexts:
+        """Translates a document's texts, which are those of the request, batch by batch: other requests come between
+        them, and a busy server makes a document wait instead of refusing it."""
+        size = sum(map(len, request.texts)) + SHORT_TEXT + 1  # never in the event loop
+        source, detected = request.source, None
+        if source == "auto":
+            detected = await self.document_thread.run(size, lambda: self._detect(request))
+            source = detected[0]
+        route = self._route(source, request.target)
+        if not route:
+            return TranslatedTexts(request.texts, [], detected)
+        whole = aligns(route)
+        parts, sentences = await self.document_thread.run(size, lambda: _split(request, whole))
+        found: dict[str, list[AlignedText]] = {}
+        while len(found) < len(sentences):
+            progress(len(found), len(sentences))
+            batch = sentences[len(found) : len(found) + DOCUMENT_BATCH]
+            try:
+                found |= zip(batch, await self._translate_along(route, batch, request, sum(map(len, batch))))
+            except ServerBusy as busy:
+                await asyncio.sleep(busy.retry_after)
+        ranked = await self.document_thread.run(size, lambda: _reassemble(parts, found, request))
+        return TranslatedTexts([texts[0] for texts in ranked], [], detected)
 
     def _detect(self, request: TranslationRequest) -> tuple[str, float]:
         """One language for all texts: a source of ours or the target itself, unless they are clearly in another one."""
@@ -128,43 +165,27 @@ class TextTranslator:
         self, step: Step, sentences: list[str], options: SearchOptions, request: TranslationRequest, size: int
     ) -> list[list[AlignedText]]:
         """Translations of each sentence that preserve protected spans, best first (placeholders.py)."""
-        found: list[list[AlignedText]] = [[] for _ in sentences]
-        pending = [attempts(sentence) for sentence in sentences]
-        left = list(range(len(sentences)))
-        while left:
-            tried = await self.text_thread.run(size, partial(_next_attempts, pending, left))
-            by_n_best: dict[int, list[tuple[int, Attempt]]] = {}
-            for number, attempt in tried:
-                by_n_best.setdefault(max(attempt.choices, options.n_best), []).append((number, attempt))
+        pending = PendingSentences(sentences, options.n_best)
+        while asked := await self.text_thread.run(size, pending.next_inputs):
             await asyncio.gather(
                 *(
-                    self._attempt(step, some, replace(options, n_best=n_best), request, size, found)
-                    for n_best, some in by_n_best.items()
+                    self._attempt(step, pending, texts, replace(options, n_best=n_best), request, size)
+                    for n_best, texts in asked.items()
                 )
             )
-            left = [number for number, _ in tried if not found[number]]
-        return [
-            [one for one in translations if one.text.strip()] or [AlignedText(sentence)]  # a sentence is never lost
-            for translations, sentence in zip(found, sentences)
-        ]
+        return pending.results()
 
     async def _attempt(
         self,
         step: Step,
-        tried: list[tuple[int, Attempt]],
+        pending: PendingSentences,
+        texts: list[str],
         options: SearchOptions,
         request: TranslationRequest,
         size: int,
-        found: list[list[AlignedText]],
     ) -> None:
-        texts = [text for _, attempt in tried for text in attempt.inputs]
-        answers = iter(await self.pool.translate(step.model.name, texts, directed(options, step), request.owner))
-
-        def restore() -> None:
-            for number, attempt in tried:
-                found[number] = attempt.results([_ranked(next(answers)) for _ in attempt.inputs])
-
-        await self.text_thread.run(size, restore)
+        answers = await self.pool.translate(step.model.name, texts, directed(options, step), request.owner)
+        await self.text_thread.run(size, lambda: pending.answer(options.n_best, [_ranked(one) for one in answers]))
 
 
 def _beginning(request: TranslationRequest) -> str:
@@ -185,10 +206,6 @@ def _split(request: TranslationRequest, aligns: bool) -> tuple[list[PlainText] |
         else [PlainText(text) for text in request.texts]
     )
     return documents, list(dict.fromkeys(sentence for document in documents for sentence in document.sentences))
-
-
-def _next_attempts(pending: list[Iterator[Attempt]], numbers: list[int]) -> list[tuple[int, Attempt]]:
-    return [(number, attempt) for number in numbers if (attempt := next(pending[number], None))]
 
 
 def _reassemble(
@@ -215,26 +232,3 @@ def _nth(found: list[AlignedText], rank: int) -> AlignedText:
 
 def _distinct(ranked: list[str]) -> list[str]:
     return [ranked[0], *(text for text in dict.fromkeys(ranked) if text and text != ranked[0])]
-
-
-class PlainText:
-    """A plain text; only its sentences are translated."""
-
-    def __init__(self, text: str):
-        self._pieces = split_text(text)
-        self.sentences = [piece.text for piece in self._pieces if piece.translatable]
-
-    def reassemble(self, found: list[AlignedText]) -> str:
-        translations = iter(found)
-        return "".join(next(translations).text if piece.translatable else piece.text for piece in self._pieces)
-
-
-class HtmlDocument:
-    """An HTML document; only its text is translated."""
-
-    def __init__(self, html: str, aligns: bool):
-        self._html, self._found = html, extract_sentences(html, whole=aligns)
-        self.sentences = [sentence.text for sentence in self._found]
-
-    def reassemble(self, found: list[AlignedText]) -> str:
-        return reassemble(self._html, self._found, found)

@@ -1,17 +1,29 @@
-"""DeepL's API, as far as its official clients need it to translate text."""
+"""DeepL's API, as far as its official clients need it to translate texts and documents."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 
+from regard.documents.formats import suffix_of
 from regard.languages import from_deepl, internal, name, public, to_deepl
 from regard.serving.catalogue import Catalogue
+from regard.serving.http.documents import Documents, file_response
 from regard.serving.http.http_error import HttpError
-from regard.serving.http.request_fields import fields_of
-from regard.serving.http.routes.openapi import array, choice, errors, obj, request_body, response, sample
+from regard.serving.http.request_fields import fields_of, upload_of
+from regard.serving.http.routes.openapi import (
+    array,
+    choice,
+    errors,
+    file_description,
+    obj,
+    request_body,
+    response,
+    sample,
+    upload_body,
+)
 from regard.serving.settings import Settings
 from regard.serving.text.translator import TextTranslator, TranslationRequest
 
@@ -25,7 +37,7 @@ CHARACTER_LIMIT = 10**12
 YES, NO = (True, "1", "true"), (False, None, "", "0", "false")
 
 
-def router(settings: Settings, catalogue: Catalogue, translator: TextTranslator) -> APIRouter:
+def router(settings: Settings, catalogue: Catalogue, translator: TextTranslator, documents: Documents) -> APIRouter:
     routes = APIRouter(prefix="/v2", tags=["DeepL"])
     docs = _OpenApi(catalogue)
     languages_by_kind = {kind: offered(catalogue, kind) for kind in ("source", "target")}
@@ -59,6 +71,62 @@ def router(settings: Settings, catalogue: Catalogue, translator: TextTranslator)
             }
         )
 
+    @routes.post(
+        "/document", summary="Upload a document", openapi_extra=docs.document_body, responses=docs.document_responses
+    )
+    async def upload(request: Request) -> JSONResponse:
+        """Begins to translate a document. The response says by which id and key to ask for it. The translation is kept
+        for half an hour."""
+        if not documents.enabled:
+            raise HttpError(403, "Documents are disabled on this server.")
+        given, file = await fields_of(request), await upload_of(request)
+        if file is None:
+            raise HttpError(400, "Parameter 'file' not specified.")
+        named = given.get("filename") or file.name
+        if not isinstance(named, str):
+            raise HttpError(400, "Value for 'filename' not supported.")
+        wanted = given.get("output_format") or ""
+        if not isinstance(wanted, str) or wanted and f".{wanted.lower()}" != suffix_of(named):
+            raise HttpError(400, "Value for 'output_format' not supported: a document keeps its format.")
+        source, target = _languages(given, catalogue)
+
+        def count(characters: int) -> None:
+            nonlocal used
+            used += characters
+
+        held = documents.start(file._replace(name=named), source, target, request.state.owner, count)
+        return JSONResponse({"document_id": held.id, "document_key": held.key})
+
+    @routes.post(
+        "/document/{id}", summary="Status of a document", openapi_extra=docs.key_body, responses=docs.status_responses
+    )
+    async def status(request: Request, id: str) -> JSONResponse:
+        """`queued`, `translating`, `done` or `error`. Only the owner of the API key that sent it may ask."""
+        held = documents.find(id, request.state.owner, await _document_key(request))
+        found: dict[str, Any] = {"document_id": held.id, "status": held.status}
+        if held.status == "translating":
+            found["seconds_remaining"] = held.seconds_remaining
+        if held.status == "done":
+            found["billed_characters"] = held.characters
+        if held.status == "error":
+            found["error_message"] = held.error
+        return JSONResponse(found)
+
+    @routes.post(
+        "/document/{id}/result",
+        summary="Download a document",
+        openapi_extra=docs.key_body,
+        responses=docs.result_responses,
+    )
+    async def result(request: Request, id: str) -> Response:
+        """The translation. It is given out once, then forgotten."""
+        held = documents.find(id, request.state.owner, await _document_key(request))
+        if held.status == "error":
+            raise HttpError(400, held.error)
+        if held.status != "done":
+            raise HttpError(503, "Document not ready", {"Retry-After": str(held.seconds_remaining)})
+        return file_response(held, documents.take(held))
+
     @routes.post("/languages", summary="List languages", responses=docs.languages, openapi_extra=docs.type)
     @routes.get("/languages", summary="List languages", responses=docs.languages, openapi_extra=docs.type)
     async def languages(request: Request) -> JSONResponse:
@@ -84,10 +152,7 @@ def read(given: dict[str, Any], settings: Settings, catalogue: Catalogue, owner:
     texts = texts if isinstance(texts, list) else [texts]
     if not all(isinstance(one, str) for one in texts):
         raise HttpError(400, "Value for 'text' not supported: expected an array of strings.")
-    target = _language(given, "target_lang", catalogue)
-    if not target:
-        raise HttpError(400, "Parameter 'target_lang' not specified.")
-    source = _language(given, "source_lang", catalogue) or "auto"
+    source, target = _languages(given, catalogue)
     tags = given.get("tag_handling") or ""
     if tags not in ("", "html", "xml"):
         raise HttpError(400, "Value for 'tag_handling' not supported.")
@@ -98,6 +163,21 @@ def read(given: dict[str, Any], settings: Settings, catalogue: Catalogue, owner:
         if 0 <= limit < size:
             raise HttpError(400, f"Too many {of}: {size}; this server takes {limit} in a request.")
     return TranslationRequest(texts, source, target, html=bool(tags), owner=owner)
+
+
+async def _document_key(request: Request) -> str:
+    key = (await fields_of(request)).get("document_key")
+    if not isinstance(key, str) or not key:
+        raise HttpError(400, "Parameter 'document_key' not specified.")
+    return key
+
+
+def _languages(given: dict[str, Any], catalogue: Catalogue) -> tuple[str, str]:
+    """Source, or `auto`, and target."""
+    target = _language(given, "target_lang", catalogue)
+    if not target:
+        raise HttpError(400, "Parameter 'target_lang' not specified.")
+    return _language(given, "source_lang", catalogue) or "auto", target
 
 
 def _language(given: dict[str, Any], field: str, catalogue: Catalogue) -> str:
@@ -148,6 +228,38 @@ class _OpenApi:
         missing = {400: "Parameter 'text' not specified."}
         refused = errors(400, 403, 413, 429, 503, key="message", examples=missing)
         self.translate_responses = {200: response("Translated.", translated, shown), **refused}
+
+        self.document_body = upload_body(
+            {
+                "target_lang": choice("The target language; regions are ignored.", codes("target")),
+                "source_lang": choice("The source language; detected if omitted.", codes("source")),
+                "filename": {"type": "string", "description": "Its name, if not that of the file."},
+            },
+            ("target_lang",),
+            {"target_lang": next(iter(codes("target")), "EN-US")},
+        )
+        handle = {"document_id": string, "document_key": string}
+        shown_handle = {"document_id": "4f1c", "document_key": "9a3e"}
+        self.document_responses = {
+            200: response("Accepted.", obj(handle, tuple(handle)), shown_handle),
+            **errors(400, 403, 413, 429, 503, key="message", examples={400: "Parameter 'file' not specified."}),
+        }
+        self.key_body = request_body({"document_key": string}, ("document_key",), {"document_key": "9a3e"})
+        progress: dict[str, dict[str, Any]] = {
+            "document_id": string,
+            "status": {"type": "string", "enum": ["queued", "translating", "done", "error"]},
+            "seconds_remaining": {"type": "integer"},
+            "billed_characters": {"type": "integer"},
+            "error_message": string,
+        }
+        missing_key = {400: "Parameter 'document_key' not specified."}
+        refused_key = errors(400, 403, 404, 413, 429, 503, key="message", examples=missing_key)
+        shown_status = {"document_id": "4f1c", "status": "translating", "seconds_remaining": 3}
+        self.status_responses = {
+            200: response("So far.", obj(progress, ("document_id", "status")), shown_status),
+            **refused_key,
+        }
+        self.result_responses = {200: file_description(), **refused_key}
 
         kind = {"type": "string", "enum": ["source", "target"], "default": "source"}
         self.type = {

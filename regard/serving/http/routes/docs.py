@@ -226,8 +226,7 @@ def curl(entry: Entry, server: str) -> str:
             f"-d {shlex.quote(format_json(body.get('example', {}), '  '))}",
         ]
     elif kind.startswith("multipart/"):
-        properties = body.get("schema", {}).get("properties", {})
-        parts += [f"-F {shlex.quote(f'{name}=@example')}" for name in list(properties)[:1]]
+        parts += [f"-F {shlex.quote(f'{name}={value}')}" for name, value in body.get("example", {}).items()]
     elif kind:
         file = next((file for start, file in EXAMPLE_FILES.items() if kind.startswith(start)), "example")
         parts += [f"-H {shlex.quote(f'Content-Type: {kind}')}", f"--data-binary @{file}"]

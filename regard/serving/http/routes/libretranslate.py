@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from regard.languages import internal, name, public
 from regard.serving.catalogue import Catalogue
+from regard.serving.http.api_keys import DOWNLOADS
+from regard.serving.http.documents import FILE_FORMATS, Documents, file_response, finished
 from regard.serving.http.health import described, readiness, reported
 from regard.serving.http.http_error import HttpError
-from regard.serving.http.request_fields import fields_of
-from regard.serving.http.routes.openapi import Schema, array, choice, errors, obj, request_body, response, sample, text
+from regard.serving.http.request_fields import fields_of, upload_of
+from regard.serving.http.routes.openapi import (
+    Schema,
+    array,
+    choice,
+    errors,
+    file_description,
+    obj,
+    request_body,
+    response,
+    sample,
+    text,
+    upload_body,
+)
 from regard.serving.settings import Settings
 from regard.serving.text.language_detection import detect
 from regard.serving.text.translator import TextTranslator, TranslatedTexts, TranslationRequest
@@ -26,7 +41,7 @@ MAX_ALTERNATIVES = 100
 """If no limit is set: they are hypotheses of one beam search, so there must be one."""
 
 
-def router(settings: Settings, catalogue: Catalogue, translator: TextTranslator) -> APIRouter:
+def router(settings: Settings, catalogue: Catalogue, translator: TextTranslator, documents: Documents) -> APIRouter:
     routes = APIRouter(tags=["LibreTranslate"])
     docs = _OpenApi(settings, catalogue)
     listed = JSONResponse(offered(catalogue)).body
@@ -78,10 +93,37 @@ def router(settings: Settings, catalogue: Catalogue, translator: TextTranslator)
         """Always 403: this server does not learn from its users."""
         raise HttpError(403, NO_SUGGESTIONS)
 
-    @routes.post("/translate_file", summary="Translate a file (disabled)", responses=docs.no_files)
-    async def translate_file() -> None:
-        """Always 403: send the text of the file to `/translate`, with `format` html for a page."""
-        raise HttpError(403, NO_FILES)
+    @routes.post(
+        "/translate_file",
+        summary="Translate a document",
+        openapi_extra=docs.file_body,
+        responses=docs.file_responses,
+    )
+    async def translate_file(request: Request) -> JSONResponse:
+        """Office documents, pages, books, subtitles and more: `/frontend/settings` lists the formats. Layout and
+        formatting are preserved. The link in the response works for half an hour."""
+        if not documents.enabled:
+            raise HttpError(403, NO_FILES)
+        given, upload = await fields_of(request), await upload_of(request)
+        if upload is None:
+            raise HttpError(400, "Invalid request: missing file parameter")
+        held = documents.start(upload, _language(given, "source"), _language(given, "target"), request.state.owner)
+        try:
+            await finished(held)
+            if held.error:
+                raise HttpError(held.error_status, held.error)
+            held.linked = True
+        finally:
+            if not held.linked:
+                documents.drop(held)
+        link = f"{request.scope['root_path']}{DOWNLOADS}/{held.id}.{quote(held.name)}"
+        return JSONResponse({"translatedFileUrl": str(request.base_url.replace(path=link, query=""))})
+
+    @routes.get(DOWNLOADS + "/{name}", summary="Download a translated document", responses=docs.download)
+    async def download_file(name: str) -> Response:
+        """The link that `/translate_file` returned. It needs no key."""
+        held = documents.linked(name.partition(".")[0])
+        return file_response(held, held.content)
 
     return routes
 
@@ -189,8 +231,8 @@ def frontend(settings: Settings, catalogue: Catalogue, keys: bool = False) -> di
         "apiKeys": keys,
         "keyRequired": keys,
         "suggestions": False,
-        "filesTranslation": False,
-        "supportedFilesFormat": [],
+        "filesTranslation": settings.document_limit != 0,
+        "supportedFilesFormat": FILE_FORMATS if settings.document_limit else [],
         "language": {
             "source": {"code": "auto", "name": "Auto Detect"},
             "target": {"code": public(target), "name": name(target)},
@@ -259,7 +301,21 @@ class _OpenApi:
             **errors(429),
         }
         self.no_suggestions = _disabled(NO_SUGGESTIONS)
-        self.no_files = _disabled(NO_FILES)
+        self.file_body = upload_body(
+            {
+                "source": choice("The source language, or `auto` to detect it.", ["auto", *codes]),
+                "target": choice("The target language.", codes),
+                "api_key": key,
+            },
+            ("source", "target"),
+            {"source": source, "target": target},
+        )
+        link = "http://localhost:5000/download_file/4f1c.report.docx"
+        self.file_responses = {
+            200: response("Translated.", obj({"translatedFileUrl": string}), {"translatedFileUrl": link}),
+            **refused,
+        }
+        self.download = {200: file_description(), **errors(404, 429)}
 
 
 _DETECTED: Schema = obj(

@@ -21,6 +21,7 @@ SENTENCES = {
 
 ERRORS = {
     400: ("Invalid request, or not supported by this server.", "Invalid request: missing q parameter"),
+    404: ("There is no such document.", "No such document; a translation is kept for half an hour, and given out once"),
     403: ("The API key is wrong, or the operation is not allowed.", "Invalid API key"),
     413: ("The body is too large.", "The body is larger than this server takes (1048576 bytes)"),
     429: ("Too many requests; `Retry-After` says how many seconds to wait.", "Slowdown: 2 per 1 minute"),
@@ -89,6 +90,23 @@ def request_body(
             },
         }
     }
+
+
+def upload_body(
+    properties: Mapping[str, Schema], required: tuple[str, ...], example: Mapping[str, str]
+) -> dict[str, Any]:
+    """A form with a file and these fields."""
+    file = {"type": "string", "format": "binary", "description": "The document; its name says the format."}
+    content = {
+        "schema": obj({"file": file, **properties}, ("file", *required)),
+        "example": {**example, "file": "@report.docx"},
+    }
+    return {"requestBody": {"required": True, "content": {"multipart/form-data": content}}}
+
+
+def file_description() -> dict[str, Any]:
+    content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+    return {"description": "The translated document.", "content": content}
 
 
 def response(description: str, schema: Schema, example: Any) -> dict[str, Any]:

@@ -163,7 +163,7 @@ def test_other_refusals_have_the_same_shape(app: Any) -> None:
     busy = translate(fake_app(FakePool(error=ServerBusy(3))))
     assert (busy.status, set(busy.json()), busy.headers["retry-after"]) == (503, {"message"}, "3")
     refused(call(app, "GET", "/v2/translate"), "Method not allowed", 405)
-    refused(call(app, "POST", "/v2/document"), "Not found", 404)
+    refused(call(app, "POST", "/v2/rephrase"), "Not found", 404)
     assert set(translate(fake_app(text_limit=20)).json()) == {"message"}
 
 

@@ -12,6 +12,7 @@ from serving.fakes import FakePool, catalogue, fake_app
 
 from regard.serving.catalogue import Catalogue, ServedModel
 from regard.serving.http.app import make_app
+from regard.serving.http.documents import FILE_FORMATS
 from regard.serving.settings import Settings
 
 FRENCH = "Bonjour tout le monde, je suis étudiant et j'habite à Paris."
@@ -300,13 +301,6 @@ def test_what_is_disabled(app: Any) -> None:
         "Suggestions are disabled on this server.",
         403,
     )
-    refused(
-        call(app, "POST", "/translate_file", **form(source="fr")), "Files translation are disabled on this server.", 403
-    )
-    file = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\nBonjour\r\n--b--\r\n'
-    headers = {"Content-Type": "multipart/form-data; boundary=b"}
-    reply = call(app, "POST", "/translate_file", body=file, headers=headers)
-    refused(reply, "Files translation are disabled on this server.", 403)
 
 
 def test_keys_are_told_apart_for_what_is_kept() -> None:
@@ -401,8 +395,8 @@ def test_frontend_settings(app: Any) -> None:
             "apiKeys": False,
             "keyRequired": False,
             "suggestions": False,
-            "filesTranslation": False,
-            "supportedFilesFormat": [],
+            "filesTranslation": True,
+            "supportedFilesFormat": FILE_FORMATS,
             "language": {
                 "source": {"code": "auto", "name": "Auto Detect"},
                 "target": {"code": "en", "name": "English"},

@@ -18,11 +18,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby
 from typing import NamedTuple
 
-from regard.serving.text.alignment import AlignedText
-from regard.serving.text.html_scanner import Item, scan_html
-from regard.serving.text.sentences import split_text
-from regard.serving.text.tag_placement import Tag, place_tags
-from regard.serving.text.untranslatable import PRIVATE_CHARACTERS, has_words
+from regard.text.alignment import AlignedText
+from regard.text.html_scanner import Item, scan_html
+from regard.text.sentences import split_text
+from regard.text.tag_placement import Tag, place_tags
+from regard.text.untranslatable import PRIVATE_CHARACTERS, has_words
 
 MAX_TAGS = 100
 MAX_CHARACTERS = 5000

@@ -9,7 +9,7 @@ the sentence at all spans and translates the parts between them separately, so i
         if results := attempt.results(found):
             break
 
-This module does not call a model.
+`PendingSentences` does so for many sentences, in as few batches as possible. This module does not call a model.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
-from regard.serving.text.alignment import AlignedText, Links, Words, concatenate, map_links
-from regard.serving.text.untranslatable import (
+from regard.text.alignment import AlignedText, Links, Words, concatenate, map_links
+from regard.text.untranslatable import (
     ProtectedSpan,
     has_numbers,
     has_words,
@@ -86,6 +86,47 @@ def attempts(sentence: str) -> Iterator[Attempt]:
     yield from (Attempt([MaskedSentence(sentence, *way)]) for way in ways if len(way[0]) <= MAX_PLACEHOLDERS)
     if spans or numbers:
         yield Attempt(_split_around(sentence, sorted([*spans, *numbers])))
+
+
+class PendingSentences:
+    """Sentences on their way through their attempts. Whoever calls a model needs no more than this:
+
+    pending = PendingSentences(sentences)
+    while asked := pending.next_inputs():
+        for n_best, texts in asked.items():
+            pending.answer(n_best, [...])  # the n_best translations of each text, best first
+    pending.results()
+    """
+
+    def __init__(self, sentences: Sequence[str], n_best: int = 1):
+        self._sentences, self._n_best = sentences, n_best
+        self._attempts = [attempts(sentence) for sentence in sentences]
+        self._found: list[list[AlignedText]] = [[] for _ in sentences]
+        self._left: Iterable[int] = range(len(sentences))
+        self._tried: dict[int, list[tuple[int, Attempt]]] = {}
+
+    def next_inputs(self) -> dict[int, list[str]]:
+        """Texts to translate, by how many translations of each are needed; empty when nothing is left to try."""
+        left = [number for number in self._left if not self._found[number]]
+        tried = [(number, attempt) for number in left if (attempt := next(self._attempts[number], None))]
+        self._left, self._tried = [number for number, _ in tried], {}
+        for number, attempt in tried:
+            self._tried.setdefault(max(attempt.choices, self._n_best), []).append((number, attempt))
+        return {
+            n_best: [text for _, attempt in some for text in attempt.inputs] for n_best, some in self._tried.items()
+        }
+
+    def answer(self, n_best: int, found: Iterable[Sequence[AlignedText]]) -> None:
+        answers = iter(found)
+        for number, attempt in self._tried[n_best]:
+            self._found[number] = attempt.results([next(answers) for _ in attempt.inputs])
+
+    def results(self) -> list[list[AlignedText]]:
+        """Translations of each sentence, best first. A sentence is never lost: without any, it is its own."""
+        return [
+            [one for one in translations if one.text.strip()] or [AlignedText(sentence)]
+            for translations, sentence in zip(self._found, self._sentences)
+        ]
 
 
 class UnmaskedPart:

@@ -10,11 +10,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from serving.timing import seconds
 
-import regard.serving.text as text_room
-from regard.serving.text.alignment import AlignedText, Words, concatenate, word_mapping
-from regard.serving.text.placeholders import CHOICES, attempts
-from regard.serving.text.sentences import split_text
-from regard.serving.text.untranslatable import keeps_numbers, numbers_in, protected_spans
+import regard.text as text_room
+from regard.text.alignment import AlignedText, Words, concatenate, word_mapping
+from regard.text.placeholders import CHOICES, attempts
+from regard.text.sentences import split_text
+from regard.text.untranslatable import keeps_numbers, numbers_in, protected_spans
 
 SNIPPETS = [
     *[
@@ -349,7 +349,7 @@ def test_S17_a_megabyte_of_anything_is_cut_in_linear_time():
     """Nearly all take under 1 s on a quiet machine; a quadratic algorithm would take hours."""
     spent = seconds(
         f"""
-        from regard.serving.text.sentences import split_text
+        from regard.text.sentences import split_text
         for unit in {HUGE!r}:
             text = unit * (1_000_000 // len(unit))
             timed(unit, lambda: "".join(piece.text for piece in split_text(text)) == text or exit("lost"))
@@ -381,8 +381,8 @@ def test_S17_also_of_what_looks_like_things():
     ]
     spent = seconds(
         f"""
-        from regard.serving.text.sentences import split_text
-        from regard.serving.text.placeholders import AlignedText, attempts
+        from regard.text.sentences import split_text
+        from regard.text.placeholders import AlignedText, attempts
         def all_of_it(text):
             split_text(text)
             for attempt in attempts(text):
@@ -397,7 +397,7 @@ def test_S17_also_of_what_looks_like_things():
 
 def test_the_http_process_gets_no_torch_from_here():
     modules = sorted(file.stem for file in Path(text_room.__file__).parent.glob("[!_]*.py"))
-    assert {"markup", "placeholders", "sentences", "translator"} <= set(modules)
-    imported = ", ".join(f"regard.serving.text.{name}" for name in modules)
+    assert {"markup", "placeholders", "sentences"} <= set(modules)
+    imported = ", ".join([*(f"regard.text.{name}" for name in modules), "regard.serving.text.translator"])
     code = f"import sys, {imported}; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
 
-from regard.serving.text.alignment import AlignedText, Links, Words
-from regard.serving.text.untranslatable import PRIVATE_CHARACTERS
+from regard.text.alignment import AlignedText, Links, Words
+from regard.text.untranslatable import PRIVATE_CHARACTERS
 
 
 class Tag(NamedTuple):
@@ -182,6 +182,9 @@ class _TagPlacement:
             at = self.target.starts[position] if position < span.last else span.end
         else:
             at = self.target.ends[position - 1] if position > span.first else span.start
+            suffix = self.text[element.end : self.source.ends[before[-1]]] if before else ""
+            if suffix and not any(map(_letter, suffix)) and self.translation.endswith(suffix, span.start, at):
+                at -= len(suffix)  # a footnote's number, before the full stop
         at = min(max(at, span.start), span.end)
         return _Span(position, position, at, at)
 

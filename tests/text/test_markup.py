@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from serving.timing import seconds
 
-from regard.serving.text.alignment import AlignedText
-from regard.serving.text.html_scanner import scan_html
-from regard.serving.text.markup import extract_sentences, reassemble
+from regard.text.alignment import AlignedText
+from regard.text.html_scanner import scan_html
+from regard.text.markup import extract_sentences, reassemble
 
 TAGS = [
     "<b>",
@@ -362,8 +362,8 @@ def test_S17_a_megabyte_of_anything_is_read_in_linear_time():
     ]
     spent = seconds(
         f"""
-        from regard.serving.text.markup import reassemble, extract_sentences
-        from regard.serving.text.alignment import AlignedText
+        from regard.text.markup import reassemble, extract_sentences
+        from regard.text.alignment import AlignedText
         def all_of_it(html):
             found = extract_sentences(html)
             reassemble(html, found, [AlignedText("x") for _ in found])
@@ -392,8 +392,8 @@ def test_S17_also_of_tags():
     ]
     spent = seconds(
         f"""
-        from regard.serving.text.markup import reassemble, extract_sentences
-        from regard.serving.text.alignment import AlignedText
+        from regard.text.markup import reassemble, extract_sentences
+        from regard.text.alignment import AlignedText
         def all_of_it(html):
             found = extract_sentences(html)
             reassemble(html, found, [AlignedText("x y", [(0, 1), (1, 0)]) for _ in found])

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import NamedTuple
 
-from regard.serving.text.untranslatable import ProtectedSpan, has_words, may_have_protected_spans, protected_spans
 from regard.task._splitting import sentences
+from regard.text.untranslatable import ProtectedSpan, has_words, may_have_protected_spans, protected_spans
 
 
 class Piece(NamedTuple):

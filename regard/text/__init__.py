@@ -1,0 +1,1 @@
+"""Text before and after translation: sentence splitting, HTML, placeholders, tag placement. Knows no models."""
