@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from regard.config import Recipe
 from regard.data.input._plain_text import PlainText
-from regard.data.normalise import plain
+from regard.data.normalise import normalise, plain
 from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.cancellation import Cancelled
 from regard.directions import NO_MARKS, Marks, direction, marks, sources_for, with_end
@@ -20,6 +20,10 @@ from regard.task._translation import Translation, TranslationOptions, check_opti
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from regard.decoding.constraints import Constraint
+    from regard.glossary import Glossary
+    from regard.task._terms import TermEncoder
 
 NOTHING = Hypothesis([], 0.0, 0.0, finished=False)
 """The result for a cancelled sentence."""
@@ -34,6 +38,8 @@ class BaseTranslator(ABC):
     tokenizer: Tokenizer
     engine: str
     """What computes the translations: "torch" or "ctranslate2"."""
+    _terms: TermEncoder | None = None
+    """Made when a glossary is first used."""
 
     @overload
     def translate(self, texts: str, **options: Unpack[TranslationOptions]) -> Translation: ...  # type: ignore[overload-overlap]
@@ -68,6 +74,7 @@ class BaseTranslator(ABC):
         cancelled: Cancelled | None = None,
         source: str | None = None,
         target: str | None = None,
+        glossary: Glossary | None = None,
     ) -> list[Translation]:
         settings = self.recipe.decoding
         width = settings.beam if beam is None else beam
@@ -81,20 +88,58 @@ class BaseTranslator(ABC):
         prefix = told[0].prefix if told else ()  # the same of all: it says the target language
         budget = self.default_batch_tokens() if batch_tokens is None else batch_tokens
         cancelled_parts = cancelled and (lambda: owned_by(cancelled(), owners))
-        found = self.search(
-            sources,
-            beam=width,
-            n_best=n_best,
-            length_penalty=settings.length_penalty if length_penalty is None else length_penalty,
-            max_length=(settings.max_length if max_length is None else max_length) + len(prefix),
-            batch_tokens=budget,
-            progress=progress,
-            cancelled=cancelled_parts,
-            prefix=prefix,
-        )
+        options: Any = {
+            "beam": width,
+            "n_best": n_best,
+            "length_penalty": settings.length_penalty if length_penalty is None else length_penalty,
+            "max_length": (settings.max_length if max_length is None else max_length) + len(prefix),
+            "batch_tokens": budget,
+            "cancelled": cancelled_parts,
+            "prefix": prefix,
+        }
+        found = self.search(sources, progress=progress, **options)
+        if glossary is not None:
+            self._put_terms(glossary, flat, sources, found, options, warn)
         aligned = self._align(sources, found, told_parts, budget, cancelled_parts) if alignment else [None] * len(flat)
         done = iter(zip(flat, found, aligned, [len(prefix)] * len(flat), strict=True))
         return [joined(text, [self._translation(*next(done)) for _ in row]) for text, row in zip(texts, parts)]
+
+    def _put_terms(
+        self,
+        glossary: Glossary,
+        parts: Sequence[str],
+        sources: Sequence[list[int]],
+        found: list[list[Hypothesis]],
+        options: dict[str, Any],
+        warn: Warn | None,
+    ) -> None:
+        """Searches again where a translation lacks a term of the glossary. One that has all is the best of those that
+        do, so nothing else changes."""
+        from regard.task._terms import TermEncoder, constraints_of
+
+        tokenizer, first = self.tokenizer.target, len(options["prefix"])
+        wanted = [glossary.wanted(plain(normalise(part))) for part in parts]
+        lacking = [
+            number
+            for number, terms in enumerate(wanted)
+            if terms
+            and found[number][0] is not NOTHING
+            and not all(term.is_in(tokenizer.decode(found[number][0].ids[first:])) for term in terms)
+        ]
+        if not lacking:
+            return
+        if self._terms is None:
+            self._terms = TermEncoder(tokenizer)
+        constraints = [constraints_of(self._terms, wanted[number], warn) for number in lacking]
+        lost = options["cancelled"]
+        again = self.search_with_terms(
+            [sources[number] for number in lacking],
+            constraints,
+            self._terms,
+            **{**options, "cancelled": lost and (lambda: owned_by(lost(), lacking))},
+        )
+        for number, hypotheses in zip(lacking, again, strict=True):
+            found[number] = hypotheses
 
     def marks(self, texts: Sequence[str], source: str | None = None, target: str | None = None) -> list[Marks]:
         """How the model is told the direction of each text.
@@ -184,6 +229,12 @@ class BaseTranslator(ABC):
         END is added to sources that do not contain it (`source_row`). All hypotheses begin with `prefix`,
         whose probability does not count.
         """
+
+    @abstractmethod
+    def search_with_terms(
+        self, sources: Sequence[list[int]], constraints: Sequence[list[Constraint]], terms: TermEncoder, **options: Any
+    ) -> list[list[Hypothesis]]:
+        """As `search`, for hypotheses that have the terms of each source."""
 
     @abstractmethod
     def token_attention(

@@ -16,6 +16,9 @@ from regard.data.input._base import Raw
 from regard.data.target.text import Text
 from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.beam import beam as beam_search
+from regard.decoding.constrained_beam import constrained_beam
+from regard.decoding.constraint_tensors import WordEdges
+from regard.decoding.constraints import Constraint
 from regard.decoding.greedy import greedy
 from regard.decoding.rules import Forbid, NoLoops, Rule
 from regard.errors import UserError
@@ -32,6 +35,10 @@ from regard.word_alignment import average
 if TYPE_CHECKING:
     from regard.data.input._accepted import InputLike
     from regard.inspection.trace.image import CaptionTrace
+
+
+CONSTRAINED_WIDTH = 12
+"""Open beams of a search with terms: some with each number of their tokens."""
 
 
 @torch.inference_mode()
@@ -59,6 +66,35 @@ def search(
         n_best=n_best,
         length_penalty=length_penalty,
         rules=rules,
+        prefix=prefix,
+    )
+
+
+@torch.inference_mode()
+def search_with_terms(
+    decoder: StepwiseDecoder,
+    memory: Memory,
+    constraints: Sequence[Sequence[Constraint]],
+    edges: WordEdges,
+    limits: Int[Tensor, "B"],
+    loops: Int[Tensor, "B"],
+    width: int,
+    n_best: int,
+    length_penalty: float,
+    prefix: Int[Tensor, "B P"] | None = None,
+) -> list[list[Hypothesis]]:
+    """As `search`, for texts that have the terms of `constraints`. The beam is at least CONSTRAINED_WIDTH wide."""
+    rows = max(width, n_best, CONSTRAINED_WIDTH)
+    return constrained_beam(
+        decoder,
+        memory,
+        constraints,
+        edges,
+        max_lengths=limits,
+        width=rows,
+        n_best=n_best,
+        length_penalty=length_penalty,
+        rules=[Forbid(), NoLoops(loops, rows)],
         prefix=prefix,
     )
 

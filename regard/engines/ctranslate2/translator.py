@@ -10,6 +10,7 @@ What CTranslate2 does in its own way is made ours here:
 - It cannot stop a running batch: cancelled sentences are dropped between batches.
 - The attention that its beam search returns for a batch is not that of the chosen hypothesis. So finished texts are
   read once more, forced, once per decoder layer; the alignment is the mean over the last ALIGNED_LAYERS of them.
+- It cannot be told which terms an output must have: torch searches the sentences that lack one (regard/glossary.py).
 - What looks inside (`inspect`, `model`) needs torch, which is then loaded, and used from there on.
 """
 
@@ -32,6 +33,9 @@ from regard.task._base_translator import NOTHING, BaseTranslator, Progress, with
 if TYPE_CHECKING:
     import ctranslate2
     import numpy as np
+
+    from regard.decoding.constraints import Constraint
+    from regard.task._terms import TermEncoder
 
 BATCH_TOKENS = 1024
 """Tokens per batch, limited by a CPU's cache."""
@@ -156,6 +160,13 @@ class CTranslate2Translator(BaseTranslator):
                 collect()
         while running:
             collect()
+        return found
+
+    def search_with_terms(
+        self, sources: Sequence[list[int]], constraints: Sequence[list[Constraint]], terms: TermEncoder, **options: Any
+    ) -> list[list[Hypothesis]]:
+        """By torch: CTranslate2 can forbid tokens, and begin with some, but not demand them."""
+        found: list[list[Hypothesis]] = self.with_torch().search_with_terms(sources, constraints, terms, **options)
         return found
 
     def _length_limit(self, source: int, max_length: int) -> int:
