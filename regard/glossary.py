@@ -58,6 +58,20 @@ class Wanted:
     forms: tuple[Form, ...]
     mode: str = MUST
     times: int = 1
+    places: tuple[tuple[int, int], ...] = ()
+    """Where its term is in the text: the first character, and the one after the last."""
+
+    def words(self, text: str) -> list[int]:
+        """The words of the text that its term is in, counted from 0; words are separated by spaces."""
+        return [
+            word
+            for start, end in self.places
+            for word in range(text.count(" ", 0, start), text.count(" ", 0, end - 1) + 1)
+        ]
+
+    def starts(self, text: str) -> bool:
+        """Whether what follows this text begins a sentence."""
+        return starts_sentence(text, len(text))
 
     def is_in(self, text: str) -> bool:
         """Whether a translation has it, at word boundaries, often enough."""
@@ -127,11 +141,10 @@ class Glossary:
 
     def wanted(self, text: str) -> list[Wanted]:
         """The translations that a text calls for, in the order in which its terms first occur."""
-        found: dict[tuple[Term, tuple[Form, ...]], int] = {}
+        found: dict[tuple[Term, tuple[Form, ...]], list[tuple[int, int]]] = {}
         for start, end, term in self.occurrences(text):
-            key = term, _forms(term, text, start, end)
-            found[key] = found.get(key, 0) + 1
-        return [Wanted(forms, term.mode, times) for (term, forms), times in found.items()]
+            found.setdefault((term, _forms(term, text, start, end)), []).append((start, end))
+        return [Wanted(forms, term.mode, len(places), tuple(places)) for (term, forms), places in found.items()]
 
     def occurrences(self, text: str) -> list[tuple[int, int, Term]]:
         """Where terms are in a normalised text, from left to right; the longest one at each place."""
@@ -140,10 +153,13 @@ class Glossary:
         for word in _FIRST_WORD.finditer(text):
             if word.start() < free:
                 continue
-            for pattern, term in self._by_first_word.get(word[0].casefold(), ()):
-                if match := pattern.match(text, word.start()):
-                    found.append((match.start(), match.end(), term))
-                    free = match.end()
+            for source, term in self._by_first_word.get(word[0].lower(), ()):
+                end = word.start() + len(source)
+                written = text[word.start() : end]
+                same = written == source or (source == source.lower() and written.lower() == source)
+                if same and not (is_inside_word(text[end - 1 : end]) and is_inside_word(text[end : end + 1])):
+                    found.append((word.start(), end, term))
+                    free = end
                     break
         return found
 
@@ -153,19 +169,14 @@ class Glossary:
         return Glossary(tuple(term for term in self.terms if term in seen))
 
     @cached_property
-    def _by_first_word(self) -> dict[str, list[tuple[re.Pattern[str], Term]]]:
-        """Patterns by the first word that they begin with, the longest first."""
-        found: dict[str, list[tuple[int, re.Pattern[str], Term]]] = {}
+    def _by_first_word(self) -> dict[str, list[tuple[str, Term]]]:
+        """Source forms by the word that they begin with, the longest first."""
+        found: dict[str, list[tuple[str, Term]]] = {}
         for term in self.terms:
-            for source in term.sources:
-                any_case = re.IGNORECASE if source == source.lower() else re.NOFLAG
-                pattern = re.compile(_BEFORE + re.escape(plain(source)) + _AFTER, any_case)
-                first = _FIRST_WORD.match(plain(source))
-                found.setdefault(first[0].casefold() if first else "", []).append((-len(source), pattern, term))
-        return {
-            word: [(pattern, term) for _, pattern, term in sorted(some, key=lambda one: one[0])]
-            for word, some in found.items()
-        }
+            for source in map(plain, term.sources):
+                first = _FIRST_WORD.match(source)
+                found.setdefault(first[0].lower() if first else "", []).append((source, term))
+        return {word: sorted(some, key=lambda one: -len(one[0])) for word, some in found.items()}
 
 
 def _term(columns: Sequence[str], where: str) -> Term:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from regard.config import Recipe
 from regard.data.input._plain_text import PlainText
-from regard.data.normalise import normalise, plain
+from regard.data.normalise import plain
 from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.cancellation import Cancelled
 from regard.directions import NO_MARKS, Marks, direction, marks, sources_for, with_end
@@ -99,47 +99,15 @@ class BaseTranslator(ABC):
         }
         found = self.search(sources, progress=progress, **options)
         if glossary is not None:
-            self._put_terms(glossary, flat, sources, found, options, warn)
+            from regard.task._term_placement import TermPlacement
+            from regard.task._terms import TermEncoder
+
+            if self._terms is None:
+                self._terms = TermEncoder(self.tokenizer.target)
+            TermPlacement(self, self._terms, sources, flat, told_parts, options, warn).improve(glossary, found)
         aligned = self._align(sources, found, told_parts, budget, cancelled_parts) if alignment else [None] * len(flat)
         done = iter(zip(flat, found, aligned, [len(prefix)] * len(flat), strict=True))
         return [joined(text, [self._translation(*next(done)) for _ in row]) for text, row in zip(texts, parts)]
-
-    def _put_terms(
-        self,
-        glossary: Glossary,
-        parts: Sequence[str],
-        sources: Sequence[list[int]],
-        found: list[list[Hypothesis]],
-        options: dict[str, Any],
-        warn: Warn | None,
-    ) -> None:
-        """Searches again where a translation lacks a term of the glossary. One that has all is the best of those that
-        do, so nothing else changes."""
-        from regard.task._terms import TermEncoder, constraints_of
-
-        tokenizer, first = self.tokenizer.target, len(options["prefix"])
-        wanted = [glossary.wanted(plain(normalise(part))) for part in parts]
-        lacking = [
-            number
-            for number, terms in enumerate(wanted)
-            if terms
-            and found[number][0] is not NOTHING
-            and not all(term.is_in(tokenizer.decode(found[number][0].ids[first:])) for term in terms)
-        ]
-        if not lacking:
-            return
-        if self._terms is None:
-            self._terms = TermEncoder(tokenizer)
-        constraints = [constraints_of(self._terms, wanted[number], warn) for number in lacking]
-        lost = options["cancelled"]
-        again = self.search_with_terms(
-            [sources[number] for number in lacking],
-            constraints,
-            self._terms,
-            **{**options, "cancelled": lost and (lambda: owned_by(lost(), lacking))},
-        )
-        for number, hypotheses in zip(lacking, again, strict=True):
-            found[number] = hypotheses
 
     def marks(self, texts: Sequence[str], source: str | None = None, target: str | None = None) -> list[Marks]:
         """How the model is told the direction of each text.
@@ -229,6 +197,13 @@ class BaseTranslator(ABC):
         END is added to sources that do not contain it (`source_row`). All hypotheses begin with `prefix`,
         whose probability does not count.
         """
+
+    @abstractmethod
+    def search_from(
+        self, sources: Sequence[list[int]], prefixes: Sequence[list[int]], **options: Any
+    ) -> list[list[Hypothesis]]:
+        """As `search`, for hypotheses that begin with these tokens, whose probability counts except that of the common
+        prefix of the options."""
 
     @abstractmethod
     def search_with_terms(

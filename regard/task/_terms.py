@@ -19,6 +19,7 @@ MOST_INFLECTED = 8
 _BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")
 _OPENERS = ("(", "'")
 """Signs after which a word begins without a space."""
+_GLUED = tuple("('[«“‘\"-/’")
 
 
 class TermEncoder:
@@ -48,6 +49,15 @@ class TermEncoder:
         if wanted.mode != MUST:
             forms |= {ids: TokenForm(ids, Start.ANYWHERE, False) for form in wanted.forms for ids in self._inflected(form.text)}
         return Constraint(tuple(forms.values()), wanted.times, bonus) if forms else None
+
+    def after(self, before: Sequence[int], text: str) -> tuple[int, ...]:
+        """The tokens that add a word to others: with a space, unless those end in an apostrophe or a bracket."""
+        if not before:
+            return tuple(self._tokenizer.encode(text))
+        ways = {start: tokens for tokens, start in reversed(self._ways(text))}
+        glued = self._tokenizer.decode(list(before))[-1:] in _GLUED
+        order = (Start.AT_WORD, Start.ANYWHERE) if glued else (Start.ANYWHERE, Start.AT_WORD)
+        return next((ways[start] for start in order if start in ways), ())
 
     def _ways(self, text: str) -> list[tuple[tuple[int, ...], Start]]:
         """The tokens of a text: after a space, after a sign, and where it begins everything."""

@@ -20,7 +20,7 @@ from regard.decoding.constrained_beam import constrained_beam
 from regard.decoding.constraint_tensors import WordEdges
 from regard.decoding.constraints import Constraint
 from regard.decoding.greedy import greedy
-from regard.decoding.rules import Forbid, NoLoops, Rule
+from regard.decoding.rules import BeginWith, Forbid, NoLoops, Rule
 from regard.errors import UserError
 from regard.layers.capture import capture
 from regard.layers.cross_entropy import token_loss
@@ -51,11 +51,15 @@ def search(
     n_best: int,
     length_penalty: float,
     prefix: Int[Tensor, "B P"] | None = None,
+    begin_with: Int[Tensor, "B N"] | None = None,
 ) -> list[list[Hypothesis]]:
     """The best texts, at most `limits` tokens long, in which nothing is said more than `loops` times in a row. A prefix
-    is how each of them begins, whatever the model thinks of it."""
+    is how each of them begins, whatever the model thinks of it; `begin_with` likewise, but it counts in the score."""
     rows = 1 if width == 1 and n_best == 1 else max(width, n_best)
     rules: list[Rule] = [Forbid(), NoLoops(loops, rows)]
+    if begin_with is not None:
+        rules.append(BeginWith(begin_with, rows))
+        limits = torch.maximum(limits, (begin_with >= 0).sum(1) + 8)
     if rows == 1:
         return [[h] for h in greedy(decoder, memory, max_lengths=limits, rules=rules, prefix=prefix)]
     return beam_search(

@@ -225,19 +225,26 @@ class Translator(BaseTranslator, Task):
         cancelled: Cancelled | None = None,
         prefix: Sequence[int] = (),
         constraints: tuple[Sequence[list[Constraint]], TermEncoder] | None = None,
+        begin_with: Sequence[list[int]] | None = None,
     ) -> list[list[Hypothesis]]:
         found: list[list[Hypothesis]] = [[NOTHING] for _ in sources]
         closed = [self.source_row(ids) for ids in sources]
         for indexes in without_cancelled(sorted_batches(closed, batch_tokens), cancelled):
             chosen = [closed[i] for i in indexes]
             stated = constraints and ([constraints[0][i] for i in indexes], constraints[1])
+            given = begin_with and [begin_with[i] for i in indexes]
             with cancellation(cancelled and partial(_cancelled_rows, cancelled, indexes)):
-                results = self._search_batch(chosen, beam, n_best, length_penalty, max_length, prefix, stated)
+                results = self._search_batch(chosen, beam, n_best, length_penalty, max_length, prefix, stated, given)
             for index, hypotheses in zip(indexes, results, strict=True):
                 found[index] = hypotheses
             if progress:
                 progress(len(indexes))
         return found
+
+    def search_from(
+        self, sources: Sequence[list[int]], prefixes: Sequence[list[int]], **options: Any
+    ) -> list[list[Hypothesis]]:
+        return self.search(sources, begin_with=prefixes, **options)
 
     def search_with_terms(
         self, sources: Sequence[list[int]], constraints: Sequence[list[Constraint]], terms: TermEncoder, **options: Any
@@ -254,6 +261,7 @@ class Translator(BaseTranslator, Task):
         max_length: int,
         prefix: Sequence[int] = (),
         constraints: tuple[Sequence[list[Constraint]], TermEncoder] | None = None,
+        begin_with: Sequence[list[int]] | None = None,
     ) -> list[list[Hypothesis]]:
         settings = self.recipe.decoding
         known = longest_text(self.model)
@@ -270,7 +278,8 @@ class Translator(BaseTranslator, Task):
             return search_with_terms(
                 self.model.decoder, memory, stated, edges, limits, loops, width, n_best, length_penalty, forced
             )
-        return search(self.model.decoder, memory, limits, loops, width, n_best, length_penalty, forced)
+        given = _filled(begin_with).to(self.device) if begin_with else None
+        return search(self.model.decoder, memory, limits, loops, width, n_best, length_penalty, forced, given)
 
     def _word_edges(self, terms: TermEncoder) -> WordEdges:
         if self._edges is None:
@@ -404,3 +413,9 @@ def _cancelled_rows(cancelled: Cancelled, indexes: Sequence[int]) -> list[int]:
     """The rows of a batch that are cancelled."""
     lost = cancelled()
     return [row for row, index in enumerate(indexes) if index in lost] if lost else []
+
+
+def _filled(rows: Sequence[list[int]]) -> Tensor:
+    """Rows of different lengths, filled up with -1."""
+    longest = max(map(len, rows))
+    return torch.tensor([[*row, *[-1] * (longest - len(row))] for row in rows])

@@ -162,6 +162,37 @@ class CTranslate2Translator(BaseTranslator):
             collect()
         return found
 
+    def search_from(
+        self, sources: Sequence[list[int]], prefixes: Sequence[list[int]], **options: Any
+    ) -> list[list[Hypothesis]]:
+        if self.engine == "torch":
+            found: list[list[Hypothesis]] = self.with_torch().search_from(sources, prefixes, **options)
+            return found
+        first = [self._pieces[i] for i in options["prefix"]]
+        query = _Query(options["beam"], options["n_best"], options["length_penalty"], first)
+        made: list[list[Hypothesis]] = [[NOTHING] for _ in sources]
+        running: deque[tuple[list[int], list[Any]]] = deque()
+        lengths = [len(ids) + 1 for ids in sources]
+
+        def collect() -> None:
+            indexes, results = running.popleft()
+            for index, result in zip(indexes, results, strict=True):
+                hypotheses = self._hypotheses(result.result(), query)
+                allowed = [one for one in hypotheses if not first_forbidden(one.ids, sources[index])] or hypotheses[:1]
+                made[index] = self._scored_again(sources[index], allowed[: query.n_best], query)
+
+        for indexes in batches_of_similar_length(lengths, options["batch_tokens"], self._parallel):
+            longest = max(len(prefixes[i]) for i in indexes)
+            limit = self._length_limit(max(len(self.source_row(sources[i])) for i in indexes), options["max_length"])
+            given = [[self._pieces[i] for i in prefixes[index]] for index in indexes]
+            limit = max(limit, longest + 8)
+            running.append((indexes, self._start([sources[i] for i in indexes], query, limit, given=given)))
+            if len(running) > self._parallel:
+                collect()
+        while running:
+            collect()
+        return made
+
     def search_with_terms(
         self, sources: Sequence[list[int]], constraints: Sequence[list[Constraint]], terms: TermEncoder, **options: Any
     ) -> list[list[Hypothesis]]:
@@ -174,11 +205,18 @@ class CTranslate2Translator(BaseTranslator):
         by_source = int(source * settings.length_factor + settings.length_extra)
         return min(by_source, max_length, self._longest)
 
-    def _start(self, sources: list[list[int]], query: _Query, limit: int, forbidden: Sequence[list[str]] = ()) -> Any:
-        """Begins a search for one batch and returns its future results."""
+    def _start(
+        self,
+        sources: list[list[int]],
+        query: _Query,
+        limit: int,
+        forbidden: Sequence[list[str]] = (),
+        given: list[list[str]] | None = None,
+    ) -> Any:
+        """Begins a search for one batch and returns its future results. `given` are prefixes of each sentence's own."""
         return self._translator.translate_batch(
             [[self._source_pieces[i] for i in ids] for ids in sources],
-            [query.prefix] * len(sources) if query.prefix else None,
+            given or ([query.prefix] * len(sources) if query.prefix else None),
             beam_size=query.width,
             patience=query.patience,
             num_hypotheses=query.found,  # all: ours are ranked by another length penalty
