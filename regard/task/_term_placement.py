@@ -1,7 +1,7 @@
 """Puts the terms of a glossary into translations that lack them.
 
 In rounds: the first missing term of each translation replaces the words that attention links to it, what stands before
-is kept, and the search completes the rest. The likeliest of a few places counts. A sentence that cannot be helped in
+is kept, and the search completes the rest. A sentence that cannot be helped in
 this way gets a constrained search (decoding/constrained_beam.py), which finds a place for every obligatory term.
 """
 
@@ -17,17 +17,13 @@ from regard.data.normalise import normalise, plain
 from regard.errors import UserError
 from regard.glossary import MUST, Glossary, Wanted
 from regard.hypothesis import Hypothesis
-from regard.special_tokens import UNKNOWN
+from regard.special_tokens import END, UNKNOWN
 from regard.task._base_translator import NOTHING
 from regard.task._terms import PREFERENCE, TermEncoder, constraints_of
 
 if TYPE_CHECKING:
     from regard.directions import Marks
     from regard.task._base_translator import BaseTranslator
-
-PLACES = 2
-"""Places at which a term is tried."""
-
 
 @dataclass
 class Sentence:
@@ -89,45 +85,62 @@ class TermPlacement:
         tried: list[tuple[Sentence, int, list[int]]] = []
         for one, weights in zip(sentences, matrices, strict=True):
             missing = [index for index in self._missing(one.wanted, one.best[0]) if index not in one.given_up]
-            places = {index: self._places(one, one.wanted[index], weights) for index in missing}
-            index = min(missing, key=lambda each: places[each][0] if places[each] else 1 << 30)
-            prefixes = [
-                [*one.best[0].ids[:place], *tokens]
-                for place in places[index]
-                for tokens in self._forms(one.wanted[index], one.best[0].ids[:place])
-            ]
+            places = {index: self._place(one, one.wanted[index], weights) for index in missing}
+            index = min(missing, key=lambda each: places[each])
+            kept = one.best[0].ids[: places[index]]
+            prefixes = [[*kept, *tokens] for tokens in self._forms(one.wanted[index], kept)]
             tried += [(one, index, prefix) for prefix in prefixes]
             if not prefixes:
                 one.given_up.add(index)
         if not tried:
             return
+        failed = self._complete(tried)
+        self._complete([(one, index, prefix + self._next_word(one, prefix)) for one, index, prefix in failed])
+        for one, index, _ in failed:
+            if index in self._missing(one.wanted, one.best[0]):
+                one.given_up.add(index)
+
+    def _complete(self, tried: list[tuple[Sentence, int, list[int]]]) -> list[tuple[Sentence, int, list[int]]]:
+        """Completes what begins with these tokens. Returns those of sentences that still lack the term: mostly because
+        the model went on with its last word."""
+        if not tried:
+            return []
         results = self.translator.search_from(
             [self.sources[one.number] for one, _, _ in tried],
             [prefix for _, _, prefix in tried],
             **{**self.options, "cancelled": None},
         )
-        for one in sentences:
-            self._take(one, [(index, prefix, found) for (of, index, prefix), found in zip(tried, results) if of is one])
+        failed = []
+        for number in dict.fromkeys(one.number for one, _, _ in tried):
+            mine = [(*each, found) for each, found in zip(tried, results, strict=True) if each[0].number == number]
+            one, index, prefix, _ = mine[0]
+            if not self._take(one, index, [(prefix, found) for _, _, prefix, found in mine]):
+                failed.append((one, index, prefix))
+        return failed
 
-    def _take(self, one: Sentence, tried: list[tuple[int, list[int], list[Hypothesis]]]) -> None:
-        """Keeps the best of the hypotheses that have the term."""
-        if not tried:
-            return
-        index = tried[0][0]
+    def _next_word(self, one: Sentence, prefix: list[int]) -> list[int]:
+        """The token that begins the word after the replaced one in the translation so far, or else a full stop."""
+        ids = one.best[0].ids
+        place = next((at for at, (old, new) in enumerate(zip(ids, prefix)) if old != new), len(ids))
+        onwards = (token for token in ids[place + 1 :] if self.encoder.begins[token])
+        return [next(onwards, next(iter(self.tokenizer.encode(".")[-1:]), END))]
+
+    def _take(self, one: Sentence, index: int, tried: list[tuple[list[int], list[Hypothesis]]]) -> bool:
+        """Keeps the best of the hypotheses that have the term; False if none has it."""
         before = one.wanted[index].count(self.tokenizer.decode(one.best[0].ids[self.first :]))
         having = [
             ([each for each in found if self._times(one.wanted[index], each) > before], prefix)
-            for _, prefix, found in tried
+            for prefix, found in tried
         ]
         having = [(found, prefix) for found, prefix in having if found]
         if not having:
-            one.given_up.add(index)
-            return
+            return False
         best, prefix = max(having, key=lambda each: each[0][0].score)
         if one.wanted[index].mode != MUST and best[0].log_probability < one.best[0].log_probability - PREFERENCE:
             one.given_up.add(index)
-            return
+            return True
         one.best, one.kept = best, len(prefix)
+        return True
 
     def _times(self, wanted: Wanted, hypothesis: Hypothesis) -> int:
         return wanted.count(self.tokenizer.decode(hypothesis.ids[self.first :])) if hypothesis.finished else -1
@@ -143,8 +156,8 @@ class TermPlacement:
         made = [self.encoder.after(before, text) for text in texts]
         return [tokens for tokens in made if tokens and UNKNOWN not in tokens]
 
-    def _places(self, one: Sentence, wanted: Wanted, weights: np.ndarray) -> list[int]:
-        """The tokens at which the words begin that attention links to the term, the likeliest first; then the end."""
+    def _place(self, one: Sentence, wanted: Wanted, weights: np.ndarray) -> int:
+        """The token at which the word begins that attends most to the term, after what is kept; or else the end."""
         ids = one.best[0].ids
         words = self.tokenizer.word_index(ids[self.first :])
         starts: dict[int, int] = {}
@@ -152,12 +165,12 @@ class TermPlacement:
             starts.setdefault(word, position)
         columns = wanted.words(self.parts[one.number])
         columns = [column for column in columns if column < weights.shape[1]]
+        end = max(one.kept, len(ids))
         if not columns or not len(weights):
-            return [max(one.kept, len(ids))]
+            return end
         mass = weights[:, columns].sum(1)
         order = [int(word) for word in np.argsort(-mass, kind="stable") if int(word) in starts]
-        places = [starts[word] for word in order if starts[word] >= one.kept]
-        return places[:PLACES] or [max(one.kept, len(ids))]
+        return next((starts[word] for word in order if starts[word] >= one.kept), end)
 
     def _attention(self, sentences: Sequence[Sentence]) -> list[np.ndarray]:
         """Word by word, (target words, source words)."""

@@ -179,7 +179,8 @@ class CTranslate2Translator(BaseTranslator):
             for index, result in zip(indexes, results, strict=True):
                 hypotheses = self._hypotheses(result.result(), query)
                 allowed = [one for one in hypotheses if not first_forbidden(one.ids, sources[index])] or hypotheses[:1]
-                made[index] = self._scored_again(sources[index], allowed[: query.n_best], query)
+                made[index] = allowed[: query.n_best]
+            self._score_again([(sources[index], one) for index in indexes for one in made[index]], query)
 
         for indexes in batches_of_similar_length(lengths, options["batch_tokens"], self._parallel):
             longest = max(len(prefixes[i]) for i in indexes)
@@ -249,15 +250,19 @@ class CTranslate2Translator(BaseTranslator):
 
     def _scored_again(self, source: list[int], hypotheses: list[Hypothesis], query: _Query) -> list[Hypothesis]:
         """CTranslate2 spreads the probability of forbidden tokens over the others; ours are not normalised again."""
-        texts = [[self._pieces[i] for i in one.ids] for one in hypotheses]
+        self._score_again([(source, one) for one in hypotheses], query)
+        return sorted(hypotheses, key=lambda one: one.score, reverse=True)
+
+    def _score_again(self, pairs: Sequence[tuple[list[int], Hypothesis]], query: _Query) -> None:
         scored = self._translator.score_batch(
-            [[self._source_pieces[i] for i in source]] * len(texts), texts, max_input_length=0
+            [[self._source_pieces[i] for i in source] for source, _ in pairs],
+            [[self._pieces[i] for i in one.ids] for _, one in pairs],
+            max_input_length=0,
         )
-        for one, found in zip(hypotheses, scored, strict=True):
+        for (_, one), found in zip(pairs, scored, strict=True):
             of_tokens = found.log_probs[len(query.prefix) : len(one.ids) + one.finished]
             one.log_probability = sum(of_tokens)
             one.score = one.log_probability / query.penalty(len(of_tokens))
-        return sorted(hypotheses, key=lambda one: one.score, reverse=True)
 
     def _hypotheses(self, result: Any, query: _Query) -> list[Hypothesis]:
         """Ours, best first. Those that the length limit cut off count only if none is finished."""
