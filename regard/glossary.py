@@ -212,7 +212,6 @@ def _forms(term: Term, text: str, start: int, end: int) -> tuple[Form, ...]:
     return tuple(known.values())
 
 
-
 def is_inside_word(character: str) -> bool:
     """Whether another letter beside this character would belong to the same word."""
     return bool(re.match(_WORD, character))

@@ -1,13 +1,13 @@
 """Beam search for outputs that have given terms (lexically constrained decoding).
 
-Dynamic beam allocation (Post and Vilar 2018), for all sentences at once as in Hu et al. (2019): the candidates of a step
-are the best continuations of each beam and, for each of them, the tokens that begin or continue a form of a term that
-is missing. They are put into banks by the number of tokens that all missing terms still take, and the open beams are
-taken in turn from every bank, the best ones first. Departures: a term has several forms; it counts only at word
+Dynamic beam allocation (Post and Vilar 2018), for all sentences at once as in Hu et al. (2019): the candidates of a
+step are the best continuations of each beam and, for each of them, the tokens that begin or continue a form of a term
+that is missing. They are put into banks by the number of tokens that all missing terms still take, and the open beams
+are taken in turn from every bank, the best ones first. Departures: a term has several forms; it counts only at word
 boundaries, which the token after it decides; a term may also be no obligation but have a bonus.
 
-What is searched for: the finished hypothesis with all obligatory terms that has the highest log-probability plus bonuses,
-divided by the length penalty. A beam as wide as the search space finds it.
+What is searched for: the finished hypothesis with all obligatory terms that has the highest log-probability plus
+bonuses, divided by the length penalty. A beam as wide as the search space finds it.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def constrained_beam(
 
 @dataclass
 class ConstrainedBeam(Beam):
-    """A constrained search in progress. Of Beam, `pool` holds log-probabilities with bonuses after the length penalty."""
+    """A constrained search in progress. `pool` holds log-probabilities with bonuses after the length penalty."""
 
     edges: WordEdges
     banks: int
@@ -206,9 +206,7 @@ class ConstrainedBeam(Beam):
         sums = self.totals[:, :, None] + _no_nan(gained).masked_fill(repeated | (tokens < 0), -torch.inf)
         return sums, tokens.clamp(min=0)
 
-    def _after(
-        self, tokens: Int[Tensor, "B W C"]
-    ) -> tuple[Bool[Tensor, "B W C K M"], Int[Tensor, "B W C G"]]:
+    def _after(self, tokens: Int[Tensor, "B W C"]) -> tuple[Bool[Tensor, "B W C K M"], Int[Tensor, "B W C G"]]:
         """`matched` and `counts` after each candidate."""
         before = torch.cat([self._begin()[..., None], self.matched[..., :-1]], -1)
         matched = (tokens[..., None, None] == self.tokens[:, None, None]) & before[:, :, None]

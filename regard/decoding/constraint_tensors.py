@@ -23,7 +23,7 @@ class WordEdges:
     begins: Bool[Tensor, "V"]
     """Whether a word before the token ends: it begins with a space or a sign."""
     allows: Bool[Tensor, "V_and_text_start kinds"]
-    """For each token, and in the last row for the beginning of the text: which kinds of `Start` are possible after it."""
+    """For each token, and in the last row for the beginning of the text: which kinds of `Start` may follow."""
 
     @classmethod
     def of(cls, begins: Sequence[bool], ends: Sequence[bool], ends_sentence: Sequence[bool]) -> WordEdges:

@@ -1,4 +1,4 @@
-"""The terms of a glossary as a tokenizer writes them: what a constrained search needs, as plain lists. Imports no torch."""
+"""The terms of a glossary as a tokenizer writes them: what a constrained search needs, as lists. Imports no torch."""
 
 from __future__ import annotations
 
@@ -47,7 +47,11 @@ class TermEncoder:
                     forms[tokens] = TokenForm(tokens, start, wanted.mode == MUST)
         bonus = math.inf if wanted.mode == MUST else PREFERENCE
         if wanted.mode != MUST:
-            forms |= {ids: TokenForm(ids, Start.ANYWHERE, False) for form in wanted.forms for ids in self._inflected(form.text)}
+            forms |= {
+                ids: TokenForm(ids, Start.ANYWHERE, False)
+                for form in wanted.forms
+                for ids in self._inflected(form.text)
+            }
         return Constraint(tuple(forms.values()), wanted.times, bonus) if forms else None
 
     def after(self, before: Sequence[int], text: str) -> tuple[int, ...]:
