@@ -218,10 +218,12 @@ class BaseTranslator(ABC):
         found: Sequence[list[Hypothesis]],
         batch_tokens: int,
         cancelled: Cancelled | None,
+        quick: bool = False,
     ) -> Iterator[np.ndarray]:
         """The attention (target tokens, source tokens) of every hypothesis of every source, one after the other.
 
-        It may have further rows and columns, and is empty for what was cancelled.
+        It may have further rows and columns, and is empty for what was cancelled. `quick`: where each layer takes time
+        of its own, that of the last one.
         """
 
     def _align(
@@ -231,12 +233,13 @@ class BaseTranslator(ABC):
         told: list[Marks],
         batch_tokens: int,
         cancelled: Cancelled | None,
+        quick: bool = False,
     ) -> list[list[np.ndarray]]:
         """Word-level attention of every hypothesis of every source. Language tags belong to no word."""
         from regard.word_alignment import word_matrix
 
         from_words, to_words = self.tokenizer.word_index, self.tokenizer.target.word_index
-        matrices = self.token_attention(sources, found, batch_tokens, cancelled)
+        matrices = self.token_attention(sources, found, batch_tokens, cancelled, quick)
         aligned: list[list[np.ndarray]] = []
         for source, hypotheses, one_told in zip(sources, found, told, strict=True):
             own, first = self.text_span(source, one_told), len(one_told.prefix)

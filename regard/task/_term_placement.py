@@ -188,6 +188,7 @@ class TermPlacement:
                 [self.told[number] for number in numbers],
                 self.options["batch_tokens"],
                 None,
+                quick=True,
             )
         except UserError:  # a model without attention: the term is looked for where it is in the source
             return [self._diagonal(one) for one in sentences]

@@ -402,6 +402,7 @@ class Translator(BaseTranslator, Task):
         found: Sequence[list[Hypothesis]],
         batch_tokens: int,
         cancelled: Cancelled | None,
+        quick: bool = False,
     ) -> Iterator[np.ndarray]:
         owners = [number for number, hypotheses in enumerate(found) for _ in hypotheses]
         cancelled_pairs = cancelled and (lambda: owned_by(cancelled(), owners))

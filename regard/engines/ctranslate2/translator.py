@@ -283,6 +283,7 @@ class CTranslate2Translator(BaseTranslator):
         found: Sequence[list[Hypothesis]],
         batch_tokens: int,
         cancelled: Cancelled | None,
+        quick: bool = False,
     ) -> Iterator[np.ndarray]:
         import numpy as np
 
@@ -293,16 +294,18 @@ class CTranslate2Translator(BaseTranslator):
         kept = [i for i, (_, target) in enumerate(pairs) if target]
         owners = [number for number, row in enumerate(found) for _ in row]
         kept = [i for i in kept if owners[i] not in lost]
-        weights = self._forced_attention([pairs[i] for i in kept], batch_tokens)
+        weights = self._forced_attention([pairs[i] for i in kept], batch_tokens, 1 if quick else ALIGNED_LAYERS)
         by_pair = dict(zip(kept, weights, strict=True))
         empty = np.zeros((0, 0), np.float32)
         return (by_pair.get(i, empty) for i in range(len(pairs)))
 
-    def _forced_attention(self, pairs: list[tuple[list[int], list[int]]], batch_tokens: int) -> list[np.ndarray]:
+    def _forced_attention(
+        self, pairs: list[tuple[list[int], list[int]]], batch_tokens: int, layers: int
+    ) -> list[np.ndarray]:
         """The attention (target tokens, source tokens) of finished texts, with teacher forcing."""
         import numpy as np
 
-        first = max(0, self._last_layer + 1 - ALIGNED_LAYERS)
+        first = max(0, self._last_layer + 1 - layers)
         total = [np.zeros((len(target), len(source)), np.float32) for source, target in pairs]
         for layer in range(first, self._last_layer + 1):
             if layer not in self._models:
