@@ -12,7 +12,7 @@ from regard.decoding.constraints import Constraint, Start, TokenForm
 from regard.glossary import INFLECTION, MUST, SENTENCE_ENDS, Wanted, is_inside_word
 from regard.special_tokens import END, UNKNOWN
 
-PREFERENCE = 4.0
+PREFERENCE = 10.0
 """How much log-probability a preferred term may cost."""
 MOST_INFLECTED = 8
 """Tokens that extend a preferred form which are tried besides it."""
