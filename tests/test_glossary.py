@@ -67,7 +67,9 @@ def test_a_term_in_lower_case_is_found_in_any_case_and_a_name_only_as_it_is() ->
 
 
 def test_terms_of_scripts_without_spaces_need_no_boundary() -> None:
-    assert [term.targets for _, _, term in Glossary.of([("机器", "machine")]).occurrences("这台机器很好")] == [("machine",)]
+    assert [term.targets for _, _, term in Glossary.of([("机器", "machine")]).occurrences("这台机器很好")] == [
+        ("machine",)
+    ]
 
 
 def test_a_text_calls_for_a_translation_as_often_as_its_term_occurs() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.cli.command import Command
 from regard.cli.models import model_names
 from regard.cli.terminal import Format, as_json, say, shown
+
+if TYPE_CHECKING:
+    from regard.glossary import Term
 
 glossary = typer.Typer(
     help="Glossaries: how terms must or should be translated.",
@@ -39,9 +43,8 @@ def check(
     must = sum(term.mode == MUST for term in found.terms)
     unwritable = _unwritable(found.terms, model) if model else []
     if format is Format.json:
-        print(
-            as_json({"terms": len(found.terms), "must": must, "prefer": len(found.terms) - must, "unknown": unwritable})
-        )
+        counts = {"terms": len(found.terms), "must": must, "prefer": len(found.terms) - must}
+        print(as_json({**counts, "unwritable": unwritable}))
     else:
         print(f"{len(found.terms)} terms: {must} must, {len(found.terms) - must} prefer")
     for one in unwritable:
@@ -50,15 +53,14 @@ def check(
         raise typer.Exit(1)
 
 
-def _unwritable(terms: object, model: str) -> list[str]:
+def _unwritable(terms: Sequence[Term], model: str) -> list[str]:
     from regard.engines.ctranslate2.loading import read_tokenizer
     from regard.find_model import find_model, recipe_of_translator
-    from regard.glossary import Form, Term, Wanted
+    from regard.glossary import Form, Wanted
     from regard.storage import read_folder
     from regard.task._terms import TermEncoder
 
     recipe_of_translator(model)  # refuses other models
     encoder = TermEncoder(read_tokenizer(read_folder(find_model(model), hash_tensors=False)).target)
-    assert isinstance(terms, tuple)
-    forms = [form for term in terms if isinstance(term, Term) for form in term.targets]
+    forms = [form for term in terms for form in term.targets]
     return [form for form in forms if encoder.encode(Wanted((Form(form),))) is None]
