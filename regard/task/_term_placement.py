@@ -88,10 +88,10 @@ class TermPlacement:
         tried: list[tuple[Sentence, int, list[int]]] = []
         for one, weights in zip(sentences, matrices, strict=True):
             missing = [index for index in self._missing(one.wanted, one.best[0]) if index not in one.given_up]
-            places = {index: self._places(one, one.wanted[index], weights) for index in missing}
-            index = min(missing, key=lambda each: places[each][0])
-            beginnings = [one.best[0].ids[:place] for place in places[index]]
-            prefixes = [[*kept, *tokens] for kept in beginnings for tokens in self._forms(one.wanted[index], kept)]
+            places = {index: self._place(one, one.wanted[index], weights) for index in missing}
+            index = min(missing, key=lambda each: places[each])
+            kept = one.best[0].ids[: places[index]]
+            prefixes = [[*kept, *tokens] for tokens in self._forms(one.wanted[index], kept)]
             tried += [(one, index, prefix) for prefix in prefixes]
             if not prefixes:
                 one.given_up.add(index)
@@ -159,9 +159,9 @@ class TermPlacement:
         made = [self.encoder.after(before, text) for text in texts]
         return [tokens for tokens in made if tokens and UNKNOWN not in tokens]
 
-    def _places(self, one: Sentence, wanted: Wanted, weights: np.ndarray) -> list[int]:
-        """The token at which the word begins that attends most to the term, after what is kept; or else the end. Also
-        that of a neighbour that attends nearly as much: an article attends to its noun."""
+    def _place(self, one: Sentence, wanted: Wanted, weights: np.ndarray) -> int:
+        """The token at which the word begins that attends most to the term, after what is kept; or else the end. A
+        longer neighbour that attends nearly as much comes first: an article attends to its noun."""
         ids = one.best[0].ids
         starts: dict[int, int] = {}
         for position, word in enumerate(self.tokenizer.word_index(ids[self.first :]), self.first):
@@ -170,13 +170,14 @@ class TermPlacement:
         columns = [column for column in columns if column < weights.shape[1]]
         end = max(one.kept, len(ids))
         if not columns or not len(weights):
-            return [end]
+            return end
         mass = weights[:, columns].sum(1)
         order = np.argsort(-mass, kind="stable").tolist()
         words = [word for word in order if starts.get(word, -1) >= one.kept][:2]
         if len(words) == 2 and (abs(words[0] - words[1]) > 1 or mass[words[1]] < NEARLY * mass[words[0]]):
             words.pop()
-        return [starts[word] for word in words] or [end]
+        texts = self.tokenizer.decode(ids[self.first :]).split()
+        return starts[max(words, key=lambda word: len(texts[word]))] if words else end
 
     def _attention(self, sentences: Sequence[Sentence]) -> list[np.ndarray]:
         """Word by word, (target words, source words)."""
