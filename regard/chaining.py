@@ -81,6 +81,8 @@ class Chain:
         for side, given, has in asked:
             if given and has and internal(given) != has:
                 raise UserError(f"this chain translates {side} {has} ({name(has)}), not {side} {given}")
+        if options.get("glossary") is not None:
+            raise UserError("a glossary needs one model that translates directly; use it with that model, not a chain")
         steps: list[list[Translation]] = []
         passed = list(texts)
         for leg, translator in zip(self.legs, self.translators, strict=True):

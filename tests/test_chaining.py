@@ -17,6 +17,7 @@ from regard.cli.terminal import Format, Precision
 from regard.cli.translate import translate
 from regard.config import Recipe, recipe_from_dict
 from regard.errors import UserError
+from regard.glossary import Glossary
 from tests import multilingual
 
 TEXTS = ["das Haus ist schön", "Übung macht die Mädchen", "", "das ist 1984"]
@@ -136,6 +137,8 @@ def test_one_model_in_both_steps(folders: dict[str, str]) -> None:
     wanted = [each.text for each in model.translate(between, source="fr", target="fa")]
     assert [each.text for each in found.translate(TEXTS)] == wanted
     assert len(found.translators) == 2 and found.translators[0] is found.translators[1]
+    with pytest.raises(UserError, match="a glossary needs one model"):
+        found.translate(TEXTS, glossary=Glossary.of([("a", "b")]))
     with pytest.raises(UserError, match="made to classify, not to translate"):
         regard.chain("fashion", folders["many"], source="de", target="fa")
 

@@ -25,7 +25,7 @@ COMMANDS = (
     "lab", "bench", "recipes", "models", "doctor",
 )  # fmt: skip
 """Besides a command per task, `serve` and the groups. Each is a function in the file of its name."""
-GROUPS = ("data", "keys", "vectors")
+GROUPS = ("data", "glossary", "keys", "vectors")
 """Commands that have commands of their own."""
 KEYWORDS = {"import": "import_"}
 """Commands whose name no Python file or function can have."""

@@ -93,6 +93,15 @@ NBest = Annotated[int, typer.Option(min=1, max=MOST_BEAMS, help="Outputs per inp
 LengthPenalty = Annotated[float | None, typer.Option(min=0, max=10, help="0 favours short output, 1 long output.")]
 MaxLength = Annotated[int | None, typer.Option(min=1, max=MOST_TOKENS, help="Maximum tokens of an output.")]
 BatchTokens = Annotated[int | None, typer.Option(min=1, max=MOST_BATCH, help="Tokens per batch.")]
+GlossaryFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--glossary",
+        metavar="FILE",
+        dir_okay=False,
+        help="Terms and how to translate them: lines of TERM, TRANSLATION and must or prefer, separated by tabs.",
+    ),
+]
 
 Data = Annotated[Path, typer.Option(metavar="FOLDER", envvar="REGARD_DATA", help="The folder of data sets.")]
 From = Annotated[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import re
 import stat
@@ -27,6 +28,7 @@ from regard.cli.options import (
     ComputedIn,
     Device,
     EngineName,
+    GlossaryFile,
     JsonLines,
     LengthPenalty,
     MaxLength,
@@ -130,6 +132,7 @@ def translate(
             help="Translate through this language; several in order. By default the shortest chain of the models.",
         ),
     ] = None,
+    glossary: GlossaryFile = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -156,6 +159,10 @@ def translate(
         raise UserError(
             "--server uses its own settings; leave out --input, --device, --precision, --engine, --batch-tokens"
         )
+    if glossary and (server or via or len(model) > 1):
+        raise UserError(
+            "--glossary needs one model that translates directly; leave out --server, --via, further models"
+        )
     if server and (via or len(model) > 1):
         raise UserError("--server chooses its models and the languages between; leave out --via and further models")
     source = None if from_ == "auto" else from_
@@ -167,6 +174,10 @@ def translate(
         "length_penalty": length_penalty,
         "max_length": max_length,
     }
+    if glossary:
+        from regard.glossary import Glossary
+
+        search["glossary"] = Glossary.read(glossary)
     form = LineForm(search, alignment, scores, format, batch_tokens, not bulk and sys.stdout.isatty())
     models = tuple(model_for(on, one) for one in model)
     chosen = ModelChoice(models, source, to, tuple(via or ()), precision.value, engine.value)
@@ -340,6 +351,8 @@ def load_answers(chosen: ModelChoice, form: LineForm, verbose: bool, *, device: 
     settings |= {} if chosen.target else translator.depends_on()
     usual = translator.recipe.decoding
     settings |= {name: getattr(usual, name) if value is None else value for name, value in form.search.items()}
+    if terms := settings.pop("glossary", None):
+        settings["glossary"] = hashlib.sha256(repr(terms.rows()).encode()).hexdigest()[:16]
     settings |= {
         "precision": chosen.precision,
         "engine": translator.engine,

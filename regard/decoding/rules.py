@@ -135,6 +135,27 @@ class NoLoops(Rule):
         log_probs.scatter_add_(1, recent[:, -self.longest :].clamp(min=0), bias)
 
 
+class BeginWith(Rule):
+    """The first tokens of each sentence's outputs are given; unlike those of a forced prefix, their probability counts.
+    `tokens` are filled up with -1."""
+
+    def __init__(self, tokens: Int[Tensor, "B P"], beams: int) -> None:
+        super().__init__(setting=beams, held={"tokens": tokens})
+        self.beams = beams
+
+    def __call__(
+        self, history: Int[Tensor, "R T"], log_probs: Float[Tensor, "R V"], written: Int[Tensor, ""] | None = None
+    ) -> None:
+        tokens = self.held["tokens"]
+        if written is None:
+            written = torch.tensor(history.shape[1], device=history.device)
+        at = written.clamp(max=tokens.shape[1] - 1)
+        given = tokens.index_select(1, at[None])[:, 0].masked_fill(written >= tokens.shape[1], -1)
+        given = given.repeat_interleave(self.beams)[:, None]
+        others = (torch.arange(log_probs.shape[1], device=given.device) != given) & (given >= 0)
+        log_probs.masked_fill_(others, -torch.inf)
+
+
 def loops_allowed(
     source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], longest: int = 8, at_least: int = 3
 ) -> Int[Tensor, "B"]:

@@ -21,6 +21,10 @@ from regard.task._translation import Translation, TranslationOptions, check_opti
 if TYPE_CHECKING:
     import numpy as np
 
+    from regard.decoding.constraints import Constraint
+    from regard.glossary import Glossary
+    from regard.task._terms import TermEncoder
+
 NOTHING = Hypothesis([], 0.0, 0.0, finished=False)
 """The result for a cancelled sentence."""
 Warn = Callable[[str], None]
@@ -34,6 +38,8 @@ class BaseTranslator(ABC):
     tokenizer: Tokenizer
     engine: str
     """What computes the translations: "torch" or "ctranslate2"."""
+    _terms: TermEncoder | None = None
+    """Made when a glossary is first used."""
 
     @overload
     def translate(self, texts: str, **options: Unpack[TranslationOptions]) -> Translation: ...  # type: ignore[overload-overlap]
@@ -68,6 +74,7 @@ class BaseTranslator(ABC):
         cancelled: Cancelled | None = None,
         source: str | None = None,
         target: str | None = None,
+        glossary: Glossary | None = None,
     ) -> list[Translation]:
         settings = self.recipe.decoding
         width = settings.beam if beam is None else beam
@@ -81,17 +88,23 @@ class BaseTranslator(ABC):
         prefix = told[0].prefix if told else ()  # the same of all: it says the target language
         budget = self.default_batch_tokens() if batch_tokens is None else batch_tokens
         cancelled_parts = cancelled and (lambda: owned_by(cancelled(), owners))
-        found = self.search(
-            sources,
-            beam=width,
-            n_best=n_best,
-            length_penalty=settings.length_penalty if length_penalty is None else length_penalty,
-            max_length=(settings.max_length if max_length is None else max_length) + len(prefix),
-            batch_tokens=budget,
-            progress=progress,
-            cancelled=cancelled_parts,
-            prefix=prefix,
-        )
+        options: Any = {
+            "beam": width,
+            "n_best": n_best,
+            "length_penalty": settings.length_penalty if length_penalty is None else length_penalty,
+            "max_length": (settings.max_length if max_length is None else max_length) + len(prefix),
+            "batch_tokens": budget,
+            "cancelled": cancelled_parts,
+            "prefix": prefix,
+        }
+        found = self.search(sources, progress=progress, **options)
+        if glossary is not None:
+            from regard.task._term_placement import TermPlacement
+            from regard.task._terms import TermEncoder
+
+            if self._terms is None:
+                self._terms = TermEncoder(self.tokenizer.target)
+            TermPlacement(self, self._terms, sources, flat, told_parts, options, warn).improve(glossary, found)
         aligned = self._align(sources, found, told_parts, budget, cancelled_parts) if alignment else [None] * len(flat)
         done = iter(zip(flat, found, aligned, [len(prefix)] * len(flat), strict=True))
         return [joined(text, [self._translation(*next(done)) for _ in row]) for text, row in zip(texts, parts)]
@@ -186,16 +199,31 @@ class BaseTranslator(ABC):
         """
 
     @abstractmethod
+    def search_from(
+        self, sources: Sequence[list[int]], prefixes: Sequence[list[int]], **options: Any
+    ) -> list[list[Hypothesis]]:
+        """As `search`, for hypotheses that begin with these tokens, whose probability counts except that of the common
+        prefix of the options."""
+
+    @abstractmethod
+    def search_with_terms(
+        self, sources: Sequence[list[int]], constraints: Sequence[list[Constraint]], terms: TermEncoder, **options: Any
+    ) -> list[list[Hypothesis]]:
+        """As `search`, for hypotheses that have the terms of each source."""
+
+    @abstractmethod
     def token_attention(
         self,
         sources: Sequence[list[int]],
         found: Sequence[list[Hypothesis]],
         batch_tokens: int,
         cancelled: Cancelled | None,
+        quick: bool = False,
     ) -> Iterator[np.ndarray]:
         """The attention (target tokens, source tokens) of every hypothesis of every source, one after the other.
 
-        It may have further rows and columns, and is empty for what was cancelled.
+        It may have further rows and columns, and is empty for what was cancelled. `quick`: where each layer takes time
+        of its own, that of the last one.
         """
 
     def _align(
@@ -205,12 +233,13 @@ class BaseTranslator(ABC):
         told: list[Marks],
         batch_tokens: int,
         cancelled: Cancelled | None,
+        quick: bool = False,
     ) -> list[list[np.ndarray]]:
         """Word-level attention of every hypothesis of every source. Language tags belong to no word."""
         from regard.word_alignment import word_matrix
 
         from_words, to_words = self.tokenizer.word_index, self.tokenizer.target.word_index
-        matrices = self.token_attention(sources, found, batch_tokens, cancelled)
+        matrices = self.token_attention(sources, found, batch_tokens, cancelled, quick)
         aligned: list[list[np.ndarray]] = []
         for source, hypotheses, one_told in zip(sources, found, told, strict=True):
             own, first = self.text_span(source, one_told), len(one_told.prefix)

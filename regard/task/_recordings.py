@@ -158,7 +158,7 @@ class Windows:
             options.n_best,
             options.length_penalty,
             prefix,
-            rules,
+            further=rules,
         )
         for hypotheses in found:
             for hypothesis in hypotheses:

@@ -12,6 +12,8 @@ from regard.errors import UserError
 if TYPE_CHECKING:
     import numpy as np
 
+    from regard.glossary import Glossary
+
 
 @dataclass
 class Translation:
@@ -68,6 +70,8 @@ class TranslationOptions(TypedDict, total=False):
     """Called with a message for each text that was too long and was split."""
     progress: Callable[[int], None] | None
     """Called with the number of texts (or parts of long ones) finished since the last call."""
+    glossary: Glossary | None
+    """How terms must or should be translated (`Glossary.read`)."""
     cancelled: Cancelled | None
     """Called between steps; returns the indices of cancelled texts."""
 

@@ -16,9 +16,12 @@ from regard.data.input._base import Raw
 from regard.data.target.text import Text
 from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.beam import beam as beam_search
+from regard.decoding.constrained_beam import constrained_beam
+from regard.decoding.constraint_tensors import WordEdges
+from regard.decoding.constraints import Constraint
 from regard.decoding.greedy import greedy
 from regard.decoding.opening import first_ids
-from regard.decoding.rules import Forbid, NoLoops, Rule
+from regard.decoding.rules import BeginWith, Forbid, NoLoops, Rule
 from regard.errors import UserError
 from regard.layers.capture import capture
 from regard.layers.cross_entropy import token_loss
@@ -35,6 +38,10 @@ if TYPE_CHECKING:
     from regard.inspection.trace.image import CaptionTrace
 
 
+CONSTRAINED_WIDTH = 12
+"""Open beams of a search with terms: some with each number of their tokens."""
+
+
 @torch.inference_mode()
 def search(
     decoder: StepwiseDecoder,
@@ -45,12 +52,17 @@ def search(
     n_best: int,
     length_penalty: float,
     prefix: Int[Tensor, "B P"] | None = None,
+    begin_with: Int[Tensor, "B N"] | None = None,
     further: Sequence[Rule] = (),
 ) -> list[list[Hypothesis]]:
     """The best texts, at most `limits` tokens long, in which nothing is said more than `loops` times in a row. A prefix
-    is how each of them begins, whatever the model thinks of it; `further` are rules of its own."""
+    is how each of them begins, whatever the model thinks of it; `begin_with` likewise, but it counts in the score.
+    `further` are rules of its own."""
     rows = 1 if width == 1 and n_best == 1 else max(width, n_best)
     rules: list[Rule] = [Forbid(), NoLoops(loops, rows), *further]
+    if begin_with is not None:
+        rules.append(BeginWith(begin_with, rows))
+        limits = torch.maximum(limits, (begin_with >= 0).sum(1) + 8)
     if rows == 1:
         return [[h] for h in greedy(decoder, memory, max_lengths=limits, rules=rules, prefix=prefix)]
     return beam_search(
@@ -61,6 +73,35 @@ def search(
         n_best=n_best,
         length_penalty=length_penalty,
         rules=rules,
+        prefix=prefix,
+    )
+
+
+@torch.inference_mode()
+def search_with_terms(
+    decoder: StepwiseDecoder,
+    memory: Memory,
+    constraints: Sequence[Sequence[Constraint]],
+    edges: WordEdges,
+    limits: Int[Tensor, "B"],
+    loops: Int[Tensor, "B"],
+    width: int,
+    n_best: int,
+    length_penalty: float,
+    prefix: Int[Tensor, "B P"] | None = None,
+) -> list[list[Hypothesis]]:
+    """As `search`, for texts that have the terms of `constraints`. The beam is at least CONSTRAINED_WIDTH wide."""
+    rows = max(width, n_best, CONSTRAINED_WIDTH)
+    return constrained_beam(
+        decoder,
+        memory,
+        constraints,
+        edges,
+        max_lengths=limits,
+        width=rows,
+        n_best=n_best,
+        length_penalty=length_penalty,
+        rules=[Forbid(), NoLoops(loops, rows)],
         prefix=prefix,
     )
 

@@ -38,6 +38,8 @@ from regard.data.ragged import Sentences
 from regard.data.shard_batches import ShardBatches
 from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.cancellation import Cancelled, cancellation
+from regard.decoding.constraint_tensors import WordEdges
+from regard.decoding.constraints import Constraint
 from regard.decoding.rules import loops_allowed
 from regard.errors import UserError
 from regard.evaluation.translation import corpus_scores
@@ -49,12 +51,13 @@ from regard.states import Hypothesis, concatenate
 from regard.task._base import Prepared, Task
 from regard.task._base_translator import NOTHING, BaseTranslator, Progress, owned_by, without_cancelled
 from regard.task._translation import Translation, check_options
-from regard.task._writing import longest_text, search
+from regard.task._writing import longest_text, search, search_with_terms
 from regard.types import BEGIN, END, Better, Memory, Validation
 from regard.word_alignment import average
 
 if TYPE_CHECKING:
     from regard.inspection.trace.translation import TranslationTrace
+    from regard.task._terms import TermEncoder
 
 __all__ = ["Translator", "Translation"]
 
@@ -203,6 +206,7 @@ class Translator(BaseTranslator, Task):
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, model: nn.Module, device: torch.device):
         self.recipe, self.tokenizer, self.device = recipe, tokenizer, device
         self.model = cast(Seq2Seq, model.to(device).eval())
+        self._edges: WordEdges | None = None
 
     def default_batch_tokens(self) -> int:
         tokens = self.recipe.decoding.batch_tokens
@@ -220,18 +224,32 @@ class Translator(BaseTranslator, Task):
         progress: Progress | None = None,
         cancelled: Cancelled | None = None,
         prefix: Sequence[int] = (),
+        constraints: tuple[Sequence[list[Constraint]], TermEncoder] | None = None,
+        begin_with: Sequence[list[int]] | None = None,
     ) -> list[list[Hypothesis]]:
         found: list[list[Hypothesis]] = [[NOTHING] for _ in sources]
         closed = [self.source_row(ids) for ids in sources]
         for indexes in without_cancelled(sorted_batches(closed, batch_tokens), cancelled):
             chosen = [closed[i] for i in indexes]
+            stated = constraints and ([constraints[0][i] for i in indexes], constraints[1])
+            given = begin_with and [begin_with[i] for i in indexes]
             with cancellation(cancelled and partial(_cancelled_rows, cancelled, indexes)):
-                results = self._search_batch(chosen, beam, n_best, length_penalty, max_length, prefix)
+                results = self._search_batch(chosen, beam, n_best, length_penalty, max_length, prefix, stated, given)
             for index, hypotheses in zip(indexes, results, strict=True):
                 found[index] = hypotheses
             if progress:
                 progress(len(indexes))
         return found
+
+    def search_from(
+        self, sources: Sequence[list[int]], prefixes: Sequence[list[int]], **options: Any
+    ) -> list[list[Hypothesis]]:
+        return self.search(sources, begin_with=prefixes, **options)
+
+    def search_with_terms(
+        self, sources: Sequence[list[int]], constraints: Sequence[list[Constraint]], terms: TermEncoder, **options: Any
+    ) -> list[list[Hypothesis]]:
+        return self.search(sources, constraints=(constraints, terms), **options)
 
     @torch.inference_mode()
     def _search_batch(
@@ -242,6 +260,8 @@ class Translator(BaseTranslator, Task):
         length_penalty: float,
         max_length: int,
         prefix: Sequence[int] = (),
+        constraints: tuple[Sequence[list[Constraint]], TermEncoder] | None = None,
+        begin_with: Sequence[list[int]] | None = None,
     ) -> list[list[Hypothesis]]:
         settings = self.recipe.decoding
         known = longest_text(self.model)
@@ -252,7 +272,19 @@ class Translator(BaseTranslator, Task):
         memory = self._encode(ids, mask)
         forced = torch.tensor([list(prefix)] * len(ids), device=self.device) if prefix else None
         loops = loops_allowed(ids, mask)
-        return search(self.model.decoder, memory, limits, loops, width, n_best, length_penalty, forced)
+        if constraints:
+            stated, terms = constraints
+            edges = self._word_edges(terms)
+            return search_with_terms(
+                self.model.decoder, memory, stated, edges, limits, loops, width, n_best, length_penalty, forced
+            )
+        given = _filled(begin_with).to(self.device) if begin_with else None
+        return search(self.model.decoder, memory, limits, loops, width, n_best, length_penalty, forced, given)
+
+    def _word_edges(self, terms: TermEncoder) -> WordEdges:
+        if self._edges is None:
+            self._edges = WordEdges.of(terms.begins, terms.ends, terms.ends_sentence).to(self.device)
+        return self._edges
 
     def _encode(self, ids: Tensor, mask: Tensor) -> Memory:
         """Encodes sentences sorted longest first. On a CPU padding costs as much as words, so each group of similar
@@ -370,6 +402,7 @@ class Translator(BaseTranslator, Task):
         found: Sequence[list[Hypothesis]],
         batch_tokens: int,
         cancelled: Cancelled | None,
+        quick: bool = False,
     ) -> Iterator[np.ndarray]:
         owners = [number for number, hypotheses in enumerate(found) for _ in hypotheses]
         cancelled_pairs = cancelled and (lambda: owned_by(cancelled(), owners))
@@ -381,3 +414,9 @@ def _cancelled_rows(cancelled: Cancelled, indexes: Sequence[int]) -> list[int]:
     """The rows of a batch that are cancelled."""
     lost = cancelled()
     return [row for row, index in enumerate(indexes) if index in lost] if lost else []
+
+
+def _filled(rows: Sequence[list[int]]) -> Tensor:
+    """Rows of different lengths, filled up with -1."""
+    longest = max(map(len, rows))
+    return torch.tensor([[*row, *[-1] * (longest - len(row))] for row in rows])

@@ -10,6 +10,7 @@ What CTranslate2 does in its own way is made ours here:
 - It cannot stop a running batch: cancelled sentences are dropped between batches.
 - The attention that its beam search returns for a batch is not that of the chosen hypothesis. So finished texts are
   read once more, forced, once per decoder layer; the alignment is the mean over the last ALIGNED_LAYERS of them.
+- It cannot be told which terms an output must have: torch searches the sentences that lack one (regard/glossary.py).
 - What looks inside (`inspect`, `model`) needs torch, which is then loaded, and used from there on.
 """
 
@@ -32,6 +33,9 @@ from regard.task._base_translator import NOTHING, BaseTranslator, Progress, with
 if TYPE_CHECKING:
     import ctranslate2
     import numpy as np
+
+    from regard.decoding.constraints import Constraint
+    from regard.task._terms import TermEncoder
 
 BATCH_TOKENS = 1024
 """Tokens per batch, limited by a CPU's cache."""
@@ -169,16 +173,61 @@ class CTranslate2Translator(BaseTranslator):
             for batch in batches_of_similar_length(lengths, batch_tokens, self._parallel):
                 yield [members[i] for i in batch]
 
+    def search_from(
+        self, sources: Sequence[list[int]], prefixes: Sequence[list[int]], **options: Any
+    ) -> list[list[Hypothesis]]:
+        if self.engine == "torch":
+            found: list[list[Hypothesis]] = self.with_torch().search_from(sources, prefixes, **options)
+            return found
+        first = [self._pieces[i] for i in options["prefix"]]
+        query = _Query(options["beam"], options["n_best"], options["length_penalty"], first)
+        made: list[list[Hypothesis]] = [[NOTHING] for _ in sources]
+        running: deque[tuple[list[int], list[Any]]] = deque()
+
+        def collect() -> None:
+            indexes, results = running.popleft()
+            for index, result in zip(indexes, results, strict=True):
+                hypotheses = self._hypotheses(result.result(), query)
+                allowed = [one for one in hypotheses if not first_forbidden(one.ids, sources[index])] or hypotheses[:1]
+                made[index] = allowed[: query.n_best]
+            self._score_again([(sources[index], one) for index in indexes for one in made[index]], query)
+
+        for indexes in self._batches(sources, options["batch_tokens"]):
+            longest = max(len(prefixes[i]) for i in indexes)
+            limit = self._length_limit(max(len(self.source_row(sources[i])) for i in indexes), options["max_length"])
+            given = [[self._pieces[i] for i in prefixes[index]] for index in indexes]
+            limit = max(limit, longest + 8)
+            running.append((indexes, self._start([sources[i] for i in indexes], query, limit, given=given)))
+            if len(running) > self._parallel:
+                collect()
+        while running:
+            collect()
+        return made
+
+    def search_with_terms(
+        self, sources: Sequence[list[int]], constraints: Sequence[list[Constraint]], terms: TermEncoder, **options: Any
+    ) -> list[list[Hypothesis]]:
+        """By torch: CTranslate2 can forbid tokens, and begin with some, but not demand them."""
+        found: list[list[Hypothesis]] = self.with_torch().search_with_terms(sources, constraints, terms, **options)
+        return found
+
     def _length_limit(self, source: int, max_length: int) -> int:
         settings = self.recipe.decoding
         by_source = int(source * settings.length_factor + settings.length_extra)
         return min(by_source, max_length, self._longest)
 
-    def _start(self, sources: list[list[int]], query: _Query, limit: int, forbidden: Sequence[list[str]] = ()) -> Any:
-        """Begins a search for one batch and returns its future results."""
+    def _start(
+        self,
+        sources: list[list[int]],
+        query: _Query,
+        limit: int,
+        forbidden: Sequence[list[str]] = (),
+        given: list[list[str]] | None = None,
+    ) -> Any:
+        """Begins a search for one batch and returns its future results. `given` are prefixes of each sentence's own."""
         return self._translator.translate_batch(
             [[self._source_pieces[i] for i in ids] for ids in sources],
-            [query.prefix] * len(sources) if query.prefix else None,
+            given or ([query.prefix] * len(sources) if query.prefix else None),
             beam_size=query.width,
             patience=query.patience,
             num_hypotheses=query.found,  # all: ours are ranked by another length penalty
@@ -211,15 +260,19 @@ class CTranslate2Translator(BaseTranslator):
 
     def _scored_again(self, source: list[int], hypotheses: list[Hypothesis], query: _Query) -> list[Hypothesis]:
         """CTranslate2 spreads the probability of forbidden tokens over the others; ours are not normalised again."""
-        texts = [[self._pieces[i] for i in one.ids] for one in hypotheses]
+        self._score_again([(source, one) for one in hypotheses], query)
+        return sorted(hypotheses, key=lambda one: one.score, reverse=True)
+
+    def _score_again(self, pairs: Sequence[tuple[list[int], Hypothesis]], query: _Query) -> None:
         scored = self._translator.score_batch(
-            [[self._source_pieces[i] for i in source]] * len(texts), texts, max_input_length=0
+            [[self._source_pieces[i] for i in source] for source, _ in pairs],
+            [[self._pieces[i] for i in one.ids] for _, one in pairs],
+            max_input_length=0,
         )
-        for one, found in zip(hypotheses, scored, strict=True):
+        for (_, one), found in zip(pairs, scored, strict=True):
             of_tokens = found.log_probs[len(query.prefix) : len(one.ids) + one.finished]
             one.log_probability = sum(of_tokens)
             one.score = one.log_probability / query.penalty(len(of_tokens))
-        return sorted(hypotheses, key=lambda one: one.score, reverse=True)
 
     def _hypotheses(self, result: Any, query: _Query) -> list[Hypothesis]:
         """Ours, best first. Those that the length limit cut off count only if none is finished."""
@@ -240,6 +293,7 @@ class CTranslate2Translator(BaseTranslator):
         found: Sequence[list[Hypothesis]],
         batch_tokens: int,
         cancelled: Cancelled | None,
+        quick: bool = False,
     ) -> Iterator[np.ndarray]:
         import numpy as np
 
@@ -250,16 +304,18 @@ class CTranslate2Translator(BaseTranslator):
         kept = [i for i, (_, target) in enumerate(pairs) if target]
         owners = [number for number, row in enumerate(found) for _ in row]
         kept = [i for i in kept if owners[i] not in lost]
-        weights = self._forced_attention([pairs[i] for i in kept], batch_tokens)
+        weights = self._forced_attention([pairs[i] for i in kept], batch_tokens, 1 if quick else ALIGNED_LAYERS)
         by_pair = dict(zip(kept, weights, strict=True))
         empty = np.zeros((0, 0), np.float32)
         return (by_pair.get(i, empty) for i in range(len(pairs)))
 
-    def _forced_attention(self, pairs: list[tuple[list[int], list[int]]], batch_tokens: int) -> list[np.ndarray]:
+    def _forced_attention(
+        self, pairs: list[tuple[list[int], list[int]]], batch_tokens: int, layers: int
+    ) -> list[np.ndarray]:
         """The attention (target tokens, source tokens) of finished texts, with teacher forcing."""
         import numpy as np
 
-        first = max(0, self._last_layer + 1 - ALIGNED_LAYERS)
+        first = max(0, self._last_layer + 1 - layers)
         total = [np.zeros((len(target), len(source)), np.float32) for source, target in pairs]
         for layer in range(first, self._last_layer + 1):
             if layer not in self._models:

@@ -23,7 +23,7 @@ from regard.serving.http.metrics import router as metrics_router
 from regard.serving.http.request_body import BodyLimits
 from regard.serving.http.request_log import RequestLogMiddleware, log_request
 from regard.serving.http.response_headers import ResponseHeadersMiddleware
-from regard.serving.http.routes import deepl, docs, libretranslate, tasks
+from regard.serving.http.routes import deepl, docs, glossaries, libretranslate, tasks
 from regard.serving.http.routes.openapi import sample
 from regard.serving.http.shared_state import SharedState
 from regard.serving.http.telemetry import Telemetry, TraceMiddleware
@@ -48,6 +48,7 @@ def _routers(settings: Settings, catalogue: Catalogue, pool: WorkerPool) -> list
     return [
         libretranslate.router(settings, catalogue, translator, documents),
         deepl.router(settings, catalogue, translator, documents),
+        glossaries.router(catalogue),
         tasks.router(settings, catalogue, pool),
         health_router(pool),
         docs.router(sample(catalogue) if catalogue.of_task("translate") else None, answering=not settings.api_keys),

@@ -31,14 +31,14 @@ class SharedState:
         self._failed_at: float | None = None
 
     async def key_status(self, digest: str) -> KeyStatus:
-        status = await self._ask(lambda: self.store.key_status(digest))
+        status = await self.ask(lambda: self.store.key_status(digest))
         self.keys_required = self.keys_required or status.required
         return KeyStatus(status.known, self.keys_required)
 
     async def count(self, client: str, limit: int) -> int:
-        return await self._ask(lambda: self.store.count(client, limit))
+        return await self.ask(lambda: self.store.count(client, limit))
 
-    async def _ask(self, question: Callable[[], Result]) -> Result:
+    async def ask(self, question: Callable[[], Result]) -> Result:
         if self._failed_at is not None and time.monotonic() < self._failed_at + RETRY_SECONDS:
             raise StateUnavailable
         try:

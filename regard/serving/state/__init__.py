@@ -40,6 +40,21 @@ class StoredKey:
     """Unix time."""
 
 
+@dataclass(frozen=True)
+class StoredGlossary:
+    """A glossary of the owner of a key (DeepL's API)."""
+
+    id: str
+    name: str
+    source: str
+    """Internal codes of the languages."""
+    target: str
+    added: float
+    terms: int
+    text: str
+    """Its lines, as in a file."""
+
+
 class StateStore(ABC):
     """Keys are stored as digests: who reads the store cannot use them."""
 
@@ -64,6 +79,22 @@ class StateStore(ABC):
     def count(self, client: str, limit: int) -> int:
         """Counts a request in the client's minute, which begins with its first request. 0 if it is within the limit,
         else the seconds until the minute is over; such a request does not extend it."""
+
+    @abstractmethod
+    def add_glossary(self, owner: str, glossary: StoredGlossary, most: int) -> bool:
+        """False, and nothing is changed, if the owner has `most` of them already."""
+
+    @abstractmethod
+    def glossaries(self, owner: str) -> list[StoredGlossary]:
+        """All of an owner, in order of their time, without their text."""
+
+    @abstractmethod
+    def glossary(self, owner: str, id: str) -> StoredGlossary | None:
+        pass
+
+    @abstractmethod
+    def remove_glossary(self, owner: str, id: str) -> bool:
+        """False if the owner has none with that id."""
 
     @abstractmethod
     def close(self) -> None:

@@ -7,10 +7,19 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 from regard.errors import UserError
-from regard.serving.state import MINUTE, STORE_SECONDS, KeyStatus, StateStore, StateUnavailable, StoredKey
+from regard.serving.state import (
+    MINUTE,
+    STORE_SECONDS,
+    KeyStatus,
+    StateStore,
+    StateUnavailable,
+    StoredGlossary,
+    StoredKey,
+)
 
 DIGESTS, NAMES, COUNT = "regard:keys:digests", "regard:keys:names", "regard:requests:"
 """Hashes: digest -> name, and name -> digest and time of adding (a removed key keeps its name here); and the prefix of
@@ -21,6 +30,12 @@ if known and cjson.decode(known).digest ~= '' then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 redis.call('HSET', KEYS[2], ARGV[2], ARGV[1])
 return 1
+"""
+GLOSSARIES = "regard:glossaries:"
+"""Prefix of the hashes of each owner: id -> glossary."""
+ADD_GLOSSARY = """
+if redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[3]) then return 0 end
+return redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 """
 REMOVE = """
 local known = redis.call('HGET', KEYS[1], ARGV[1])
@@ -88,6 +103,26 @@ class RedisState(StateStore):
         with self._using() as redis:
             _, number, left = redis.pipeline().set(name, 0, ex=MINUTE, nx=True).incr(name).pttl(name).execute()
         return max(1, math.ceil(left / 1000)) if number > limit else 0
+
+    def add_glossary(self, owner: str, glossary: StoredGlossary, most: int) -> bool:
+        with self._using() as redis:
+            return bool(
+                redis.eval(ADD_GLOSSARY, 1, GLOSSARIES + owner, glossary.id, json.dumps(asdict(glossary)), most)
+            )
+
+    def glossaries(self, owner: str) -> list[StoredGlossary]:
+        with self._using() as redis:
+            found = [StoredGlossary(**{**json.loads(text), "text": ""}) for text in redis.hvals(GLOSSARIES + owner)]
+        return sorted(found, key=lambda one: (one.added, one.id))
+
+    def glossary(self, owner: str, id: str) -> StoredGlossary | None:
+        with self._using() as redis:
+            text = redis.hget(GLOSSARIES + owner, id)
+        return StoredGlossary(**json.loads(text)) if text else None
+
+    def remove_glossary(self, owner: str, id: str) -> bool:
+        with self._using() as redis:
+            return bool(redis.hdel(GLOSSARIES + owner, id))
 
     def close(self) -> None:
         self._redis.close()

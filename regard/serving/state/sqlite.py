@@ -9,9 +9,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import astuple
 
 from regard.errors import UserError
-from regard.serving.state import MINUTE, STORE_SECONDS, KeyStatus, StateStore, StateUnavailable, StoredKey
+from regard.serving.state import (
+    MINUTE,
+    STORE_SECONDS,
+    KeyStatus,
+    StateStore,
+    StateUnavailable,
+    StoredGlossary,
+    StoredKey,
+)
 
 APPLICATION_ID = 0x72676473
 """Marks the file as ours, so that no other program's database is written to."""
@@ -20,6 +29,10 @@ SCHEMA = (
     CREATE TABLE keys (name TEXT PRIMARY KEY, digest TEXT UNIQUE, added REAL NOT NULL) WITHOUT ROWID;
     CREATE TABLE requests (client TEXT PRIMARY KEY, began REAL NOT NULL, number INTEGER NOT NULL) WITHOUT ROWID;
     CREATE INDEX requests_began ON requests (began);
+    """,
+    """
+    CREATE TABLE glossaries (owner TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, source TEXT NOT NULL,
+        target TEXT NOT NULL, added REAL NOT NULL, terms INTEGER NOT NULL, text TEXT NOT NULL, PRIMARY KEY (owner, id))
     """,
 )
 """One script per version of the file (`user_version`); a new table is a new script. A removed key keeps its row without
@@ -118,6 +131,35 @@ class SqliteState(StateStore):
                 return max(1, math.ceil(began + MINUTE - now))
             connection.execute("INSERT OR REPLACE INTO requests VALUES (?, ?, ?)", (client, began, number + 1))
         return 0
+
+    def add_glossary(self, owner: str, glossary: StoredGlossary, most: int) -> bool:
+        with self._using() as connection, self._writing():
+            (there,) = connection.execute("SELECT count(*) FROM glossaries WHERE owner = ?", (owner,)).fetchone()
+            if there < most:
+                row = (owner, *astuple(glossary))
+                connection.execute("INSERT INTO glossaries VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            return bool(there < most)
+
+    def glossaries(self, owner: str) -> list[StoredGlossary]:
+        with self._using() as connection:
+            rows = connection.execute(
+                "SELECT id, name, source, target, added, terms, '' FROM glossaries WHERE owner = ? ORDER BY added, id",
+                (owner,),
+            ).fetchall()
+        return [StoredGlossary(*row) for row in rows]
+
+    def glossary(self, owner: str, id: str) -> StoredGlossary | None:
+        with self._using() as connection:
+            row = connection.execute(
+                "SELECT id, name, source, target, added, terms, text FROM glossaries WHERE owner = ? AND id = ?",
+                (owner, id),
+            ).fetchone()
+        return StoredGlossary(*row) if row else None
+
+    def remove_glossary(self, owner: str, id: str) -> bool:
+        with self._using() as connection, self._writing():
+            done = connection.execute("DELETE FROM glossaries WHERE owner = ? AND id = ?", (owner, id))
+            return done.rowcount == 1
 
     def close(self) -> None:
         self._connection.close()

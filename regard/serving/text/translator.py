@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from regard.documents.document import Document
+from regard.glossary import Glossary
 from regard.languages import name, public
 from regard.serving.catalogue import Catalogue, Route, Step, aligns
 from regard.serving.settings import Settings
@@ -27,6 +28,7 @@ DOCUMENT_BATCH = 64
 """Sentences of a document in work at a time."""
 Progress = Callable[[int, int], None]
 """Called with the number of sentences that are translated, and of all."""
+GlossaryRows = tuple[tuple[str, str, str], ...]
 MIN_CONFIDENCE, OTHER_CONFIDENCE = 10.0, 50.0
 """A text below the first for all our languages, and above the second for another one, is in that other language."""
 
@@ -47,6 +49,7 @@ class TranslationRequest:
     alternatives: int = 0
     owner: str = ""
     """Owner of the API key: cached translations are not shared between owners."""
+    glossary: Glossary | None = None
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,10 @@ class TextTranslator:
             return TranslatedTexts(request.texts, [[] for _ in request.texts], detected)
         whole = aligns(route)
         documents, sentences = await self.text_thread.run(size, lambda: _split(request, whole))
-        found = await self._translate_along(route, sentences, request, size)
+        rows = await self.text_thread.run(size, lambda: _rows(request, sentences))
+        if rows and len(route) > 1:
+            raise UnsupportedLanguage("A glossary needs a model that translates directly between the languages")
+        found = await self._translate_along(route, sentences, request, size, rows)
         ranked = await self.text_thread.run(size, lambda: _reassemble(documents, dict(zip(sentences, found)), request))
         return TranslatedTexts([texts[0] for texts in ranked], [texts[1:] for texts in ranked], detected)
 
@@ -113,7 +119,7 @@ class TextTranslator:
             progress(len(found), len(sentences))
             batch = sentences[len(found) : len(found) + DOCUMENT_BATCH]
             try:
-                found |= zip(batch, await self._translate_along(route, batch, request, sum(map(len, batch))))
+                found |= zip(batch, await self._translate_along(route, batch, request, sum(map(len, batch)), ()))
             except ServerBusy as busy:
                 await asyncio.sleep(busy.retry_after)
         ranked = await self.document_thread.run(size, lambda: _reassemble(parts, found, request))
@@ -144,12 +150,13 @@ class TextTranslator:
         raise UnsupportedLanguage(f"{to} is not available as a target language from {origin}")
 
     async def _translate_along(
-        self, route: Route, sentences: list[str], request: TranslationRequest, size: int
+        self, route: Route, sentences: list[str], request: TranslationRequest, size: int, rows: GlossaryRows
     ) -> list[list[AlignedText]]:
         """Translations of each sentence, best first. Through a third language, each step preserves protected spans by
         itself, and the second continues with the best translation of the first."""
         *before, last = route
-        best, ranked = SearchOptions(alignment=request.html and aligns(route)), request.alternatives + 1
+        best = SearchOptions(alignment=request.html and aligns(route), glossary=rows)
+        ranked = request.alternatives + 1
         if not before:
             return await self._translate(last, sentences, replace(best, n_best=ranked), request, size)
         firsts = [found[0] for found in await self._translate(before[0], sentences, best, request, size)]
@@ -206,6 +213,11 @@ def _split(request: TranslationRequest, aligns: bool) -> tuple[list[PlainText] |
         else [PlainText(text) for text in request.texts]
     )
     return documents, list(dict.fromkeys(sentence for document in documents for sentence in document.sentences))
+
+
+def _rows(request: TranslationRequest, sentences: list[str]) -> GlossaryRows:
+    """What the sentences need of the request's glossary."""
+    return tuple(request.glossary.occurring(sentences).rows()) if request.glossary else ()
 
 
 def _reassemble(

@@ -25,6 +25,8 @@ class SearchOptions:
     source: str | None = None
     target: str | None = None
     """The direction, for a model with several (catalogue.Step.options)."""
+    glossary: tuple[tuple[str, str, str], ...] = ()
+    """The rows of a glossary (`Glossary.rows`)."""
 
     def effort(self) -> float:
         """Cost per character relative to the default beam width of 4."""

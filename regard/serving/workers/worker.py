@@ -160,6 +160,10 @@ class Worker:
         search = {name: value for name, value in job["search"].items() if value is not None} | {"n_best": n_best}
         attention = search.pop("attention")
         alignment = search.pop("alignment")
+        if rows := search.pop("glossary", ()):
+            from regard.glossary import Glossary
+
+            search["glossary"] = Glossary.of(rows)
 
         def cancelled() -> Collection[int]:
             found = self.jobs.cancelled()

@@ -13,6 +13,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from regard.errors import UserError
+from regard.glossary import Glossary
 from regard.serving.catalogue import Catalogue
 from regard.serving.log import log_error
 from regard.serving.settings import Settings
@@ -174,16 +175,28 @@ class WorkerPool:
     async def _translate_parts(
         self, model: str, parts: Sequence[str], search: SearchOptions, owner: str
     ) -> dict[str, TranslationResult]:
-        keys = [(owner, model, search, part) for part in dict.fromkeys(parts)]  # repeated parts are translated once
+        # Repeated parts are translated once, and those without terms of the glossary like all others.
+        terms = Glossary.of(search.glossary)
+        plainly = replace(search, glossary=())
+        keys = [
+            (owner, model, search if terms.terms and terms.occurring([part]).terms else plainly, part)
+            for part in dict.fromkeys(parts)
+        ]
         known = {key: cached for key in keys if (cached := self._cache.get(key))}
         missing = [key for key in keys if key not in known]
         self._admit(len(missing))
         for start in range(0, len(missing), self._window):
             some = missing[start : start + self._window]
-            batch_key = ("translate", model, self._shared_options(model, search))
             cost = search.effort()
             jobs = [
-                Job(batch_key, text, self._future(), int((20 + len(text)) * cost), search.n_best) for *_, text in some
+                Job(
+                    ("translate", model, self._shared_options(model, options)),
+                    text,
+                    self._future(),
+                    int((20 + len(text)) * cost),
+                    search.n_best,
+                )
+                for *_, options, text in some
             ]
             for key, tree in zip(some, await self._run(jobs, admitted=True), strict=True):
                 known[key] = tree

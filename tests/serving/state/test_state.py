@@ -10,14 +10,15 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from serving.redis_server import redis_server
 
 from regard.errors import UserError
-from regard.serving.state import StateStore, StateUnavailable, digest_of, new_key, open_state
-from regard.serving.state.sqlite import SCHEMA, SqliteState
+from regard.serving.state import StateStore, StateUnavailable, StoredGlossary, digest_of, new_key, open_state
+from regard.serving.state.sqlite import APPLICATION_ID, SCHEMA, SqliteState
 
 Opened = Callable[[], StateStore]
 
@@ -74,6 +75,30 @@ def test_servers_that_count_at_once_let_through_what_the_limit_says(opened: Open
     with ThreadPoolExecutor(8) as threads:
         waits = list(threads.map(count, range(80)))
     assert waits.count(0) == 25
+
+
+def test_glossaries_belong_to_their_owner_and_all_servers_have_them(opened: Opened) -> None:
+    one, other = opened(), opened()
+    first = StoredGlossary("1", "Animals", "fr", "en", 5.0, 2, "chien\tdog\nété\tsummer")
+    second = replace(first, id="2", added=4.0)
+    assert one.add_glossary("a", first, 2) and one.add_glossary("a", second, 2)
+    assert not other.add_glossary("a", replace(first, id="3"), 2), "two are the most"
+    assert other.add_glossary("b", first, 2)
+    assert other.glossaries("a") == [replace(second, text=""), replace(first, text="")]
+    assert other.glossary("a", "1") == first and other.glossary("c", "1") is None
+    assert other.remove_glossary("a", "1") and not one.remove_glossary("a", "1")
+    assert one.glossary("a", "1") is None and one.glossary("b", "1") == first
+
+
+def test_a_file_of_an_older_version_gets_the_new_tables(tmp_path: Path) -> None:
+    path = str(tmp_path / "state")
+    with sqlite3.connect(path) as old:
+        old.executescript(SCHEMA[0])
+        old.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        old.execute("PRAGMA user_version = 1")
+    store = open_state(path)
+    assert store.add_glossary("a", StoredGlossary("1", "n", "fr", "en", 1.0, 1, "x\ty"), 9)
+    assert len(open_state(path).glossaries("a")) == 1
 
 
 def test_the_store_holds_no_key(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from regard.serving.catalogue import Catalogue
 from regard.serving.http.documents import Documents, file_response
 from regard.serving.http.http_error import HttpError
 from regard.serving.http.request_fields import fields_of, upload_of
+from regard.serving.http.routes.glossaries import with_glossary
 from regard.serving.http.routes.openapi import (
     array,
     choice,
@@ -52,6 +53,8 @@ def router(settings: Settings, catalogue: Catalogue, translator: TextTranslator,
         nonlocal used
         given = await fields_of(request)
         translation = read(given, settings, catalogue, request.state.owner)
+        if given.get("glossary_id"):
+            translation = await with_glossary(request, given["glossary_id"], translation)
         counted = given.get("show_billed_characters")
         if counted not in YES + NO:
             raise HttpError(400, "Value for 'show_billed_characters' not supported.")
@@ -217,6 +220,7 @@ class _OpenApi:
                 "target_lang": choice("The target language; regions are ignored.", codes("target")),
                 "source_lang": choice("The source language; detected if omitted.", codes("source")),
                 "tag_handling": choice("Preserve tags and attributes.", ["html", "xml"]),
+                "glossary_id": {"description": "A glossary of `/v2/glossaries`; needs `source_lang`.", **string},
                 "show_billed_characters": {"type": "boolean", "description": "Return the number of characters."},
             },
             ("text", "target_lang"),
@@ -226,7 +230,7 @@ class _OpenApi:
         translated = obj({"translations": array(obj(one, ("detected_source_language", "text")))}, ("translations",))
         shown = {"translations": [{"detected_source_language": to_deepl(example.source), "text": example.translation}]}
         missing = {400: "Parameter 'text' not specified."}
-        refused = errors(400, 403, 413, 429, 503, key="message", examples=missing)
+        refused = errors(400, 403, 404, 413, 429, 503, key="message", examples=missing)
         self.translate_responses = {200: response("Translated.", translated, shown), **refused}
 
         self.document_body = upload_body(

@@ -21,10 +21,11 @@ SENTENCES = {
 
 ERRORS = {
     400: ("Invalid request, or not supported by this server.", "Invalid request: missing q parameter"),
-    404: ("There is no such document.", "No such document; a translation is kept for half an hour, and given out once"),
     403: ("The API key is wrong, or the operation is not allowed.", "Invalid API key"),
+    404: ("There is no such document or glossary.", "No such document or glossary"),
     413: ("The body is too large.", "The body is larger than this server takes (1048576 bytes)"),
     429: ("Too many requests; `Retry-After` says how many seconds to wait.", "Slowdown: 2 per 1 minute"),
+    456: ("A limit of the API key is reached.", "Quota exceeded"),
     503: ("Too busy now; `Retry-After` says how many seconds to wait.", "The server is busy; try again in 3 s"),
 }
 

@@ -14,6 +14,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ValidationError
 
 from regard.errors import UserError
+from regard.glossary import Glossary
 from regard.languages import internal, public
 from regard.serving.catalogue import Catalogue, Route, ServedModel, Step, name_of
 from regard.serving.http.http_error import HttpError
@@ -176,8 +177,15 @@ def find_route(catalogue: Catalogue, request: translate.Request) -> Route:
 
 
 async def _translated(pool: WorkerPool, route: Route, request: translate.Request, owner: str) -> dict[str, Any]:
-    search = SearchOptions(**request.model_dump(exclude={"model", "text", "source", "target"}))
     texts = request.texts()
+    try:
+        rows = tuple(Glossary.of(request.glossary, "glossary").occurring(texts).rows()) if request.glossary else ()
+    except UserError as error:
+        raise HttpError(400, str(error)) from None
+    if rows and len(route) > 1:
+        raise HttpError(400, "glossary: needs a model that translates directly between the languages")
+    options = request.model_dump(exclude={"model", "text", "source", "target", "glossary"})
+    search = SearchOptions(**options, glossary=rows)
     found = await translate_along(pool, route, texts, search, owner)
     return {"answers": [translate.answered(text, one) for text, one in zip(texts, found, strict=True)]}
 

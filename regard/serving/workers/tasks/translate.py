@@ -20,6 +20,11 @@ MAX_WORD_PAIRS = 4_000_000
 """Word pairs that alignment scores, over all texts of a request: as many as one text of 2,000 words has."""
 Code = Annotated[str, Field(max_length=20, pattern=r"^[A-Za-z0-9_-]+$")]
 
+GlossaryRows = Annotated[
+    list[Annotated[list[Annotated[str, Field(max_length=2000)]], Field(fail_fast=True, min_length=2, max_length=3)]],
+    Field(fail_fast=True, max_length=5000),
+]
+
 
 class Pair(BaseModel):
     """The languages to translate between."""
@@ -44,6 +49,9 @@ class Request(TextTaskRequest):
     n_best: Beam = Field(1, description="Number of translations of each text: the best and its alternatives.")
     length_penalty: float | None = Field(None, ge=0, le=10, description="0 favours short output, 1 long output.")
     max_length: int | None = Field(None, ge=1, le=1024, description="Maximum number of tokens per translated sentence.")
+    glossary: GlossaryRows = Field(
+        [], description="Terms: lists of the term, its translation and, optionally, `must` or `prefer`."
+    )
     alignment: bool = Field(False, description="Also return the word alignment.")
     attention: bool = Field(False, description="Also return the attention weights.")
 

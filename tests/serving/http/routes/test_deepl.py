@@ -108,7 +108,6 @@ def test_other_options_make_no_difference(app: Any) -> None:
         split_sentences="nonewlines",
         preserve_formatting=True,
         context="a",
-        glossary_id=5,
         nonsense=[],
     )
     assert reply.json()["translations"] == [{"detected_source_language": "FR", "text": "BONJOUR."}]
