@@ -21,6 +21,9 @@ from regard.language_identification import identified, is_another_language, is_i
 from regard.languages import internal, is_known, name
 from regard.setting import shown
 from regard.task._translation import Translation
+from regard.text.alignment import AlignedText
+from regard.text.placeholders import PendingSentences
+from regard.text.untranslatable import has_emoji
 
 ENGLISH = "en"
 FEW_WORDS = 2
@@ -115,7 +118,7 @@ class LanguageChoice:
                 found |= {number: _unchanged(texts[number], options) for number in numbers}
                 continue
             stated = {key: code for key, code in (("source", source), ("target", target)) if code}
-            answers = self.translator.translate(
+            answers = self._answers(
                 [texts[number] for number in numbers],
                 **{**options, **stated},
                 warn=lambda message, numbers=numbers: warn(renumbered(message, [number + 1 for number in numbers])),
@@ -127,6 +130,32 @@ class LanguageChoice:
                     answer = _unchanged(texts[number], options)
                 found[number] = answer
         return [found[number] for number in range(len(texts))]
+
+    def _answers(self, texts: list[str], **options: Any) -> list[Translation]:
+        """Models garble emoji: they are hidden from it and put back, as on the server."""
+        several = options.get("n_best", 1) > 1 or options.get("alignment")
+        hidden = [] if several else [number for number, text in enumerate(texts) if has_emoji(text)]
+        shown = [number for number in range(len(texts)) if number not in set(hidden)]
+        warn = options.pop("warn")
+        found = dict(
+            zip(
+                shown,
+                self.translator.translate(
+                    [texts[number] for number in shown],
+                    warn=lambda message: warn(renumbered(message, [number + 1 for number in shown])),
+                    **options,
+                ),
+            )
+        )
+        pending, progress = PendingSentences([texts[number] for number in hidden]), options.pop("progress")
+        while asked := pending.next_inputs():
+            for n_best, inputs in asked.items():
+                best = self.translator.translate(inputs, **{**options, "n_best": n_best})
+                pending.answer(n_best, [[AlignedText(one.text) for one in (row, *row.alternatives)] for row in best])
+        if progress and hidden:
+            progress(len(hidden))
+        made = {n: Translation(texts[n], row[0].text) for n, row in zip(hidden, pending.results())}
+        return [(found | made)[number] for number in range(len(texts))]
 
     def direction_of_document(self, beginning: str, document: str) -> dict[str, str]:
         """What the translator is told, the same for all of a document. Refuses one in another language."""

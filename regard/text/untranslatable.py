@@ -60,6 +60,7 @@ _PROTECTED = re.compile(
     """,
     re.VERBOSE,
 )
+_EMOJI_HINT = re.compile(f"[{_EMOJI}\\u20e3]")
 _HINT = re.compile(rf"[{_SIGNS}{_EMOJI}{_CURRENCIES}{{%+\u20e3\U000f0000-\U000ffffd]")
 _NUMERAL = re.compile(
     rf"(?<!\w) [-−]?+ (?=[^\W\d]*+\d)\w++ (?: [.,:/'’-](?=[^\W\d]*+\d)\w++ | {_SPACE}\d\d\d?(?!\w) )*", re.VERBOSE
@@ -85,6 +86,10 @@ def protected_spans(text: str) -> list[ProtectedSpan]:
 def may_have_protected_spans(text: str) -> bool:
     """A quick check that is False for most sentences."""
     return bool(_HINT.search(text)) or "." in text[:-1] or "://" in text or "mailto:" in text
+
+
+def has_emoji(text: str) -> bool:
+    return _EMOJI_HINT.search(text) is not None
 
 
 def numbers_in(text: str) -> list[ProtectedSpan]:

@@ -218,3 +218,19 @@ def test_the_shipped_translator_leaves_what_it_cannot_translate(run_regard):
     assert err.splitlines()[0].startswith(
         "regard: line 1 is in ja (Japanese), but fr-en translates from fr; it is left"
     )
+
+
+def test_the_model_sees_no_emoji_and_they_stay_where_they_were():
+    class Capitals(Fake):
+        def translate(self, texts, **options):
+            self.seen += texts
+            return [Translation(text, text.upper()) for text in texts]
+
+    translator = Capitals(ONE)
+    translator.seen = []
+    choice = LanguageChoice(translator, "one", "fr", None)
+    lines = ["Merci 👍🏽", "Bonjour.", "Bon 😀 voyage, mes amis 🎉🎉"]
+    seen: list[int] = []
+    assert [one.text for one in choice.translate(lines, progress=seen.append)] == [line.upper() for line in lines]
+    assert not any(ord(letter) > 0x1F000 for text in translator.seen for letter in text)
+    assert sum(seen) == 2  # of the other line its translator tells
