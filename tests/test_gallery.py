@@ -245,11 +245,13 @@ def test_a_model_that_is_not_there_and_one_without_a_card(run_models, monkeypatc
     assert "no models are shipped" in run_models()[0]
 
 
-def test_the_default_translator_is_still_the_large_one():
+def test_the_default_translator_is_still_fr_en():
     from regard.serving.catalogue import read_catalogue
     from regard.serving.settings import Settings
 
     assert Settings().models == ("fr-en",)
-    (step,) = read_catalogue(list(shipped_models())).route("fr", "en")
-    assert step.model.name == "fr-en"
+    both = read_catalogue(["fr-en", "five-languages", *GALLERY])
+    for pair, name in ((("fr", "en"), "fr-en"), (("de", "fa"), "five-languages")):
+        (step,) = both.route(*pair)
+        assert step.model.name == name, "the first that is named"
     assert len(regard.load(device="cpu").tokenizer) == 12000
