@@ -79,7 +79,7 @@ def _attention(model: Any, question: Request, request: dict[str, Any]) -> dict[s
     weights = (rows if question.head is None else rows[:, question.head]).reshape(-1, rows.shape[-1]).mean(0)
     return {
         "tokens": list(trace.tokens(SOURCE)),
-        "direction": trace.source.direction,
+        "direction": trace.texts()[0].direction,
         "position": places[question.blank],
         "weights": plain(weights),
         "layers": counts["layer"],
