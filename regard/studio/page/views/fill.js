@@ -9,7 +9,7 @@ export const title = "Fill-in";
 export const about =
   "Write _ for a missing word, and a masked language model says which tokens fit: the longer a bar, the more likely the token. Click a token to put it into the text.";
 export const more =
-  "A blank may also be the model's own mask token, such as [MASK]. A blank is one token, and the model fills all blanks at once, each without knowing what stands in the others: put a word into one, and see the others change. Below, the attention of a blank: the tokens on both sides from which it collected what it knows.";
+  "A blank may also be the model's own mask token, such as [MASK]. A blank is one token, and the model fills all blanks at once, each without knowing what stands in the others: put a word into one, and see the others change. Where a word begins, only tokens that begin one are listed; the probabilities are shares of all tokens. Below, the attention of a blank: the tokens on both sides from which it collected what it knows.";
 export const code = [
   "regard/task/fill.py:Filler.hidden",
   "regard/model/masked_language_model.py:MaskedLanguageModel",
