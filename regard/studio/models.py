@@ -29,6 +29,7 @@ MULTI_HEAD = ("transformer", "universal")
 """Kinds whose attention is multi-head unless the recipe says otherwise."""
 USES = {
     "generate": "language model",
+    "fill": "masked language model",
     "classify": "classifier",
     "caption": "captioner",
     "tag": "tagger",

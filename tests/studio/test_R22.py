@@ -108,6 +108,27 @@ def test_R22_07_an_answer_of_the_old_model_never_shows_under_the_new_one(page, s
     assert page.input_value("#models select") == "tiny-none"
 
 
+@pytest.mark.parametrize("view", ["heads", "beam"])
+def test_R22_07_what_was_typed_last_is_not_asked_of_the_old_model_after_the_new_one(page, studio, view):
+    """The page waits for a pause in typing; what waits then must not come after the question to the new model."""
+    open_view(page, studio, view, model="tiny-transformer", text="oui")
+    settled(page)
+    sent = []
+    page.on("request", lambda one: sent.append(json.loads(one.post_data)["model"]) if "/ask/" in one.url else None)
+    page.evaluate(
+        """() => {
+          const [area, models] = ["textarea", "#models select"].map((one) => document.querySelector(one));
+          area.value = "oui oui";
+          area.dispatchEvent(new Event("input"));
+          models.value = "tiny-universal";
+          models.dispatchEvent(new Event("change"));
+        }"""
+    )
+    page.wait_for_timeout(500)
+    settled(page)
+    assert set(sent) == {"tiny-universal"}
+
+
 def test_R22_08_back_and_forward_restore_view_text_model_layer_and_head(page, studio):
     open_view(page, studio, "heads", text="oui")
     page.select_option("#models select", "tiny-universal")

@@ -223,7 +223,7 @@ function draw() {
   const own = make("div");
   fill(place("view"), own);
   if (view.suits && !model) {
-    fill(own, make("p", {}, "None of the models here can be shown in this view."));
+    fill(own, make("p", {}, view.without ?? "None of the models here can be shown in this view."));
     return;
   }
   try {
@@ -244,7 +244,7 @@ async function load() {
   const modules = await Promise.allSettled(names.map((name) => import(`./views/${name}.js`)));
   modules.forEach(({ value: view, reason }, at) => {
     if (!view) console.error(reason); // the other views still work
-    else if (!view.suits || known.models.some(view.suits)) {
+    else if (!view.suits || view.without || known.models.some(view.suits)) {
       views.set(names[at], view);
       Object.assign(terms, view.terms);
       for (const name of view.ofModel ?? []) ofModel.add(name);

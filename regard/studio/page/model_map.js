@@ -20,13 +20,13 @@ const VIEWS = {
   ssru: ["gates"],
   halting: ["ponder"],
   memory: ["translate", "why", "vision", "speech"],
-  output: ["steps", "language", "vision", "speech", "why"],
-  softmax: ["steps", "language", "vision", "speech", "why"],
+  output: ["steps", "language", "fill", "vision", "speech", "why"],
+  softmax: ["steps", "language", "fill", "vision", "speech", "why"],
   search: ["beam", "vision", "speech"],
   patches: ["vision"],
   convolution: ["vision", "speech"],
   pooling: ["vision"],
-  tokens: ["translate", "language", "vision"],
+  tokens: ["translate", "language", "fill", "vision"],
 };
 
 /** The source code of blocks that no view shows. */

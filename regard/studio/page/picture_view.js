@@ -55,6 +55,7 @@ export function pictureView(place, studio, { view, typed = true, choices = () =>
     const other = !last || JSON.parse(last).model !== wanted.model;
     last = key;
     load.stop();
+    later.cancel();
     shown.setAttribute("aria-busy", "true");
     if (other) fill(shown, waiting()); // never show one model's pictures under another's name
     if (first || other) start(wanted);

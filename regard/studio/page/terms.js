@@ -65,4 +65,6 @@ export const terms = {
   "validation scores": "Scores on examples that the model is not trained on.",
   bleu: "A score for translations from 0 to 100: how many word sequences they share with a reference.",
   "language model": "A model that predicts the next token of a text.",
+  "masked language model": "A model that predicts tokens that are hidden in a text, from the text on both sides.",
+  "mask token": "The token that stands in a text for one that is hidden.",
 };

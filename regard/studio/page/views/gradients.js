@@ -106,6 +106,7 @@ export function show(place, studio) {
       return;
     }
     load.stop();
+    later.cancel();
     if (before.model !== wanted.model) {
       answer = null;
       fill(outputs);

@@ -97,6 +97,7 @@ export function show(place, studio) {
     last = key;
     loadOne.stop();
     loadAll.stop();
+    later.cancel();
     if (other) {
       fill(one, waiting());
       fill(grid);

@@ -6,6 +6,7 @@
 //   suits(model)   whether it can show a model (studio/models.py, `describe`); without it, it needs no model
 //   first(model)   the models that it offers first, if not all alike
 //   lacks          what a model is missing that it cannot show, "has no recurrent layer", or a function of the model
+//   without        what to say where no model suits, as children of a paragraph; without it, the tab is not there then
 //   ofModel        the names of values of the state that mean nothing to another model: dropped when the model changes
 //   terms          {"logit lens": "One sentence."}: tooltips beside those in terms.js; in a view of its own making, use
 //                  `explained(text)` of tooltip.js, or an element with the attribute data-term
@@ -17,7 +18,7 @@ export const groups = [
   { title: "Translate", views: ["translate", "steps", "beam"] },
   { title: "Inside", views: ["heads", "numbers", "positions", "gradients", "ponder", "why", "what_if", "near"] },
   { title: "Recurrent", views: ["gates"] },
-  { title: "Language", views: ["language", "lens"] },
+  { title: "Language", views: ["language", "lens", "fill"] },
   { title: "Vision", views: ["vision"] },
   { title: "Sound", views: ["speech"] },
   { title: "Training", views: ["training"] },

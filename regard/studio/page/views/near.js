@@ -115,6 +115,7 @@ export function show(place, studio) {
     const before = last ? JSON.parse(last) : {};
     last = key;
     load.stop();
+    later.cancel();
     list.setAttribute("aria-busy", "true");
     if (before.model !== wanted.model) {
       fill(texts);

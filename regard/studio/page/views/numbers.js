@@ -209,6 +209,7 @@ export function show(place, studio) {
     stages.setAttribute("aria-busy", "true");
     if (before.model !== wanted.model) fill(stages, waiting());
     load.stop();
+    later.cancel();
     if (before.text === wanted.text || before.model !== wanted.model) load(wanted);
     else later(wanted);
   }

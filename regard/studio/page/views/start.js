@@ -159,6 +159,7 @@ export function show(place, studio) {
     const other = !last || JSON.parse(last).model !== wanted.model || wanted.sample;
     last = key;
     loadFlow.stop();
+    later.cancel();
     map.element.setAttribute("aria-busy", "true");
     if (first || other) loadFlow(wanted);
     else later(wanted);
