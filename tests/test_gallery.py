@@ -250,7 +250,7 @@ def test_the_default_translator_is_still_fr_en():
     from regard.serving.settings import Settings
 
     assert Settings().models == ("fr-en",)
-    both = read_catalogue(["fr-en", "five-languages", *GALLERY])
+    both = read_catalogue(list(shipped_models()))
     for pair, name in ((("fr", "en"), "fr-en"), (("de", "fa"), "five-languages")):
         (step,) = both.route(*pair)
         assert step.model.name == name, "the first that is named"

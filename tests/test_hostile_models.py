@@ -67,7 +67,9 @@ def hostile_settings(tree: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], in
     for path in integers(tree):
         for value in HOSTILE:
             if path[0] == "model":
-                hostile = not (path[-1] == "embedding" and value == 0)  # which means: as wide as the rest
+                hostile = not (
+                    path[-1] in ("embedding", "head_width") and value == 0
+                )  # which means: as the rest has it
             else:
                 key = declared.get(".".join(path))
                 hostile = key is not None and not key.setting.allows(value)

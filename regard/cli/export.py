@@ -48,7 +48,7 @@ def export(
     shortlist: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="[CODE=]FILE",
+            metavar="FILE",
             help="Text in the target language: a translator then writes only tokens that occur in it. May be repeated; "
             "with several target languages de=FILE is German text.",
         ),

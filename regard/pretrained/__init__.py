@@ -12,9 +12,13 @@ from pathlib import Path
 CARD = "card.md"
 
 
+DEFAULT = "fr-en"
+
+
 def shipped_models() -> dict[str, Path]:
-    """The folder of every shipped model by name."""
-    return {path.parent.name: path.parent for path in sorted(Path(__file__).parent.glob("*/manifest.json"))}
+    """The folder of every shipped model by name, the default first."""
+    found = {path.parent.name: path.parent for path in sorted(Path(__file__).parent.glob("*/manifest.json"))}
+    return {DEFAULT: found.pop(DEFAULT), **found} if DEFAULT in found else found
 
 
 def card_of(folder: Path) -> str:

@@ -44,6 +44,7 @@ FILES = {
     ("evaluate", "--source"): ["fr-en"],
     ("evaluate", "--target"): ["fr-en", "--source", "a.fr"],
     ("translate", "--input"): ["--output", "out"],
+    ("translate", "--glossary"): ["x"],
     **{
         (name, "--input"): ["fr-en", "-o", "out"]
         for name in ("classify", "tag", "fill", "generate", "caption", "transcribe")

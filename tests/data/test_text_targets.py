@@ -11,6 +11,7 @@ from regard.data.target.tags import Tags
 from regard.data.tokenizer.character import Character
 from regard.data.tokenizer.word import Word
 from regard.errors import UserError
+from regard.special_tokens import UNKNOWN
 
 EXAMPLES = [Example(["Ann", "met", "Bo"], ["B-p", "O", "B-p"]), Example(["x"], ["I-p"])]
 
@@ -52,4 +53,4 @@ def test_fifteen_of_a_hundred_are_hidden_and_at_least_one():
     assert len(target.of(np.array([1, 1, 1, 2, 3, 0]))[0]) == 0  # of what is unknown or special, nothing can be guessed
     reader = Text(Word.train(["a b c"], seed=0))
     assert len(target.encode(Example("a b c a b c a b c a b c a", None), reader)[0]) == 2
-    assert Masked.from_files(Masked(0.4).files()).share == 0.4 and target.sizes() == {}
+    assert Masked.from_files(Masked(0.4).files()).share == 0.4 and target.sizes() == {"mask": UNKNOWN}

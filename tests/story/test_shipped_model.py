@@ -73,8 +73,8 @@ def test_R16_neighbours_change_nothing_not_even_the_last_bit_of_a_score(precisio
 
 def test_sentences_that_nobody_waits_for_are_given_up_and_the_others_stay_the_same(translator, monkeypatch):
     texts = [f"{' '.join(SPEECH.split()[:count])}." for count in (3, 40, 20, 40)]
-    steps, step = [], translator.model.decoder.step
-    monkeypatch.setattr(translator.model.decoder, "step", lambda *given: steps.append(1) or step(*given))
+    steps, advance = [], translator.model.decoder.advance
+    monkeypatch.setattr(translator.model.decoder, "advance", lambda *given: steps.append(1) or advance(*given))
     usual = translator.translate(texts)
     before = len(steps)
     found = translator.translate(texts, cancelled=lambda: [1, 3] if len(steps) > before + 5 else [])
