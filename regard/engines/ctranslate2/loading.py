@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from io import BufferedIOBase
@@ -46,7 +49,11 @@ def load_translator(
         place, files = converted(parts, convert)
         try:
             if place is not None:
-                return _opened(str(place), **options)
+                del files
+                opened = _opened(str(place), **options)
+                if layer != last:  # the first is opened before there is anything to serve
+                    _return_free_memory()
+                return opened
         except (RuntimeError, ValueError):  # another process has just removed it
             files = in_memory(convert)
         return _opened(str(folder.path), files=files, **options)
@@ -61,6 +68,13 @@ def _tags_of_shortlists(folder: Folder, recipe: Recipe, tokenizer: tokenizers.To
     named = read_header(folder.file(SHORTLIST)).tensors  # the lists themselves are read when the model is converted
     codes = [name.partition(".")[2] for name in named if "." in name]
     return frozenset(i for code in codes if (i := tokenizer.id_of(tag_of(recipe, code))) is not None)
+
+
+def _return_free_memory() -> None:
+    """The C library keeps what reading and converting a model has freed: up to 20 MB of a worker."""
+    if sys.platform == "linux":
+        with contextlib.suppress(AttributeError, OSError):  # another C library
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def _opened(path: str, **options: Any) -> ctranslate2.Translator:
