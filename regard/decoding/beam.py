@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -56,29 +57,7 @@ def beam(
     ids = first_ids(sentences, prefix, device).index_select(0, index)
     forced = ids.shape[1] - 1
     limits = max_lengths.to(device).clamp(min=forced + 1).index_select(0, index)
-    longest, graphed = int(limits.max()), uses_cuda_graphs(device)
-
-    # The tokens after BEGIN, filled up with END: of the n_best finished hypotheses, then of the open beams.
-    table = torch.full((len(index), n_best + width, padded_length(longest, graphed)), END, device=device)
-    table[:, :, :forced] = ids[:, None, 1:]
-    # At first all beams are equal, so only one is open; -inf marks a beam without continuation.
-    totals = torch.full((len(index), width), -torch.inf, device=device)
-    totals[:, 0] = 0.0
-    search = Beam(
-        decoder,
-        rules,
-        decoder.start(memory, width, min(table.shape[2], max(FIRST_CAPACITY, forced + 1))),
-        ids.repeat_interleave(width, 0),
-        torch.tensor(forced, device=device),
-        limits,
-        torch.arange(len(index), device=device) >= sentences,
-        table,
-        torch.full((len(index), n_best), -torch.inf, device=device),
-        totals,
-        ((5.0 + (limits - forced)) / 6) ** length_penalty,
-        forced,
-        length_penalty,
-    )
+    search = Beam.opened(decoder, memory, rules, ids, limits, sentences, width, n_best, length_penalty)
     return run(search, sentences, forced)
 
 
@@ -95,6 +74,47 @@ class Beam(Search):
     """The length penalty at the limit."""
     forced: int
     length_penalty: float
+
+    @classmethod
+    def opened(
+        cls,
+        decoder: StepwiseDecoder,
+        memory: Memory,
+        rules: Sequence[Rule],
+        ids: Int[Tensor, "B T"],
+        limits: Int[Tensor, "B"],
+        sentences: int,
+        width: int,
+        n_best: int,
+        length_penalty: float,
+        *more: Any,
+    ) -> Beam:
+        """A search that begins with `ids`, BEGIN and a forced prefix. Only the first `sentences` of the batch count,
+        the others pad it; `more` are the values of further fields."""
+        count, device, forced = len(ids), ids.device, ids.shape[1] - 1
+        longest = padded_length(int(limits.max()), uses_cuda_graphs(device))
+        # The tokens after BEGIN, filled up with END: of the n_best finished hypotheses, then of the open beams.
+        table = torch.full((count, n_best + width, longest), END, device=device)
+        table[:, :, :forced] = ids[:, None, 1:]
+        # At first all beams are equal, so only one is open; -inf marks a beam without continuation.
+        totals = torch.full((count, width), -torch.inf, device=device)
+        totals[:, 0] = 0.0
+        return cls(
+            decoder,
+            rules,
+            decoder.start(memory, width, min(longest, max(FIRST_CAPACITY, forced + 1))),
+            ids.repeat_interleave(width, 0),
+            torch.tensor(forced, device=device),
+            limits,
+            torch.arange(count, device=device) >= sentences,
+            table,
+            torch.full((count, n_best), -torch.inf, device=device),
+            totals,
+            ((5.0 + (limits - forced)) / 6) ** length_penalty,
+            forced,
+            length_penalty,
+            *more,
+        )
 
     def setting(self) -> Hashable:
         return super().setting(), self.forced, self.length_penalty

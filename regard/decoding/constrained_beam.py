@@ -27,7 +27,7 @@ from regard.decoding.constraint_tensors import WordEdges, as_tensors
 from regard.decoding.constraints import Constraint, tokens_needed
 from regard.decoding.opening import first_ids
 from regard.decoding.rules import Rule
-from regard.decoding.search import FIRST_CAPACITY, pad_batch, padded_length, run, uses_cuda_graphs
+from regard.decoding.search import pad_batch, run
 from regard.hypothesis import Hypothesis, penalty
 from regard.states import StepwiseDecoder, select_
 from regard.types import END, Memory
@@ -62,26 +62,16 @@ def constrained_beam(
     ids = first_ids(sentences, prefix, device).index_select(0, index)
     forced = ids.shape[1] - 1
     limits = torch.maximum(max_lengths.to(device).index_select(0, index), forced + needed + 2)
-    longest, graphed = int(limits.max()), uses_cuda_graphs(device)
-
-    table = torch.full((len(index), n_best + width, padded_length(longest, graphed)), END, device=device)
-    table[:, :, :forced] = ids[:, None, 1:]
-    totals = torch.full((len(index), width), -torch.inf, device=device)
-    totals[:, 0] = 0.0
     edges = edges.to(device)
-    search = ConstrainedBeam(
+    search = ConstrainedBeam.opened(
         decoder,
+        memory,
         rules,
-        decoder.start(memory, width, min(table.shape[2], max(FIRST_CAPACITY, forced + 1))),
-        ids.repeat_interleave(width, 0),
-        torch.tensor(forced, device=device),
+        ids,
         limits,
-        torch.arange(len(index), device=device) >= sentences,
-        table,
-        torch.full((len(index), n_best), -torch.inf, device=device),
-        totals,
-        ((5.0 + (limits - forced)) / 6) ** length_penalty,
-        forced,
+        sentences,
+        width,
+        n_best,
         length_penalty,
         edges,
         int(needed.max()) + 1,
