@@ -142,6 +142,9 @@ class Data:
     plain_source: Annotated[
         bool, Setting("Typographic apostrophes of the source become ASCII, in training and in use.")
     ] = True
+    plain_target: Annotated[
+        bool, Setting("Those of the target too, in training: text from many origins has both, and a model learns one.")
+    ] = False
     source_end: Annotated[
         bool, Setting("A source ends with </s>, in training and in use; some imported models were trained without.")
     ] = True

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
+from collections.abc import Sequence
 from itertools import accumulate
 from operator import itemgetter
 
@@ -52,6 +53,10 @@ def as_written(text: str) -> str:
 def plain(text: str) -> str:
     """Typographic apostrophes become ASCII ones, since people type either."""
     return text if text.isascii() else text.translate(_APOSTROPHES)
+
+
+def made_plain(texts: Sequence[str], wanted: bool) -> Sequence[str]:
+    return [plain(text) for text in texts] if wanted else texts
 
 
 @functools.cache

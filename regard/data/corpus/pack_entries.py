@@ -22,7 +22,7 @@ from regard.data.corpus.mixture import Mixture, Section
 from regard.data.corpus.pack import Pack, Writer, chunks, empty_description, fingerprint, lengths_of
 from regard.data.corpus.packing import filter_settings
 from regard.data.corpus.reading import Pair
-from regard.data.normalise import plain
+from regard.data.normalise import made_plain
 from regard.data.tokenizer._base import Tokenizer
 from regard.directions import Marks, marks
 from regard.errors import UserError
@@ -44,6 +44,7 @@ def entries_fingerprint(recipe: Recipe, tokenizer: Tokenizer) -> str:
         "withheld": [data.hold_out_valid, data.hold_out_test, data.plain_source, data.format],
         "copies": bool(data.copies),
     }
+    settings |= {"plain_target": True} if data.plain_target else {}
     return fingerprint(inputs, settings, tokenizer.files())
 
 
@@ -145,10 +146,10 @@ class _EntryPacker:
         if self.copies is not None:
             self.copies.see(kept)
         first, second = ([pair[side] for pair in kept] for side in (0, 1))
-        targets = [self.tokenizer.target.encode_many(second)]
+        targets = [self._target_ids(second)]
         sources = []
         if len(self.directions) > 1:
-            targets.append(self.tokenizer.target.encode_many(first))
+            targets.append(self._target_ids(first))
         for turn, texts in enumerate((first, second)[: len(self.directions)]):
             known = targets[1 - turn] if len(targets) > 1 else None
             sources.append(self._source_ids(texts, self.told[turn], known))
@@ -161,12 +162,16 @@ class _EntryPacker:
             writer.write(list(compress(source, fits)), list(compress(target, fits)))
             _extend(section["ranges"], before, about["pairs"] - before)
 
+    def _target_ids(self, texts: Sequence[str]) -> Ids:
+        return self.tokenizer.target.encode_many(made_plain(texts, self.data.plain_target))
+
     def _source_ids(self, texts: Sequence[str], told: Marks, as_target: Ids | None) -> Ids:
         """The ids of texts as sources. Most are those of the same texts as targets, which need not be encoded again."""
-        tidy = [plain(text) for text in texts] if self.data.plain_source else list(texts)
+        tidy = made_plain(texts, self.data.plain_source)
         if as_target is None or told.text_prefix or self.tokenizer.target is not self.tokenizer:
             return self.tokenizer.encode_many([told.text_prefix + text for text in tidy])
-        changed = [i for i, (text, one) in enumerate(zip(texts, tidy)) if text != one]
+        encoded = made_plain(texts, self.data.plain_target)
+        changed = [i for i, (text, one) in enumerate(zip(encoded, tidy)) if text != one]
         found = list(as_target)
         for i, ids in zip(changed, self.tokenizer.encode_many([tidy[i] for i in changed])):
             found[i] = ids

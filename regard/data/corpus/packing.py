@@ -26,7 +26,7 @@ from regard.data.corpus.filters import Filters
 from regard.data.corpus.hold_out import HeldOut
 from regard.data.corpus.pack import Pack, fingerprint, pack_pairs
 from regard.data.corpus.reading import Pair, read_pairs
-from regard.data.normalise import plain
+from regard.data.normalise import made_plain
 from regard.data.splitting import make_format
 from regard.data.tokenizer._base import Tokenizer
 from regard.directions import NO_MARKS, Marks
@@ -64,6 +64,7 @@ class Order:
         withheld = [data.hold_out, data.hold_out_valid, data.hold_out_test, data.plain_source, data.format]
         settings = filter_settings(data) | {"withheld": withheld}
         settings |= {"part": part} if part else {}
+        settings |= {"plain_target": True} if data.plain_target else {}
         settings |= {"told": asdict(told)} if told != NO_MARKS else {}
         return cls(folder, data, tokenizer, held_out, part, fingerprint(inputs, settings, tokenizer.files()), told)
 
@@ -98,14 +99,13 @@ def made_pairs(data: Data, part: str) -> Iterator[Pair]:
 
 def pack(order: Order, progress: Callable[[int], None] | None = None) -> Pack:
     source, target, told = order.tokenizer, order.tokenizer.target, order.told
-    tidy = plain if order.data.plain_source else str
 
     def encode_source(texts: Sequence[str]) -> list[list[int]]:
-        found = source.encode_many([told.text_prefix + tidy(text) for text in texts])
+        found = source.encode_many([told.text_prefix + text for text in made_plain(texts, order.data.plain_source)])
         return [[*told.before, *ids, *told.after] for ids in found] if told.before or told.after else found
 
     def encode_target(texts: Sequence[str]) -> list[list[int]]:
-        found = target.encode_many(texts)
+        found = target.encode_many(made_plain(texts, order.data.plain_target))
         return [[*told.prefix, *ids] for ids in found] if told.prefix else found
 
     return pack_pairs(

@@ -187,13 +187,14 @@ def _tokenizer(recipe: Recipe, held: HeldOut, known: Mapping[str, bytes], note: 
     if known:
         return tokenizers.from_files(known)
     note("learning the tokenizer from the training text")
-    tidy, longest = plain if recipe.data.plain_source else str, longest_text(recipe.data.max_length)
+    longest = longest_text(recipe.data.max_length)
+    first, second = (plain if wanted else str for wanted in (recipe.data.plain_source, recipe.data.plain_target))
 
     def lines() -> Iterator[str]:
         for source, target in islice(training_pairs(recipe.data, mixed=most is not None), most):
             if max(len(source), len(target)) <= longest and not held.has(source, target):
-                yield tidy(source)
-                yield target
+                yield first(source)
+                yield second(target)
 
     return tokenizers.train(recipe.tokenizer, lines(), recipe.seed)
 

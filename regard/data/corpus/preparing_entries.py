@@ -154,9 +154,10 @@ def _texts(data: Data, held: HeldOut) -> Iterator[tuple[str, str]]:
             if max(len(source), len(target)) > longest or held.has(source, target):
                 continue
             # Text that serves on both sides is read in both forms.
-            tidy = data.plain_source and (not entry.both or i % 2 == 0)
-            yield start, plain(source) if tidy else source
-            yield to, plain(target) if tidy and entry.both else target
+            first = data.plain_source if not entry.both or i % 2 == 0 else data.plain_target
+            second = first if entry.both else data.plain_target
+            yield start, plain(source) if first else source
+            yield to, plain(target) if second else target
 
 
 def balanced(texts: Iterable[tuple[str, str]], count: int, seed: int) -> list[str]:
