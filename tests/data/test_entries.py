@@ -251,6 +251,22 @@ def test_sections_hold_each_direction_with_its_tag(three: list[dict[str, Any]], 
             assert source[len(tags) :] == tokenizer.encode(sources[i]) and target == tokenizer.encode(targets[i])
 
 
+@pytest.mark.parametrize("plain_source", [True, False])
+@pytest.mark.parametrize("plain_target", [True, False])
+def test_apostrophes_of_each_side(plain_source: bool, plain_target: bool, tmp_path: Path) -> None:
+    """Text that serves on both sides of an entry has each side's form."""
+    one, two = [f"l’ami d'Anne {i}" for i in range(60)], [f"Anne’s friend {i}" for i in range(60)]
+    entry = {"from": "fr", "to": "en", "source": write(tmp_path / "fr.tsv", one, two)}
+    recipe = recipe_of([entry], plain_source=plain_source, plain_target=plain_target)
+    _, (tokenizer, pack, _, _) = prepared(recipe, tmp_path / "run")
+    form = {True: lambda text: text.replace("’", "'"), False: str}
+    for section, sources, targets in zip(pack.about["sections"], (one, two), (two, one), strict=True):
+        ((first, _),) = section["ranges"]
+        source, target = pack.pair(first + 7)
+        assert source[1:] == tokenizer.encode(form[plain_source](sources[7]))
+        assert target == tokenizer.encode(form[plain_target](targets[7]))
+
+
 def test_persian_among_latin_scripts_is_not_dropped(three: list[dict[str, Any]], tmp_path: Path) -> None:
     """The first chunk of the whole corpus is all Latin; each entry has its own usual scripts."""
     notes, (_, pack, _, _) = prepared(recipe_of(three[::-1]), tmp_path / "run")
