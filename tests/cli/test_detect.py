@@ -19,4 +19,4 @@ def test_languages_that_come_into_question(run_regard) -> None:
     assert abs(sum(one["probability"] for one in told["guesses"]) - 1) < 1e-3
     assert {one["name"] for one in told["guesses"]} == {"French", "Portuguese (Brazil)"}
     err = run_regard("detect", "--languages", "fr,xx", "Haus", code=2)[1]
-    assert err == "regard: --languages: 'xx' is no language that can be detected; use codes such as fr,de\n"
+    assert err == "regard: --languages: 'xx' is no language that can be detected; use codes such as fr and de\n"
