@@ -120,19 +120,22 @@ class LanguageChoice:
         if len(runs) < 2:
             return whole
         main = main_language(parts, sentence_languages(parts, dict.fromkeys(languages)))
-        target = self._only_target() or usual_target(self.recipe, main, self.locale, text)
+        try:
+            target = self._only_target() or usual_target(self.recipe, main, self.locale, text)
+        except UserError:  # most is English, and nothing says what that is to become: it stays, and the rest joins it
+            target = ENGLISH
         able = {one for one, to in directions(self.recipe) if to == target}
         return [(run.strip(), (code if code in able or not code else target, target)) for run, code in runs]
 
     def _translate(
         self,
         texts: Sequence[str],
-        stated: Sequence[Direction | None],
+        chosen: Sequence[Direction | None],
         warn: Warn,
         progress: Any,
         options: dict[str, Any],
     ) -> list[Translation]:
-        """`stated` are the directions of runs; that of a whole text is chosen here."""
+        """`chosen` are the directions of runs; that of a whole text is chosen here."""
         found: dict[int, Translation] = {}
         foreign: defaultdict[str, list[int]] = defaultdict(list)
         unsaid: list[int] = []  # English, and nothing says what it is to become
@@ -140,7 +143,7 @@ class LanguageChoice:
         for number, text in enumerate(texts):
             if not _has_words(text):  # nothing to translate
                 found[number] = _unchanged(text, options)
-            elif (known := stated[number]) and known[0]:
+            elif (known := chosen[number]) and known[0]:
                 groups[known].append(number)
             elif self._is_foreign(text):
                 foreign[identified(text)].append(number)

@@ -193,8 +193,10 @@ def test_runs_of_sentences_are_translated_from_their_own_languages(locale):
     (one,) = choice.translate([f"{TEXTS['fr']} {TEXTS['en']}"], n_best=3, alignment=True)
     assert [two.text for two in one.alternatives] == [one.text] * 2 and one.source.startswith(TEXTS["fr"])
     locale("C")
-    with pytest.raises(UserError, match="is in English; name the language"):
-        choose([f"{TEXTS['en']} She is my sister. {TEXTS['de']}"])
+    english = f"{TEXTS['en']} She is my sister."
+    assert choose([f"{english} {TEXTS['de']}"]) == ([f"{english} de>en"], []), "nothing says what English is to become"
+    locale("fr_FR")
+    assert choose([f"{english} {TEXTS['de']}"]) == (["en>fr de>fr"], [])
 
 
 def test_a_chain_keeps_its_own_languages():
