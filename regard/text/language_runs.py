@@ -16,12 +16,13 @@ from typing import NamedTuple
 from regard.language_identification import is_another_language, probabilities_among
 from regard.text.sentences import split_text
 
-SWITCH = 1.5
-"""Price of a change of language, as a logarithm: both changes around a sentence outweigh odds of 20 to 1."""
-ENOUGH_LETTERS = 20
+SWITCH = 1.0
+"""Price of a change of language, as a logarithm: both changes around a sentence outweigh odds of 7 to 1."""
+ENOUGH_LETTERS = 12
 """A sentence with fewer letters counts in proportion: one word alone does not change the language."""
 NEVER_CERTAIN = 0.001
-FEW_WORDS = 2
+FEW_WORDS = 4
+"""With fewer words around a quotation, the quotation counts, too: she said “...”"""
 _QUOTED = re.compile(r"«[^«»]{1,200}»|»[^«»]{1,200}«|“[^“”]{1,200}”|„[^„“”]{1,200}[“”]|\"[^\"]{1,200}\"")
 
 
@@ -81,6 +82,8 @@ def main_language(sentences: Sequence[str], languages: Sequence[str]) -> str:
 def _log_likelihoods(sentence: str, codes: Sequence[str]) -> dict[str, float]:
     own = _QUOTED.sub(" ", sentence)  # a quoted title says nothing about the language around it
     text = own if len(own.split()) >= FEW_WORDS else sentence
-    share = min(1.0, sum(map(str.isalpha, text)) / ENOUGH_LETTERS)
+    letters = [letter for letter in text if letter.isalpha()]
+    latin = 2 * sum(letter < "\u0250" for letter in letters) > len(letters)  # another script says more
+    share = min(1.0, len(letters) / ENOUGH_LETTERS) if latin else 1.0
     given = probabilities_among(text, codes)
     return {code: share * math.log(max(given.get(code, 0.0), NEVER_CERTAIN)) for code in codes}
