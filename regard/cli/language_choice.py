@@ -12,6 +12,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from regard.config import Recipe
@@ -20,9 +21,11 @@ from regard.errors import UserError
 from regard.language_identification import identified, is_another_language, is_identifiable, likeliest
 from regard.languages import internal, is_known, name
 from regard.setting import shown
-from regard.task._translation import Translation
+from regard.task._translation import Translation, joined
 from regard.text.alignment import AlignedText
+from regard.text.language_runs import language_runs, main_language, sentence_languages
 from regard.text.placeholders import PendingSentences
+from regard.text.segments import PlainText
 from regard.text.untranslatable import has_emoji
 
 ENGLISH = "en"
@@ -68,8 +71,11 @@ def check_direction(recipe: Recipe, source: str | None, target: str | None, loca
     direction(recipe, source, target)
 
 
+Direction = tuple[str, str]
+
+
 class LanguageChoice:
-    """A translator or a chain whose `translate` chooses the languages of each text."""
+    """A translator or a chain whose `translate` chooses the languages of each text, or of each run of its sentences."""
 
     def __init__(
         self, translator: Any, model: str, source: str | None, target: str | None, *, alone: bool = True
@@ -87,6 +93,49 @@ class LanguageChoice:
         self, texts: Sequence[str], *, warn: Warn = lambda message: None, progress: Any = None, **options: Any
     ) -> list[Translation]:
         """Messages to `warn` begin with the number of a text, as those of a translator."""
+        runs = [self._runs(text) for text in texts]
+        if all(len(one) == 1 for one in runs):
+            return self._translate(texts, [None] * len(texts), warn, progress, options)
+        owners = [number for number, one in enumerate(runs, 1) for _ in one]
+        flat = [run for one in runs for run in one]
+        found = self._translate(
+            [text for text, _ in flat],
+            [direction for _, direction in flat],
+            lambda message: warn(renumbered(message, owners)),
+            None,
+            options,
+        )
+        if progress:
+            progress(len(texts))
+        parts = iter(with_alternatives(found, options.get("n_best", 1)))
+        return [joined(text, [next(parts) for _ in one]) for text, one in zip(texts, runs, strict=True)]
+
+    def _runs(self, text: str) -> list[tuple[str, Direction | None]]:
+        """The runs of sentences in one language, if there are several, with their direction; else the text."""
+        whole: list[tuple[str, Direction | None]] = [(text, None)]
+        if not self._sources or len(parts := PlainText(text).sentences) < 2:
+            return whole
+        languages = [*self._sources, *(code for code in [self._only_target()] if is_identifiable(code))]
+        runs = language_runs(text, dict.fromkeys(languages))
+        if len(runs) < 2:
+            return whole
+        main = main_language(parts, sentence_languages(parts, dict.fromkeys(languages)))
+        try:
+            target = self._only_target() or usual_target(self.recipe, main, self.locale, text)
+        except UserError:  # most is English, and nothing says what that is to become: it stays, and the rest joins it
+            target = ENGLISH
+        able = {one for one, to in directions(self.recipe) if to == target}
+        return [(run.strip(), (code if code in able or not code else target, target)) for run, code in runs]
+
+    def _translate(
+        self,
+        texts: Sequence[str],
+        chosen: Sequence[Direction | None],
+        warn: Warn,
+        progress: Any,
+        options: dict[str, Any],
+    ) -> list[Translation]:
+        """`chosen` are the directions of runs; that of a whole text is chosen here."""
         found: dict[int, Translation] = {}
         foreign: defaultdict[str, list[int]] = defaultdict(list)
         unsaid: list[int] = []  # English, and nothing says what it is to become
@@ -94,6 +143,8 @@ class LanguageChoice:
         for number, text in enumerate(texts):
             if not _has_words(text):  # nothing to translate
                 found[number] = _unchanged(text, options)
+            elif (known := chosen[number]) and known[0]:
+                groups[known].append(number)
             elif self._is_foreign(text):
                 foreign[identified(text)].append(number)
                 found[number] = _unchanged(text, options)
@@ -220,6 +271,11 @@ class LanguageChoice:
             f"text {numbers[0] + 1}{more} is {what}, but {self.model} translates from {has}; it is left as it is "
             "(--from overrides this)"
         )
+
+
+def with_alternatives(found: Sequence[Translation], n_best: int) -> list[Translation]:
+    """A run that stays as it is has as many alternatives as the others, so that they can be joined."""
+    return [one if one.alternatives else replace(one, alternatives=[one] * (n_best - 1)) for one in found]
 
 
 def renumbered(message: str, numbers: Sequence[int]) -> str:

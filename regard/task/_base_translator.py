@@ -15,7 +15,8 @@ from regard.decoding.cancellation import Cancelled
 from regard.directions import NO_MARKS, Marks, direction, marks, sources_for, with_end
 from regard.hypothesis import Hypothesis
 from regard.task._one_or_many import one_or_many
-from regard.task._splitting import sentences, split_long
+from regard.task._sentence_boundaries import sentences
+from regard.task._splitting import split_long
 from regard.task._translation import Translation, TranslationOptions, check_options, joined
 
 if TYPE_CHECKING:

@@ -1,26 +1,13 @@
-"""Splits a text into sentences, and sentences that are too long for a model at clauses or words."""
+"""Splits texts that are too long for a model: at sentences, else at clauses or words."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 
-SENTENCE_END = re.compile(r"(?<=[.!?…。！？؟۔])(?:\s?»|[”\"')\]])*\s+(?=\S)")
-ABBREVIATIONS = {"mm", "mme", "mlle", "dr", "mr", "mrs", "ms", "st", "prof", "art", "cf", "etc"}
+from regard.task._sentence_boundaries import sentences
+
 CLAUSE_OR_WORD = [r"(?<=[;:,،؛；，])\s+", r"\s+"]
-
-
-def sentences(text: str) -> list[str]:
-    """The sentences of a text. A stop after one letter or an abbreviation, or before a lowercase letter, ends none."""
-    found, start = [], 0
-    for end in SENTENCE_END.finditer(text):
-        last = text[max(start, end.start() - 10) : end.start()].split()[-1:] or [""]  # longer than any abbreviation
-        word = last[0].rstrip(".").lstrip("(«\"'").lower()
-        abbreviated = last[0].endswith(".") and (len(word) == 1 and word.isalpha() or word in ABBREVIATIONS)
-        if not abbreviated and not text[end.end()].islower():
-            found.append(text[start : end.end()].rstrip())
-            start = end.end()
-    return [*found, text[start:]]
 
 
 def split_long(text: str, fits: Callable[[str], bool]) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import NamedTuple
 
-from regard.task._splitting import sentences
+from regard.task._sentence_boundaries import sentences
 from regard.text.untranslatable import ProtectedSpan, has_words, may_have_protected_spans, protected_spans
 
 

@@ -181,6 +181,24 @@ def test_messages_and_lines_keep_their_numbers():
     assert seen == [1], "what is not translated counts; the rest the translator counts"
 
 
+def test_runs_of_sentences_are_translated_from_their_own_languages(locale):
+    mixed = f"{TEXTS['fr']} {TEXTS['de']} Das ist wahr. {TEXTS['en']}"
+    assert choose([mixed, TEXTS["es"]], target="es")[0] == ["fr>es de>es en>es", TEXTS["es"]]
+    assert choose([mixed])[0] == [f"fr>en de>en {TEXTS['en']}"], "what is English stays"
+    assert choose([mixed], source="fr")[0] == ["fr>en"], "--from is the user's word"
+    assert choose([f"{TEXTS['fr']} {TEXTS['en']}"], ONE)[0] == [f"fr>en {TEXTS['en']}"]
+    found, warned = choose([TEXTS["fr"], f"{TEXTS['fr']} {TEXTS['ja']} {TEXTS['fr']}"])
+    assert found == ["fr>en", f"fr>en {TEXTS['ja']} fr>en"] and warned[0].startswith("text 2 is in ja (Japanese)")
+    choice = LanguageChoice(Fake(), "five", None, "en")
+    (one,) = choice.translate([f"{TEXTS['fr']} {TEXTS['en']}"], n_best=3, alignment=True)
+    assert [two.text for two in one.alternatives] == [one.text] * 2 and one.source.startswith(TEXTS["fr"])
+    locale("C")
+    english = f"{TEXTS['en']} She is my sister."
+    assert choose([f"{english} {TEXTS['de']}"]) == ([f"{english} de>en"], []), "nothing says what English is to become"
+    locale("fr_FR")
+    assert choose([f"{english} {TEXTS['de']}"]) == (["en>fr de>fr"], [])
+
+
 def test_a_chain_keeps_its_own_languages():
     chain = LanguageChoice(Fake(ONE), "a and b", None, "es", alone=False)
     assert [one.text for one in chain.translate([TEXTS["ja"], "nothing", "42"])] == ["None>es", "nothing", "42"]

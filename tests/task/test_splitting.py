@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.task._splitting import sentences, split_long
+from regard.task._splitting import split_long
 
 
 def fits(limit):
@@ -16,18 +16,6 @@ def test_sentences_first_then_clauses_then_words_then_anywhere():
     assert split_long(text, fits(15)) == ["One two.", "Three,", "four five six!", "Seven."]
     assert split_long("four five six!", fits(10)) == ["four five", "six!"]
     assert split_long("abcdef", fits(3)) == ["abc", "def"]
-
-
-def test_where_sentences_end():
-    assert sentences("M. Dupont est là. « Vraiment ? » Oui ! Il dit... que non. 3.5 est p. 4, etc. Fin") == [
-        "M. Dupont est là.",
-        "« Vraiment ? »",
-        "Oui !",
-        "Il dit... que non.",
-        "3.5 est p. 4, etc. Fin",
-    ]
-    assert sentences("Hello") == ["Hello"]
-    assert sentences("سلام. من دانشجو هستم؟ بله.") == ["سلام.", "من دانشجو هستم؟", "بله."]
 
 
 @given(st.text(alphabet="ab ,.!\u00a0é", max_size=200), st.integers(1, 30))

@@ -21,6 +21,7 @@ from regard.serving.workers.errors import ServerBusy
 from regard.serving.workers.translation_result import SearchOptions, TranslationResult
 from regard.serving.workers.worker_pool import WorkerPool
 from regard.text.alignment import AlignedText
+from regard.text.language_runs import sentence_languages
 from regard.text.placeholders import PendingSentences
 from regard.text.segments import HtmlDocument, PlainText
 
@@ -50,6 +51,8 @@ class TranslationRequest:
     owner: str = ""
     """Owner of the API key: cached translations are not shared between owners."""
     glossary: Glossary | None = None
+    hints: tuple[str, ...] = ()
+    """Languages of the user, which are likelier than others if the source is `auto`."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +91,14 @@ class TextTranslator:
         rows = await self.text_thread.run(size, lambda: _rows(request, sentences))
         if rows and len(route) > 1:
             raise UnsupportedLanguage("A glossary needs a model that translates directly between the languages")
-        found = await self._translate_along(route, sentences, request, size, rows)
-        ranked = await self.text_thread.run(size, lambda: _reassemble(documents, dict(zip(sentences, found)), request))
+        routes: dict[Route, list[str]] = {route: sentences}
+        if detected and not rows:
+            routes = await self.text_thread.run(size, lambda: self._routes(documents, sentences, request, route))
+        found: dict[str, list[AlignedText]] = {}
+        for way, own in routes.items():
+            translated = await self._translate_along(way, own, request, size, rows) if way else map(_unchanged, own)
+            found |= zip(own, translated)
+        ranked = await self.text_thread.run(size, lambda: _reassemble(documents, found, request))
         return TranslatedTexts([texts[0] for texts in ranked], [texts[1:] for texts in ranked], detected)
 
     def check_languages(self, source: str, target: str) -> None:
@@ -129,11 +138,36 @@ class TextTranslator:
         """One language for all texts: a source of ours or the target itself, unless they are clearly in another one."""
         text = _beginning(request)
         sources = self.catalogue.sources()
-        found = detect(text, {*sources, request.target})[0]
-        if found[1] < MIN_CONFIDENCE and (other := detect(text)[0])[1] > OTHER_CONFIDENCE:
+        found = detect(text, {*sources, request.target}, request.hints)[0]
+        if found[1] < MIN_CONFIDENCE and (other := detect(text, hints=request.hints)[0])[1] > OTHER_CONFIDENCE:
             return other
         if found[0] not in self.catalogue.languages():  # there are no words to translate: any source language will do
             found = next((code for code in sources if self.catalogue.route(code, request.target)), found[0]), found[1]
+        return found
+
+    def _routes(
+        self,
+        documents: Sequence[PlainText | HtmlDocument],
+        sentences: list[str],
+        request: TranslationRequest,
+        main: Route,
+    ) -> dict[Route, list[str]]:
+        """The sentences by the steps from their language: `main`, or others if a text mixes languages.
+
+        Sentences in the target language take none, and those in no language of ours stay as they are, too.
+        """
+        ways: dict[str, Route] = {request.target: ()}
+        for code in self.catalogue.sources():
+            if code != request.target and (way := self.catalogue.route(code, request.target)):
+                ways |= {code: way} if aligns(way) == aligns(main) else {}
+        chosen: dict[str, Route] = {}
+        for document in documents:
+            languages = sentence_languages(document.sentences, ways)
+            if len(set(languages)) > 1:
+                chosen |= {one: ways.get(code, ()) for one, code in zip(document.sentences, languages)}
+        found: dict[Route, list[str]] = {}
+        for sentence in sentences:
+            found.setdefault(chosen.get(sentence, main), []).append(sentence)
         return found
 
     def _route(self, source: str, target: str) -> Route:
@@ -231,6 +265,10 @@ def _reassemble(
         )
         for document in documents
     ]
+
+
+def _unchanged(sentence: str) -> list[AlignedText]:
+    return [AlignedText(sentence)]
 
 
 def _ranked(best: TranslationResult) -> list[AlignedText]:

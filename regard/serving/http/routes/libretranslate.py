@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -30,7 +31,7 @@ from regard.serving.http.routes.openapi import (
     upload_body,
 )
 from regard.serving.settings import Settings
-from regard.serving.text.language_detection import detect
+from regard.serving.text.language_detection import detect, hints_of
 from regard.serving.text.translator import TextTranslator, TranslatedTexts, TranslationRequest
 
 FRONTEND_TIMEOUT = 500
@@ -54,22 +55,26 @@ def router(settings: Settings, catalogue: Catalogue, translator: TextTranslator,
     )
     async def translate(request: Request) -> JSONResponse:
         """Line breaks, emoji, numbers and URLs are preserved. Send several texts as an array in `q` to get arrays
-        back. Fields may also be in the query string."""
+        back. Fields may also be in the query string. With `auto`, sentences in another language than the rest are
+        translated from that one; `detectedLanguage` is that of all together."""
         translation, batch = read(await fields_of(request), settings, request.state.owner)
+        translation = replace(translation, hints=hints_of(request.headers.get("accept-language", "")))
         return JSONResponse(shaped(translation, await translator.translate(translation), batch))
 
     @routes.post(
         "/detect", summary="Detect the language", openapi_extra=docs.detect_body, responses=docs.detect_responses
     )
     async def detect_language(request: Request) -> JSONResponse:
-        """The most probable languages, best first, with a confidence from 0 to 100."""
+        """The most probable languages, best first, with a confidence from 0 to 100. Languages of the header
+        `Accept-Language` are likelier than others, which decides of a word or two."""
         q = (await fields_of(request)).get("q")
         if q in (None, ""):
             raise _missing("q")
         if not isinstance(q, str):
             raise HttpError(400, "Invalid request: q parameter is not a string")
         _check_size([q], settings.char_limit)
-        return JSONResponse([_detected(*found) for found in detect(q)])
+        hints = hints_of(request.headers.get("accept-language", ""))
+        return JSONResponse([_detected(*found) for found in detect(q, hints=hints)])
 
     @routes.get("/languages", summary="List languages", responses=docs.languages)
     async def languages() -> Response:
