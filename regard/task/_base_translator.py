@@ -13,6 +13,7 @@ from regard.data.normalise import plain
 from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.cancellation import Cancelled
 from regard.directions import NO_MARKS, Marks, direction, marks, sources_for, with_end
+from regard.errors import UserError
 from regard.hypothesis import Hypothesis
 from regard.task._one_or_many import one_or_many
 from regard.task._splitting import sentences, split_long
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from regard.decoding.constraints import Constraint
     from regard.glossary import Glossary
+    from regard.task._generated import Score
     from regard.task._terms import TermEncoder
 
 NOTHING = Hypothesis([], 0.0, 0.0, finished=False)
@@ -108,6 +110,55 @@ class BaseTranslator(ABC):
         aligned = self._align(sources, found, told_parts, budget, cancelled_parts) if alignment else [None] * len(flat)
         done = iter(zip(flat, found, aligned, [len(prefix)] * len(flat), strict=True))
         return [joined(text, [self._translation(*next(done)) for _ in row]) for text, row in zip(texts, parts)]
+
+    @overload
+    def score(  # type: ignore[overload-overlap]
+        self, sources: str, targets: str, *, source: str | None = None, target: str | None = None
+    ) -> Score: ...
+    @overload
+    def score(
+        self,
+        sources: Iterable[str],
+        targets: Iterable[str],
+        *,
+        source: str | None = None,
+        target: str | None = None,
+        batch_tokens: int | None = None,
+        progress: Progress | None = None,
+    ) -> list[Score]: ...
+    def score(
+        self,
+        sources: Any,
+        targets: Any,
+        *,
+        source: str | None = None,
+        target: str | None = None,
+        batch_tokens: int | None = None,
+        progress: Progress | None = None,
+    ) -> Any:
+        """How likely given translations are, read by the model with teacher forcing; computed by torch.
+
+        The sum is the `log_probability` that a search reports for the same tokens. A text is read as a whole, however
+        long.
+
+        Args:
+            sources: A text, or an iterable of texts.
+            targets: Its translation, or one for each text.
+            source: The language of the sources, as in `translate`.
+            target: The language of the translations, as in `translate`.
+            batch_tokens: Tokens per batch.
+            progress: Called with the number of pairs finished since the last call.
+
+        Returns:
+            A `Score`, or a list of them.
+        """
+        from regard.task._scoring import score_translations
+
+        if isinstance(sources, str) and isinstance(targets, str):
+            return score_translations(self, [sources], [targets], (source, target), batch_tokens, progress)[0]
+        if isinstance(sources, str) or isinstance(targets, str):
+            raise UserError("score: one text has one translation; give two texts, or two lists of them")
+        return score_translations(self, sources, targets, (source, target), batch_tokens, progress)
 
     def marks(self, texts: Sequence[str], source: str | None = None, target: str | None = None) -> list[Marks]:
         """How the model is told the direction of each text.
@@ -210,6 +261,18 @@ class BaseTranslator(ABC):
         self, sources: Sequence[list[int]], constraints: Sequence[list[Constraint]], terms: TermEncoder, **options: Any
     ) -> list[list[Hypothesis]]:
         """As `search`, for hypotheses that have the terms of each source."""
+
+    @abstractmethod
+    def token_log_probs(
+        self,
+        sources: Sequence[list[int]],
+        targets: Sequence[list[int]],
+        *,
+        prefix: Sequence[int] = (),
+        batch_tokens: int = 4096,
+        progress: Progress | None = None,
+    ) -> list[list[float]]:
+        """The log-probability of each token of each target, which ends with END if its end counts, after `prefix`."""
 
     @abstractmethod
     def token_attention(

@@ -40,6 +40,7 @@ from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.cancellation import Cancelled, cancellation
 from regard.decoding.constraint_tensors import WordEdges
 from regard.decoding.constraints import Constraint
+from regard.decoding.forced import forced_log_probs
 from regard.decoding.rules import loops_allowed
 from regard.errors import UserError
 from regard.evaluation.translation import corpus_scores
@@ -63,6 +64,8 @@ __all__ = ["Translator", "Translation"]
 
 ON_CPU = 1024
 """Tokens per batch on a CPU, limited by its cache."""
+LOGITS = 1 << 27
+"""Most logits at a time, where texts are scored: 512 MB of float32."""
 LANES = 16
 """Numbers that a CPU adds at once. Sums over a multiple of this length stay the same to the last bit when zeros of
 padding are appended, so that a translation does not depend on the other sentences of its batch."""
@@ -76,7 +79,7 @@ class Translator(BaseTranslator, Task):
     unit: ClassVar[str] = "tokens"
     usage: ClassVar[str] = "translate --model {model} '...'"
     scores: ClassVar[dict[str, Better]] = {"bleu": "higher", "chrf": "higher", "loss": "lower"}
-    public: ClassVar[tuple[str, ...]] = ("tokenizer",)
+    public: ClassVar[tuple[str, ...]] = ("score", "tokenizer")
 
     @classmethod
     def codec(cls, recipe: Recipe, files: Mapping[str, bytes]) -> Tokenizer:
@@ -300,6 +303,36 @@ class Translator(BaseTranslator, Task):
                 for start, (width, rows) in zip(starts, groups.items())
             ]
         )
+
+    @torch.inference_mode()
+    def token_log_probs(
+        self,
+        sources: Sequence[list[int]],
+        targets: Sequence[list[int]],
+        *,
+        prefix: Sequence[int] = (),
+        batch_tokens: int = 4096,
+        progress: Progress | None = None,
+    ) -> list[list[float]]:
+        found: list[list[float]] = [[] for _ in sources]
+        rows = [self.source_row(ids) for ids in sources]
+        known = longest_text(self.model)
+        for number, (row, ids) in enumerate(zip(rows, targets, strict=True), 1):
+            if known and (longest := max(len(row), len(prefix) + len(ids))) > known:
+                raise UserError(
+                    f"text {number} has {longest} tokens and the model's positions end at {known}; split it"
+                )
+        budget = min(batch_tokens, max(1, LOGITS // len(self.tokenizer.target)))
+        for indexes in sorted_batches([max(pair, key=len) for pair in zip(rows, targets)], budget):
+            ids, mask = (tensor.to(self.device) for tensor in pad([rows[i] for i in indexes], 1 if known else LANES))
+            target = pad([targets[i] for i in indexes])[0].to(self.device)
+            forced = torch.tensor([list(prefix)] * len(ids), device=self.device) if prefix else None
+            log_probs = forced_log_probs(self.model.decoder, self._encode(ids, mask), target, forced).tolist()
+            for index, row in zip(indexes, log_probs):
+                found[index] = row[: len(targets[index])]
+            if progress:
+                progress(len(indexes))
+        return found
 
     @torch.inference_mode()
     def loss(

@@ -109,7 +109,7 @@ class CTranslate2Translator(BaseTranslator):
         return [source for source, _ in valid]
 
     def __dir__(self) -> list[str]:
-        return ["device", "engine", "inspect", "judge", "model", "recipe", "tokenizer", "translate"]
+        return ["device", "engine", "inspect", "judge", "model", "recipe", "score", "tokenizer", "translate"]
 
     # ------------------------------------------------------------------------------------------------ searching
 
@@ -209,6 +209,13 @@ class CTranslate2Translator(BaseTranslator):
     ) -> list[list[Hypothesis]]:
         """By torch: CTranslate2 can forbid tokens, and begin with some, but not demand them."""
         found: list[list[Hypothesis]] = self.with_torch().search_with_terms(sources, constraints, terms, **options)
+        return found
+
+    def token_log_probs(
+        self, sources: Sequence[list[int]], targets: Sequence[list[int]], **options: Any
+    ) -> list[list[float]]:
+        """By torch, whose numbers are those of its search; CTranslate2's depend on what else is in a batch."""
+        found: list[list[float]] = self.with_torch().token_log_probs(sources, targets, **options)
         return found
 
     def _length_limit(self, source: int, max_length: int) -> int:
