@@ -17,6 +17,7 @@ from regard.cli.options import (
     Data,
     Device,
     EngineName,
+    EnsembleModels,
     From,
     JsonValue,
     LengthPenalty,
@@ -54,6 +55,7 @@ def evaluate(
         str | None, typer.Option(metavar="FILE", help="Its reference translation, line by line; a .tsv may hold both.")
     ] = None,
     data: Data = Path("data"),
+    ensemble: EnsembleModels = None,
     against: Annotated[
         str | None, typer.Option(help="Another model, or a file of another system's translations, to compare with.")
     ] = None,
@@ -97,7 +99,15 @@ def evaluate(
         why = "a translator is scored on pairs of lines" if files else "no files are named that it could be for"
         raise UserError(f"{settings[0]}: {why}; leave it out")
     stated = None if engine is Engine.auto else engine
-    asked = {"--source": source, "--against": against, "--beam": beam, "--engine": stated, "--from": from_, "--to": to}
+    asked = {
+        "--source": source,
+        "--against": against,
+        "--ensemble": ensemble,
+        "--beam": beam,
+        "--engine": stated,
+        "--from": from_,
+        "--to": to,
+    }
     for option, value in asked.items():
         if value is not None and task != "translate":
             raise UserError(f"{option} is for translators; {model} is made to {task}: regard evaluate {model} FILE")
@@ -124,12 +134,16 @@ def evaluate(
             "engine": engine,
             "note": say if verbose else lambda text: None,
         }
-        outputs = _translated(model, sources, how, quiet, options)
+        outputs = _translated([model, *(ensemble or [])], sources, how, quiet, options)
         scores = corpus_scores(outputs, references, **scoring)
-        result: dict[str, Any] = {"model": model, "lines": len(sources), **dataclasses.asdict(scores)}
+        result: dict[str, Any] = {
+            "model": " and ".join([model, *(ensemble or [])]),
+            "lines": len(sources),
+            **dataclasses.asdict(scores),
+        }
         if against is not None:
             if others is None:
-                others = _translated(against, sources, how, quiet, options)
+                others = _translated([against], sources, how, quiet, options)
             compared = compare(outputs, others, references, **scoring)
             result["against"] = {"name": against}
             result["against"] |= {
@@ -168,17 +182,21 @@ def _other_translations(against: str | None, source: str, lines: int) -> list[st
     return others
 
 
-def _translated(model: str, sources: list[str], how: dict[str, Any], quiet: bool, options: dict[str, Any]) -> list[str]:
+def _translated(
+    models: list[str], sources: list[str], how: dict[str, Any], quiet: bool, options: dict[str, Any]
+) -> list[str]:
+    from regard.cli.translation_models import load_ensemble
     from regard.engines import load_with
 
-    translator = load_with(model, task="translate", **how)
+    one = len(models) == 1
+    translator: Any = load_with(models[0], task="translate", **how) if one else load_ensemble(models, how)
     started = time.perf_counter()
     with progress_bar(len(sources), enabled=not quiet) as advance:
         found = translator.translate(sources, warn=None if quiet else say, progress=advance, **options)
     seconds = time.perf_counter() - started
     if not quiet:
         pace = f"{seconds:.1f} s on {translator.device} ({translator.engine}), {len(sources) / seconds:.1f} a second"
-        say(f"{model}: {len(sources):,} lines in {pace}")
+        say(f"{' and '.join(models)}: {len(sources):,} lines in {pace}")
     return [translation.text for translation in found]
 
 

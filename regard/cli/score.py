@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import BatchTokens, ComputedInFloat32, Device, From, JsonLines, Model, Quiet, To, own_precision
+from regard.cli.options import (
+    BatchTokens,
+    ComputedInFloat32,
+    Device,
+    EnsembleModels,
+    From,
+    JsonLines,
+    Model,
+    Quiet,
+    To,
+    own_precision,
+)
 from regard.cli.progress import progress_bar
 from regard.cli.stdin_lines import decode_line
 from regard.cli.terminal import Format, Precision, as_json, one_line, say, shown
@@ -44,6 +55,7 @@ def score(
     words: Annotated[
         bool, typer.Option("--words", help="Add a column for each word: the word, a space, its sum.")
     ] = False,
+    ensemble: EnsembleModels = None,
     from_: From = None,
     to: To = None,
     batch_tokens: BatchTokens = None,
@@ -63,8 +75,10 @@ def score(
     if task not in ("translate", "generate"):
         raise UserError(f"{model} is made to {task}; regard score is for translators and language models")
     translates = task == "translate"
-    if not translates and (source or from_ or to or batch_tokens):
-        raise UserError("--source, --from, --to and --batch-tokens are for translators; name the file by --target")
+    if not translates and (source or ensemble or from_ or to or batch_tokens):
+        raise UserError(
+            "--source, --ensemble, --from, --to and --batch-tokens are for translators; name the file by --target"
+        )
     if texts and (source or target):
         raise UserError("name texts or files, not both")
     if texts and translates and len(texts) != 2:
@@ -74,7 +88,8 @@ def score(
     rows = _rows(texts, source, target, translates)
     import regard
 
-    scorer = regard.load(model, device=device, precision=own_precision(precision), engine="torch")
+    how = {"device": device, "precision": own_precision(precision)}
+    scorer: Any = regard.ensemble(model, *ensemble, **how) if ensemble else regard.load(model, **how, engine="torch")
     options: dict[str, Any] = {}
     if translates:
         options = {"source": None if from_ == "auto" else from_, "target": to, "batch_tokens": batch_tokens}

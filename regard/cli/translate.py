@@ -67,7 +67,8 @@ def translate(
         typer.Option(
             "--model",
             "-m",
-            help="A shipped or imported model, a model folder, a run, or hf:NAME; several form a chain.",
+            help="A shipped or imported model, a model folder, a run, or hf:NAME. Several for the same languages form "
+            "an ensemble, others a chain.",
             autocompletion=model_names,
         ),
     ] = ["fr-en"],  # noqa: B006
@@ -159,9 +160,11 @@ def translate(
         raise UserError(
             "--server uses its own settings; leave out --input, --device, --precision, --engine, --batch-tokens"
         )
-    if glossary and (server or via or len(model) > 1):
+    from regard.cli.translation_models import check_languages, is_chain
+
+    if glossary and (server or is_chain(model, via or [])):
         raise UserError(
-            "--glossary needs one model that translates directly; leave out --server, --via, further models"
+            "--glossary needs one model that translates directly, or an ensemble; leave out --server, --via, chains"
         )
     if server and (via or len(model) > 1):
         raise UserError("--server chooses its models and the languages between; leave out --via and further models")
@@ -201,12 +204,12 @@ def translate(
         languages = languages_of(model[0], from_, to)
         ask = remote_translator(server, languages, details, options, warn, lambda lines: advance(lines))
     else:
-        from regard.cli.translation_models import check_languages
         from regard.engines import engine_for
 
         check_languages(model, source, to, via or [])  # before anything is loaded
         place = own_device(device)
-        with_torch = any(engine_for(one, engine, place, precision) == "torch" for one in model)
+        ensemble = len(model) > 1 and not is_chain(model, via or [])
+        with_torch = ensemble or any(engine_for(one, engine, place, precision) == "torch" for one in model)
         shared = worker_count(device, waiting) if n_best == 1 and with_torch else 1
         if shared > 1:  # they load while this process does
             workers = LineWorkers(shared - 1, python_command("-m", "regard", *sys.argv[1:]), warn)
@@ -284,14 +287,14 @@ class ModelChoice:
 
     def load(self, device: str, threads: int = 0, note: Warn = warn_nothing) -> LanguageChoice:
         from regard.cli.language_choice import LanguageChoice
-        from regard.cli.translation_models import check_languages, load_models
+        from regard.cli.translation_models import check_languages, is_chain, load_models
 
         if self.locale is not None:
             os.environ["LC_ALL"] = self.locale or "C"
         check_languages(self.models, self.source, self.target, self.via)
         how = {"device": device, "precision": self.precision, "engine": self.engine, "note": note, "threads": threads}
         loaded = load_models(self.models, self.source, self.target, self.via, how)
-        alone = len(self.models) == 1 and not self.via
+        alone = not is_chain(self.models, self.via)
         return LanguageChoice(loaded, " and ".join(self.models), self.source, self.target, alone=alone)
 
 

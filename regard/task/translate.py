@@ -47,6 +47,7 @@ from regard.evaluation.translation import corpus_scores
 from regard.layers.capture import capture
 from regard.layers.cross_entropy import token_loss
 from regard.layers.observable import Observable
+from regard.model._ensemble import Ensemble
 from regard.model.seq2seq import Seq2Seq
 from regard.states import Hypothesis, concatenate
 from regard.task._base import Prepared, Task
@@ -412,6 +413,8 @@ class Translator(BaseTranslator, Task):
         """
         from regard.inspection.record.translate import one_sentence, record_translation
 
+        if isinstance(self.model, Ensemble):
+            raise UserError("an ensemble has no layers of its own to inspect; inspect one of its models")
         width = self.recipe.decoding.beam if beam is None else beam
         check_options(width, max(n_best, of + 1), length_penalty, max_length, None)
         sentence = PlainText().accept(text)
