@@ -19,6 +19,19 @@ import typer
 
 from regard.child_process import python_command
 from regard.cli.bulk import Column, Input, Key, On, ShardCount, bulk_file, model_for, own_device, warn_nothing
+from regard.cli.choosing import (
+    ChoosingOptions,
+    Mbr,
+    MbrFrom,
+    MbrMetric,
+    MbrSeed,
+    MemoryFile,
+    MemoryThreshold,
+    Rerank,
+    RerankWeight,
+    match_lines,
+    match_trees,
+)
 from regard.cli.document import is_document, translate_file
 from regard.cli.line_workers import LineWorkers, worker_count
 from regard.cli.models import model_names
@@ -134,6 +147,14 @@ def translate(
         ),
     ] = None,
     glossary: GlossaryFile = None,
+    mbr: Mbr = None,
+    mbr_metric: MbrMetric = None,
+    mbr_from: MbrFrom = None,
+    mbr_seed: MbrSeed = None,
+    rerank: Rerank = None,
+    rerank_weight: RerankWeight = None,
+    memory: MemoryFile = None,
+    memory_threshold: MemoryThreshold = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -168,6 +189,12 @@ def translate(
         )
     if server and (via or len(model) > 1):
         raise UserError("--server chooses its models and the languages between; leave out --via and further models")
+    choosing = ChoosingOptions(
+        mbr, mbr_metric, mbr_from, mbr_seed, rerank or (), rerank_weight or (), memory, memory_threshold
+    )
+    choosing.check(choosing == ChoosingOptions() or not is_chain(model, via or []), server, beam)
+    if choosing.needs_torch and engine is Engine.auto:
+        engine = Engine.torch
     source = None if from_ == "auto" else from_
     warn = warn_nothing if quiet else say
     waiting = lines_waiting(sys.stdin.fileno()) if not texts and not input else None
@@ -181,14 +208,19 @@ def translate(
         from regard.glossary import Glossary
 
         search["glossary"] = Glossary.read(glossary)
-    form = LineForm(search, alignment, scores, format, batch_tokens, not bulk and sys.stdout.isatty())
+    if choosing and not bulk:
+        search |= choosing.options(quiet, partial(load_further, device=own_device(device), precision=precision.value))
+    matches = memory is not None and not quiet and not bulk
+    form = LineForm(search, alignment, scores, format, batch_tokens, not bulk and sys.stdout.isatty(), matches)
     models = tuple(model_for(on, one) for one in model)
     chosen = ModelChoice(models, source, to, tuple(via or ()), precision.value, engine.value)
     if bulk:
         from regard.cli.language_choice import locale_language
 
         chosen = replace(chosen, locale=locale_language() if on else None)
-        load = partial(load_answers, chosen, form, verbose and "RANK" not in os.environ)
+        if on and (rerank or memory):
+            raise UserError("--rerank and --memory read files of this machine; leave out --on")
+        load = partial(load_answers, chosen, form, choosing, verbose and "RANK" not in os.environ)
         return bulk.answer(load, device, quiet, "translating")
     if document and texts and output:
         note = say if verbose else warn_nothing
@@ -308,6 +340,8 @@ class LineForm:
     format: Format
     batch_tokens: int | None
     on_terminal: bool
+    matches: bool = False
+    """Whether what a memory had for a line is shown on stderr."""
 
     def answer(
         self, translator: LanguageChoice, batch: list[str], numbers: list[int], warn: Warn, progress: Any
@@ -320,6 +354,10 @@ class LineForm:
             warn=lambda message: warn(_with_line_number(message, numbers)),
             progress=progress,
         )
+        if self.matches and self.format is not Format.json:
+            for number, one in zip(numbers, found, strict=True):
+                for line in match_lines(one, number):
+                    warn(line)
         return self.lines(found, numbers)
 
     def lines(self, found: Sequence[Translation | ServerTranslation], numbers: list[int]) -> list[str]:
@@ -336,7 +374,15 @@ class LineForm:
         ]
 
 
-def load_answers(chosen: ModelChoice, form: LineForm, verbose: bool, *, device: str, threads: int) -> Answers:
+def load_further(model: str, task: str, *, device: str, precision: str) -> Any:
+    from regard.engines import load_with
+
+    return load_with(model, device, task, precision)
+
+
+def load_answers(
+    chosen: ModelChoice, form: LineForm, choosing: ChoosingOptions, verbose: bool, *, device: str, threads: int
+) -> Answers:
     """The models of bulk work. Options that they refuse are refused here, before anything is written."""
     from regard.bulk import Answers
     from regard.find_model import find_model
@@ -344,6 +390,8 @@ def load_answers(chosen: ModelChoice, form: LineForm, verbose: bool, *, device: 
     from regard.storage import read_folder
 
     translator = chosen.load(device, threads, say if verbose else warn_nothing)
+    further = choosing.options(True, partial(load_further, device=device, precision=chosen.precision))
+    form = replace(form, search=form.search | further)
     trial: Any = form.search | {"batch_tokens": form.batch_tokens, "alignment": form.alignment}
     translator.translator.translate("?", **(trial | translator.usual_direction()))
     hashes = [read_folder(find_model(one), hash_tensors=False).hash[:16] for one in chosen.models]
@@ -353,7 +401,9 @@ def load_answers(chosen: ModelChoice, form: LineForm, verbose: bool, *, device: 
     settings |= {name: value for name, value in asked.items() if value}
     settings |= {} if chosen.target else translator.depends_on()
     usual = translator.recipe.decoding
-    settings |= {name: getattr(usual, name) if value is None else value for name, value in form.search.items()}
+    search = dict(form.search)
+    settings |= choosing.settings(search)
+    settings |= {name: getattr(usual, name) if value is None else value for name, value in search.items()}
     if terms := settings.pop("glossary", None):
         settings["glossary"] = hashlib.sha256(repr(terms.rows()).encode()).hexdigest()[:16]
     settings |= {
@@ -398,6 +448,8 @@ def _tree(translation: Translation | ServerTranslation, alignment: bool, alterna
     }
     if alignment:
         tree["alignment"] = translation.alignment or []
+    if getattr(translation, "matches", None):  # a server has no memory
+        tree["matches"] = match_trees(translation)
     if alternatives:
         tree["alternatives"] = [_tree(other, alignment, False) for other in translation.alternatives]
     return tree

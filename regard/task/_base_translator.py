@@ -15,6 +15,7 @@ from regard.decoding.cancellation import Cancelled
 from regard.directions import NO_MARKS, Marks, direction, marks, sources_for, with_end
 from regard.errors import UserError
 from regard.hypothesis import Hypothesis
+from regard.task._choosing import Choosing, candidates
 from regard.task._one_or_many import one_or_many
 from regard.task._splitting import sentences, split_long
 from regard.task._translation import Translation, TranslationOptions, check_options, joined
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
     from regard.decoding.constraints import Constraint
     from regard.glossary import Glossary
     from regard.task._generated import Score
+    from regard.minimum_bayes_risk import MinimumBayesRisk
+    from regard.reranking import Reranker
     from regard.task._terms import TermEncoder
+    from regard.translation_memory import TranslationMemory
 
 NOTHING = Hypothesis([], 0.0, 0.0, finished=False)
 """The result for a cancelled sentence."""
@@ -77,12 +81,21 @@ class BaseTranslator(ABC):
         source: str | None = None,
         target: str | None = None,
         glossary: Glossary | None = None,
+        mbr: MinimumBayesRisk | None = None,
+        rerank: Reranker | None = None,
+        memory: TranslationMemory | None = None,
     ) -> list[Translation]:
+        choosing = Choosing(mbr, rerank, memory) if mbr or rerank or memory else None
         settings = self.recipe.decoding
         width = settings.beam if beam is None else beam
         check_options(width, n_best, length_penalty, max_length, batch_tokens)
         told = self.marks(texts, source, target)
-        parts = [self._encoded_parts(text, number, warn, told[number - 1]) for number, text in enumerate(texts, 1)]
+        parts = [
+            [(text, self.encode(text, told[number - 1]))]
+            if choosing and choosing.is_exact(text)
+            else self._encoded_parts(text, number, warn, told[number - 1])
+            for number, text in enumerate(texts, 1)
+        ]
         flat = [part for row in parts for part, _ in row]
         owners = [number for number, row in enumerate(parts) for _ in row]
         sources = [ids for row in parts for _, ids in row]
@@ -99,7 +112,10 @@ class BaseTranslator(ABC):
             "cancelled": cancelled_parts,
             "prefix": prefix,
         }
-        found = self.search(sources, progress=progress, **options)
+        chosen = None
+        if choosing:
+            chosen = candidates(self, choosing, flat, sources, told_parts, (source, target), options, progress)
+        found = chosen.found if chosen else self.search(sources, progress=progress, **options)
         if glossary is not None:
             from regard.task._term_placement import TermPlacement
             from regard.task._terms import TermEncoder
@@ -108,8 +124,11 @@ class BaseTranslator(ABC):
                 self._terms = TermEncoder(self.tokenizer.target)
             TermPlacement(self, self._terms, sources, flat, told_parts, options, warn).improve(glossary, found)
         aligned = self._align(sources, found, told_parts, budget, cancelled_parts) if alignment else [None] * len(flat)
-        done = iter(zip(flat, found, aligned, [len(prefix)] * len(flat), strict=True))
-        return [joined(text, [self._translation(*next(done)) for _ in row]) for text, row in zip(texts, parts)]
+        made = [self._translation(*one, len(prefix)) for one in zip(flat, found, aligned, strict=True)]
+        if chosen:
+            made = [chosen.completed(number, one, self.tokenizer.target) for number, one in enumerate(made)]
+        done = iter(made)
+        return [joined(text, [next(done) for _ in row]) for text, row in zip(texts, parts)]
 
     @overload
     def score(  # type: ignore[overload-overlap]
@@ -261,6 +280,18 @@ class BaseTranslator(ABC):
         self, sources: Sequence[list[int]], constraints: Sequence[list[Constraint]], terms: TermEncoder, **options: Any
     ) -> list[list[Hypothesis]]:
         """As `search`, for hypotheses that have the terms of each source."""
+
+    @abstractmethod
+    def search_samples(
+        self, sources: Sequence[list[int]], *, count: int, seed: int, **options: Any
+    ) -> list[list[Hypothesis]]:
+        """`count` samples for each source, in the order of their random numbers; the width of the beam does not count."""
+
+    @abstractmethod
+    def search_with_memory(
+        self, sources: Sequence[list[int]], pairs: Sequence[Sequence[tuple[list[int], str]]], **options: Any
+    ) -> list[list[Hypothesis]]:
+        """As `search`, leaning on the translations of similar texts: (source tokens, translation) for each source."""
 
     @abstractmethod
     def token_log_probs(

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     from regard.glossary import Glossary
+    from regard.minimum_bayes_risk import MinimumBayesRisk
+    from regard.reranking import Reranker
+    from regard.translation_memory import Match, TranslationMemory
 
 
 @dataclass
@@ -32,6 +35,8 @@ class Translation:
     finished: bool = True
     """False if the length limit cut it off."""
     alternatives: list[Translation] = field(default_factory=list)
+    matches: list[Match] = field(default_factory=list)
+    """What a translation memory has for the text or its sentences: (source, target, similarity)."""
 
     def __str__(self) -> str:
         return self.text
@@ -72,6 +77,12 @@ class TranslationOptions(TypedDict, total=False):
     """Called with the number of texts (or parts of long ones) finished since the last call."""
     glossary: Glossary | None
     """How terms must or should be translated (`Glossary.read`)."""
+    mbr: MinimumBayesRisk | None
+    """Take the candidate that is most like all others."""
+    rerank: Reranker | None
+    """Rank the hypotheses by further models, too."""
+    memory: TranslationMemory | None
+    """Translations that are used where the text is the same, and leant on where it is similar."""
     cancelled: Cancelled | None
     """Called between steps; returns the indices of cancelled texts."""
 
@@ -93,6 +104,7 @@ def joined(source: str, parts: list[Translation]) -> Translation:
         _block_diagonal(matrices) if matrices else None,
         all(part.finished for part in parts),
         [joined(source, list(row)) for row in zip(*(part.alternatives for part in parts))],
+        [match for part in parts for match in part.matches],
     )
 
 

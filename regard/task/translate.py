@@ -41,6 +41,7 @@ from regard.decoding.cancellation import Cancelled, cancellation
 from regard.decoding.constraint_tensors import WordEdges
 from regard.decoding.constraints import Constraint
 from regard.decoding.forced import forced_log_probs
+from regard.decoding.nearest_neighbours import NearestNeighbourDecoder, with_datastores
 from regard.decoding.rules import loops_allowed
 from regard.errors import UserError
 from regard.evaluation.translation import corpus_scores
@@ -49,9 +50,11 @@ from regard.layers.cross_entropy import token_loss
 from regard.layers.observable import Observable
 from regard.model._ensemble import Ensemble
 from regard.model.seq2seq import Seq2Seq
-from regard.states import Hypothesis, concatenate
+from regard.states import Hypothesis, StepwiseDecoder, concatenate
 from regard.task._base import Prepared, Task
 from regard.task._base_translator import NOTHING, BaseTranslator, Progress, owned_by, without_cancelled
+from regard.task._datastores import LONGEST_PAIR, EncodedPair, datastores
+from regard.task._samples import Samples, sample_each
 from regard.task._translation import Translation, check_options
 from regard.task._writing import longest_text, search, search_with_terms
 from regard.types import BEGIN, END, Better, Memory, Validation
@@ -230,6 +233,8 @@ class Translator(BaseTranslator, Task):
         prefix: Sequence[int] = (),
         constraints: tuple[Sequence[list[Constraint]], TermEncoder] | None = None,
         begin_with: Sequence[list[int]] | None = None,
+        neighbours: Sequence[list[EncodedPair]] | None = None,
+        samples: Samples | None = None,
     ) -> list[list[Hypothesis]]:
         found: list[list[Hypothesis]] = [[NOTHING] for _ in sources]
         closed = [self.source_row(ids) for ids in sources]
@@ -237,8 +242,11 @@ class Translator(BaseTranslator, Task):
             chosen = [closed[i] for i in indexes]
             stated = constraints and ([constraints[0][i] for i in indexes], constraints[1])
             given = begin_with and [begin_with[i] for i in indexes]
+            near = neighbours and [neighbours[i] for i in indexes]
             with cancellation(cancelled and partial(_cancelled_rows, cancelled, indexes)):
-                results = self._search_batch(chosen, beam, n_best, length_penalty, max_length, prefix, stated, given)
+                results = self._search_batch(
+                    chosen, beam, n_best, length_penalty, max_length, prefix, stated, given, near, samples
+                )
             for index, hypotheses in zip(indexes, results, strict=True):
                 found[index] = hypotheses
             if progress:
@@ -255,6 +263,28 @@ class Translator(BaseTranslator, Task):
     ) -> list[list[Hypothesis]]:
         return self.search(sources, constraints=(constraints, terms), **options)
 
+    def search_samples(
+        self, sources: Sequence[list[int]], *, count: int, seed: int, **options: Any
+    ) -> list[list[Hypothesis]]:
+        options["batch_tokens"] = max(1, options["batch_tokens"] // count)
+        return self.search(sources, samples=Samples(count, seed), **options)
+
+    def search_with_memory(
+        self, sources: Sequence[list[int]], pairs: Sequence[Sequence[tuple[list[int], str]]], **options: Any
+    ) -> list[list[Hypothesis]]:
+        if isinstance(self.model, Ensemble):
+            raise UserError("a memory needs the hidden states of one model; leave out the other models")
+        encode, longest = self.tokenizer.target.encode, longest_text(self.model) or LONGEST_PAIR
+        near = [
+            [
+                EncodedPair(self.source_row(ids), target)
+                for ids, text in some
+                if max(len(ids), len(target := encode(text)) + len(options["prefix"])) + 1 < longest
+            ]
+            for some in pairs
+        ]
+        return self.search(sources, neighbours=near, **options)
+
     @torch.inference_mode()
     def _search_batch(
         self,
@@ -266,6 +296,8 @@ class Translator(BaseTranslator, Task):
         prefix: Sequence[int] = (),
         constraints: tuple[Sequence[list[Constraint]], TermEncoder] | None = None,
         begin_with: Sequence[list[int]] | None = None,
+        neighbours: Sequence[list[EncodedPair]] | None = None,
+        samples: Samples | None = None,
     ) -> list[list[Hypothesis]]:
         settings = self.recipe.decoding
         known = longest_text(self.model)
@@ -283,7 +315,13 @@ class Translator(BaseTranslator, Task):
                 self.model.decoder, memory, stated, edges, limits, loops, width, n_best, length_penalty, forced
             )
         given = _filled(begin_with).to(self.device) if begin_with else None
-        return search(self.model.decoder, memory, limits, loops, width, n_best, length_penalty, forced, given)
+        decoder: StepwiseDecoder = self.model.decoder
+        if samples:
+            return sample_each(decoder, memory, limits, loops, samples, forced)
+        if neighbours and any(neighbours):
+            stores = datastores(self.model, self._encode, neighbours, prefix, self.device)
+            decoder, memory = NearestNeighbourDecoder(self.model.decoder), with_datastores(memory, stores)
+        return search(decoder, memory, limits, loops, width, n_best, length_penalty, forced, given)
 
     def _word_edges(self, terms: TermEncoder) -> WordEdges:
         if self._edges is None:

@@ -211,6 +211,18 @@ class CTranslate2Translator(BaseTranslator):
         found: list[list[Hypothesis]] = self.with_torch().search_with_terms(sources, constraints, terms, **options)
         return found
 
+    def search_samples(self, sources: Sequence[list[int]], **options: Any) -> list[list[Hypothesis]]:
+        """By torch: CTranslate2's random numbers depend on what else is in a batch."""
+        found: list[list[Hypothesis]] = self.with_torch().search_samples(sources, **options)
+        return found
+
+    def search_with_memory(
+        self, sources: Sequence[list[int]], pairs: Sequence[Sequence[tuple[list[int], str]]], **options: Any
+    ) -> list[list[Hypothesis]]:
+        """By torch: CTranslate2 gives no hidden states."""
+        found: list[list[Hypothesis]] = self.with_torch().search_with_memory(sources, pairs, **options)
+        return found
+
     def token_log_probs(
         self, sources: Sequence[list[int]], targets: Sequence[list[int]], **options: Any
     ) -> list[list[float]]:
