@@ -16,6 +16,7 @@ from regard.directions import NO_MARKS, Marks, direction, marks, sources_for, wi
 from regard.errors import UserError
 from regard.hypothesis import Hypothesis
 from regard.task._one_or_many import one_or_many
+from regard.task._search_variant import search_as, search_beginning, search_variant
 from regard.task._splitting import sentences, split_long
 from regard.task._translation import Translation, TranslationOptions, check_options, joined
 
@@ -77,38 +78,50 @@ class BaseTranslator(ABC):
         source: str | None = None,
         target: str | None = None,
         glossary: Glossary | None = None,
+        prefix: str = "",
+        **further: Any,
     ) -> list[Translation]:
         settings = self.recipe.decoding
         width = settings.beam if beam is None else beam
         check_options(width, n_best, length_penalty, max_length, batch_tokens)
+        variant = search_variant(settings, beam, n_best, **further)
+        if prefix and glossary is not None:
+            raise UserError("a prefix and a glossary do not go together; leave out one of them")
         told = self.marks(texts, source, target)
         parts = [self._encoded_parts(text, number, warn, told[number - 1]) for number, text in enumerate(texts, 1)]
         flat = [part for row in parts for part, _ in row]
         owners = [number for number, row in enumerate(parts) for _ in row]
         sources = [ids for row in parts for _, ids in row]
         told_parts = [one for one, row in zip(told, parts) for _ in row]
-        prefix = told[0].prefix if told else ()  # the same of all: it says the target language
+        tags = told[0].prefix if told else ()  # the same of all: it says the target language
         budget = self.default_batch_tokens() if batch_tokens is None else batch_tokens
         cancelled_parts = cancelled and (lambda: owned_by(cancelled(), owners))
         options: Any = {
             "beam": width,
             "n_best": n_best,
             "length_penalty": settings.length_penalty if length_penalty is None else length_penalty,
-            "max_length": (settings.max_length if max_length is None else max_length) + len(prefix),
+            "max_length": (settings.max_length if max_length is None else max_length) + len(tags),
             "batch_tokens": budget,
             "cancelled": cancelled_parts,
-            "prefix": prefix,
+            "prefix": tags,
         }
-        found = self.search(sources, progress=progress, **options)
-        if glossary is not None:
-            from regard.task._term_placement import TermPlacement
-            from regard.task._terms import TermEncoder
+        first = {at for at, owner in enumerate(owners) if not at or owners[at - 1] != owner} if prefix else set[int]()
+        begin_with = [*tags, *self.tokenizer.target.encode(prefix)] if prefix else []
 
-            if self._terms is None:
-                self._terms = TermEncoder(self.tokenizer.target)
-            TermPlacement(self, self._terms, sources, flat, told_parts, options, warn).improve(glossary, found)
+        def search(options: dict[str, Any], progress: Progress | None) -> list[list[Hypothesis]]:
+            found = search_beginning(self, sources, first, begin_with, progress, options)
+            if glossary is not None:
+                from regard.task._term_placement import TermPlacement
+                from regard.task._terms import TermEncoder
+
+                if self._terms is None:
+                    self._terms = TermEncoder(self.tokenizer.target)
+                TermPlacement(self, self._terms, sources, flat, told_parts, options, warn).improve(glossary, found)
+            return found
+
+        found = search_as(variant, options, search, progress)
         aligned = self._align(sources, found, told_parts, budget, cancelled_parts) if alignment else [None] * len(flat)
-        done = iter(zip(flat, found, aligned, [len(prefix)] * len(flat), strict=True))
+        done = iter(zip(flat, found, aligned, [len(tags)] * len(flat), strict=True))
         return [joined(text, [self._translation(*next(done)) for _ in row]) for text, row in zip(texts, parts)]
 
     @overload
