@@ -24,9 +24,8 @@ class MinimumBayesRisk:
     metric: str = "chrf"
     """chrf or bleu, of sentences."""
     origin: str = "samples"
-    """samples, or beam: the best hypotheses of a beam search."""
-    seed: int = 0
-    """Of the samples; every sentence has the same random numbers, whatever else is translated."""
+    """samples, drawn as `translate` is told (temperature, top_k, top_p, seed; by default top_p 0.7), or beam: the best
+    hypotheses of a beam search."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.candidates <= MOST_CANDIDATES:

@@ -79,17 +79,15 @@ class TranslationMemory:
             digest.update(f"{source}\t{target}\n".encode("utf-8", "replace"))
         return digest.hexdigest()[:16]
 
-    def exact(self, text: str) -> str | None:
+    def exact(self, text: str) -> Match | None:
         """The translation of this very text, the most frequent one if there are several."""
-        return self._exact.get(comparable(text))
+        same = comparable(text)
+        target = self._exact.get(same)
+        return None if target is None else Match(same, target, 1.0)
 
     def matches(self, text: str, most: int = MOST_MATCHES) -> list[Match]:
         """The pairs whose sources are similar enough, the most similar first."""
         return [one for one in self.neighbours(text, most) if one.similarity >= self.threshold]
-
-    def match(self, text: str, target: str) -> Match:
-        """An exact match."""
-        return Match(comparable(text), target, 1.0)
 
     def neighbours(self, text: str, most: int = NEIGHBOURS) -> list[Match]:
         """The most similar pairs, however similar they are; of equal ones, those of the file first."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import LARGEST_SEED, MOST_BEAMS
+from regard.cli.options import MOST_BEAMS
 from regard.cli.terminal import escape_control_characters, one_line, say
 from regard.errors import UserError, suggestion
 
@@ -46,7 +46,6 @@ MbrMetric = Annotated[Metric | None, typer.Option(help="How --mbr compares candi
 MbrFrom = Annotated[
     Origin | None, typer.Option(help="The candidates of --mbr: samples (default), or those of a beam search.")
 ]
-MbrSeed = Annotated[int | None, typer.Option(min=0, max=LARGEST_SEED, help="Seed of the samples of --mbr; default: 0.")]
 Rerank = Annotated[
     list[str] | None,
     typer.Option(
@@ -78,7 +77,6 @@ class ChoosingOptions:
     mbr: int | None = None
     mbr_metric: Metric | None = None
     mbr_from: Origin | None = None
-    mbr_seed: int | None = None
     rerank: Sequence[str] = ()
     rerank_weight: Sequence[str] = ()
     memory: Path | None = None
@@ -86,9 +84,9 @@ class ChoosingOptions:
 
     def check(self, one_model: bool, server: str | None, beam: int | None) -> None:
         """Refuses what does not go together, before anything is loaded."""
-        of_mbr = (self.mbr_metric, self.mbr_from, self.mbr_seed)
+        of_mbr = (self.mbr_metric, self.mbr_from)
         if self.mbr is None and any(value is not None for value in of_mbr):
-            raise UserError("--mbr-metric, --mbr-from and --mbr-seed belong to --mbr N")
+            raise UserError("--mbr-metric and --mbr-from belong to --mbr N")
         if self.memory is None and self.memory_threshold is not None:
             raise UserError("--memory-threshold belongs to --memory FILE.tsv")
         if not self:
@@ -124,7 +122,7 @@ class ChoosingOptions:
             from regard.minimum_bayes_risk import MinimumBayesRisk
 
             metric, origin = self.mbr_metric or Metric.chrf, self.mbr_from or Origin.samples
-            found["mbr"] = MinimumBayesRisk(self.mbr, metric.value, origin.value, self.mbr_seed or 0)
+            found["mbr"] = MinimumBayesRisk(self.mbr, metric.value, origin.value)
         if self.rerank:
             from regard.reranking import Reranker
 
@@ -144,7 +142,7 @@ class ChoosingOptions:
         """What bulk work depends on, without the values that are not plain: they are taken out of `options`."""
         found: dict[str, Any] = {}
         if mbr := options.pop("mbr", None):
-            found["mbr"] = [mbr.candidates, mbr.metric, mbr.origin, mbr.seed]
+            found["mbr"] = [mbr.candidates, mbr.metric, mbr.origin]
         if options.pop("rerank", None):
             found["rerank"] = [*sorted(self._model_hashes()), *sorted(self.rerank_weight)]
         if memory := options.pop("memory", None):

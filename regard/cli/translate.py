@@ -24,7 +24,6 @@ from regard.cli.choosing import (
     Mbr,
     MbrFrom,
     MbrMetric,
-    MbrSeed,
     MemoryFile,
     MemoryThreshold,
     Rerank,
@@ -150,7 +149,6 @@ def translate(
     mbr: Mbr = None,
     mbr_metric: MbrMetric = None,
     mbr_from: MbrFrom = None,
-    mbr_seed: MbrSeed = None,
     rerank: Rerank = None,
     rerank_weight: RerankWeight = None,
     memory: MemoryFile = None,
@@ -189,9 +187,7 @@ def translate(
         )
     if server and (via or len(model) > 1):
         raise UserError("--server chooses its models and the languages between; leave out --via and further models")
-    choosing = ChoosingOptions(
-        mbr, mbr_metric, mbr_from, mbr_seed, rerank or (), rerank_weight or (), memory, memory_threshold
-    )
+    choosing = ChoosingOptions(mbr, mbr_metric, mbr_from, rerank or (), rerank_weight or (), memory, memory_threshold)
     choosing.check(choosing == ChoosingOptions() or not is_chain(model, via or []), server, beam)
     if choosing.needs_torch and engine is Engine.auto:
         engine = Engine.torch

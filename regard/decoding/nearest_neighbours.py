@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.types import Memory, State
 
@@ -26,16 +26,6 @@ NEIGHBOURS = 4
 TEMPERATURE = 0.5
 MOST = 0.7
 """The largest share of the neighbours. A beam that could follow them at no cost would copy a similar translation."""
-
-
-class HiddenStateDecoder(Protocol):
-    """A decoder whose step has two halves."""
-
-    def start(self, memory: Memory, beams: int, capacity: int) -> State: ...
-
-    def advance(self, ids: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T D"], State]: ...
-
-    def project(self, hidden: Float[Tensor, "R T D"]) -> Float[Tensor, "R T V"]: ...
 
 
 class Datastore(NamedTuple):
@@ -47,8 +37,9 @@ class Datastore(NamedTuple):
 
 def with_datastores(memory: Memory, datastores: Sequence[Datastore]) -> Memory:
     """The memory of a batch together with the datastore of each sentence, filled up with keys that are never near."""
-    longest = max(1, *(len(one.values) for one in datastores))
     states = memory.states
+    longest = max(1, *(len(one.values) for one in datastores))
+    longest = -(-longest // 128) * 128 if states.is_cuda else longest  # few shapes: each is a CUDA graph of its own
     width = datastores[0].keys.shape[1]
     keys = states.new_zeros(len(datastores), longest, width)
     values = torch.full((len(datastores), longest), -1, device=states.device)
@@ -58,18 +49,18 @@ def with_datastores(memory: Memory, datastores: Sequence[Datastore]) -> Memory:
     return replace(memory, final={"final": memory.final, "keys": keys, "values": values})
 
 
-class NearestNeighbourDecoder:
+class NearestNeighbourDecoder(nn.Module):
     """A decoder whose `step` gives mixed log-probabilities instead of logits; its memory is of `with_datastores`."""
 
-    def __init__(
-        self, decoder: HiddenStateDecoder, neighbours: int = NEIGHBOURS, temperature: float = TEMPERATURE
-    ) -> None:
+    def __init__(self, decoder: nn.Module, neighbours: int = NEIGHBOURS, temperature: float = TEMPERATURE) -> None:
+        """The decoder's step has two halves, `advance` and `project`."""
+        super().__init__()
         self.decoder, self.neighbours, self.temperature = decoder, neighbours, temperature
 
     def start(self, memory: Memory, beams: int, capacity: int) -> State:
         """As of the decoder itself. The datastore belongs to what the state keeps per sentence."""
         held = memory.final
-        state = self.decoder.start(replace(memory, final=held["final"]), beams, capacity)
+        state: State = self.decoder.start(replace(memory, final=held["final"]), beams, capacity)
         return replace(state, memory={"own": state.memory, "keys": held["keys"], "values": held["values"]})
 
     def step(self, ids: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R 1 V"], State]:

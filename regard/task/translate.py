@@ -40,7 +40,6 @@ from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.cancellation import Cancelled, cancellation
 from regard.decoding.constraint_tensors import WordEdges
 from regard.decoding.constraints import Constraint
-from regard.decoding.forced import forced_log_probs
 from regard.decoding.nearest_neighbours import NearestNeighbourDecoder, with_datastores
 from regard.decoding.rules import loops_allowed
 from regard.errors import UserError
@@ -50,13 +49,15 @@ from regard.layers.cross_entropy import token_loss
 from regard.layers.observable import Observable
 from regard.model._ensemble import Ensemble
 from regard.model.seq2seq import Seq2Seq
-from regard.states import Hypothesis, StepwiseDecoder, concatenate
+from regard.states import Hypothesis, concatenate
 from regard.task._base import Prepared, Task
 from regard.task._base_translator import NOTHING, BaseTranslator, Progress, owned_by, without_cancelled
+from regard.task._coverage import CoverageDecoder
 from regard.task._datastores import LONGEST_PAIR, EncodedPair, datastores
-from regard.task._samples import Samples, sample_each
+from regard.task._forced_scores import forced_scores
+from regard.task._search_variant import SearchVariant
 from regard.task._translation import Translation, check_options
-from regard.task._writing import longest_text, search, search_with_terms
+from regard.task._writing import longest_text, sampled, search, search_with_terms
 from regard.types import BEGIN, END, Better, Memory, Validation
 from regard.word_alignment import average
 
@@ -68,8 +69,6 @@ __all__ = ["Translator", "Translation"]
 
 ON_CPU = 1024
 """Tokens per batch on a CPU, limited by its cache."""
-LOGITS = 1 << 27
-"""Most logits at a time, where texts are scored: 512 MB of float32."""
 LANES = 16
 """Numbers that a CPU adds at once. Sums over a multiple of this length stay the same to the last bit when zeros of
 padding are appended, so that a translation does not depend on the other sentences of its batch."""
@@ -92,6 +91,8 @@ class Translator(BaseTranslator, Task):
     @classmethod
     def resolve(cls, recipe: Recipe) -> Recipe:
         check_keys(recipe.input, "text")
+        if recipe.decoding.beam % recipe.decoding.beam_groups:
+            raise UserError(f"decoding.beam_groups: a beam of {recipe.decoding.beam} has no such groups; use a divisor")
         if recipe.data.pairs:
             check_entries(recipe.data)
             return with_stated_languages(recipe)
@@ -214,6 +215,8 @@ class Translator(BaseTranslator, Task):
         self.recipe, self.tokenizer, self.device = recipe, tokenizer, device
         self.model = cast(Seq2Seq, model.to(device).eval())
         self._edges: WordEdges | None = None
+        self._coverage: CoverageDecoder | None = None
+        self._neighbours: NearestNeighbourDecoder | None = None
 
     def default_batch_tokens(self) -> int:
         tokens = self.recipe.decoding.batch_tokens
@@ -233,8 +236,8 @@ class Translator(BaseTranslator, Task):
         prefix: Sequence[int] = (),
         constraints: tuple[Sequence[list[Constraint]], TermEncoder] | None = None,
         begin_with: Sequence[list[int]] | None = None,
+        variant: SearchVariant | None = None,
         neighbours: Sequence[list[EncodedPair]] | None = None,
-        samples: Samples | None = None,
     ) -> list[list[Hypothesis]]:
         found: list[list[Hypothesis]] = [[NOTHING] for _ in sources]
         closed = [self.source_row(ids) for ids in sources]
@@ -245,7 +248,7 @@ class Translator(BaseTranslator, Task):
             near = neighbours and [neighbours[i] for i in indexes]
             with cancellation(cancelled and partial(_cancelled_rows, cancelled, indexes)):
                 results = self._search_batch(
-                    chosen, beam, n_best, length_penalty, max_length, prefix, stated, given, near, samples
+                    chosen, beam, n_best, length_penalty, max_length, prefix, stated, given, variant, near
                 )
             for index, hypotheses in zip(indexes, results, strict=True):
                 found[index] = hypotheses
@@ -262,12 +265,6 @@ class Translator(BaseTranslator, Task):
         self, sources: Sequence[list[int]], constraints: Sequence[list[Constraint]], terms: TermEncoder, **options: Any
     ) -> list[list[Hypothesis]]:
         return self.search(sources, constraints=(constraints, terms), **options)
-
-    def search_samples(
-        self, sources: Sequence[list[int]], *, count: int, seed: int, **options: Any
-    ) -> list[list[Hypothesis]]:
-        options["batch_tokens"] = max(1, options["batch_tokens"] // count)
-        return self.search(sources, samples=Samples(count, seed), **options)
 
     def search_with_memory(
         self, sources: Sequence[list[int]], pairs: Sequence[Sequence[tuple[list[int], str]]], **options: Any
@@ -296,8 +293,8 @@ class Translator(BaseTranslator, Task):
         prefix: Sequence[int] = (),
         constraints: tuple[Sequence[list[Constraint]], TermEncoder] | None = None,
         begin_with: Sequence[list[int]] | None = None,
+        variant: SearchVariant | None = None,
         neighbours: Sequence[list[EncodedPair]] | None = None,
-        samples: Samples | None = None,
     ) -> list[list[Hypothesis]]:
         settings = self.recipe.decoding
         known = longest_text(self.model)
@@ -305,7 +302,7 @@ class Translator(BaseTranslator, Task):
         ids, mask = (tensor.to(self.device) for tensor in pad(sources, 1 if known or observed else LANES))
         longest = min(max_length, known - 1) if known else max_length  # BEGIN, when it is scored or aligned
         limits = (mask.sum(1) * settings.length_factor + settings.length_extra).long().clamp(max=longest)
-        memory = self._encode(ids, mask)
+        memory = self.encode_batch(ids, mask)
         forced = torch.tensor([list(prefix)] * len(ids), device=self.device) if prefix else None
         loops = loops_allowed(ids, mask)
         if constraints:
@@ -315,20 +312,42 @@ class Translator(BaseTranslator, Task):
                 self.model.decoder, memory, stated, edges, limits, loops, width, n_best, length_penalty, forced
             )
         given = _filled(begin_with).to(self.device) if begin_with else None
-        decoder: StepwiseDecoder = self.model.decoder
-        if samples:
-            return sample_each(decoder, memory, limits, loops, samples, forced)
         if neighbours and any(neighbours):
-            stores = datastores(self.model, self._encode, neighbours, prefix, self.device)
-            decoder, memory = NearestNeighbourDecoder(self.model.decoder), with_datastores(memory, stores)
-        return search(decoder, memory, limits, loops, width, n_best, length_penalty, forced, given)
+            stores = datastores(self.model, self.encode_batch, neighbours, prefix, self.device)
+            if self._neighbours is None:
+                self._neighbours = NearestNeighbourDecoder(self.model.decoder)
+            memory = with_datastores(memory, stores)
+            return search(self._neighbours, memory, limits, loops, width, n_best, length_penalty, forced, given)
+        if variant is None:
+            return search(self.model.decoder, memory, limits, loops, width, n_best, length_penalty, forced, given)
+        if variant.sampling:
+            return sampled(self.model.decoder, memory, limits, loops, variant.sampling, forced, given)
+        return search(
+            self._coverage_decoder(variant.coverage_penalty) if variant.coverage_penalty else self.model.decoder,
+            memory,
+            limits,
+            loops,
+            width,
+            n_best,
+            length_penalty,
+            forced,
+            given,
+            groups=variant.beam_groups,
+            diversity=variant.diversity_penalty,
+        )
+
+    def _coverage_decoder(self, strength: float) -> CoverageDecoder:
+        """The same one for the same penalty, as CUDA graphs belong to a decoder."""
+        if self._coverage is None or self._coverage.strength != strength:
+            self._coverage = CoverageDecoder(self.model.decoder, strength)
+        return self._coverage
 
     def _word_edges(self, terms: TermEncoder) -> WordEdges:
         if self._edges is None:
             self._edges = WordEdges.of(terms.begins, terms.ends, terms.ends_sentence).to(self.device)
         return self._edges
 
-    def _encode(self, ids: Tensor, mask: Tensor) -> Memory:
+    def encode_batch(self, ids: Tensor, mask: Tensor) -> Memory:
         """Encodes sentences sorted longest first. On a CPU padding costs as much as words, so each group of similar
         length is encoded by itself."""
         widths = [min(-(-length // LANES) * LANES, mask.shape[1]) for length in mask.sum(1).tolist()]
@@ -343,7 +362,6 @@ class Translator(BaseTranslator, Task):
             ]
         )
 
-    @torch.inference_mode()
     def token_log_probs(
         self,
         sources: Sequence[list[int]],
@@ -353,25 +371,7 @@ class Translator(BaseTranslator, Task):
         batch_tokens: int = 4096,
         progress: Progress | None = None,
     ) -> list[list[float]]:
-        found: list[list[float]] = [[] for _ in sources]
-        rows = [self.source_row(ids) for ids in sources]
-        known = longest_text(self.model)
-        for number, (row, ids) in enumerate(zip(rows, targets, strict=True), 1):
-            if known and (longest := max(len(row), len(prefix) + len(ids))) > known:
-                raise UserError(
-                    f"text {number} has {longest} tokens and the model's positions end at {known}; split it"
-                )
-        budget = min(batch_tokens, max(1, LOGITS // len(self.tokenizer.target)))
-        for indexes in sorted_batches([max(pair, key=len) for pair in zip(rows, targets)], budget):
-            ids, mask = (tensor.to(self.device) for tensor in pad([rows[i] for i in indexes], 1 if known else LANES))
-            target = pad([targets[i] for i in indexes])[0].to(self.device)
-            forced = torch.tensor([list(prefix)] * len(ids), device=self.device) if prefix else None
-            log_probs = forced_log_probs(self.model.decoder, self._encode(ids, mask), target, forced).tolist()
-            for index, row in zip(indexes, log_probs):
-                found[index] = row[: len(targets[index])]
-            if progress:
-                progress(len(indexes))
-        return found
+        return forced_scores(self, sources, targets, prefix, batch_tokens, progress, LANES)
 
     @torch.inference_mode()
     def loss(
