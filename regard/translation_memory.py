@@ -28,7 +28,7 @@ NEIGHBOURS = 8
 CANDIDATES = 64
 """Pairs that share the rarest words with a text, whose similarity is computed."""
 FREQUENT = 0.02
-"""A word that more than this share of the sources has (and more than CANDIDATES) finds none, unless there is no other."""
+"""Words of more than this share of the sources (and of more than CANDIDATES) find none, unless there are no others."""
 LONGEST = 512
 """Tokens of a text that are compared."""
 

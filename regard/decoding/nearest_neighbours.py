@@ -4,8 +4,8 @@ The datastore of a sentence has a key and a value for every token of the transla
 decoder's hidden state before the token, and the token. In each step the model's distribution is mixed with that of the
 tokens whose keys are nearest to the decoder's state. As in SK-MT (Dai et al. 2023) the datastore is made for each
 sentence when it is translated, and the share of the neighbours falls with the distance of the nearest one, to 0 at
-`TEMPERATURE`: where nothing is near, the model is alone. Departures: a distance is relative to the squared length of the
-state, so one temperature serves models of any width; and the share is at most `MOST`.
+`TEMPERATURE`: where nothing is near, the model is alone. Departures: a distance is relative to the squared length of
+the state, so one temperature serves models of any width; and the share is at most `MOST`.
 
 A search knows only `start` and `step`, so every search can use it: the datastore travels as part of the memory.
 """

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from regard.decoding.constraints import Constraint
     from regard.glossary import Glossary
-    from regard.task._generated import Score
     from regard.minimum_bayes_risk import MinimumBayesRisk
     from regard.reranking import Reranker
+    from regard.task._generated import Score
     from regard.task._terms import TermEncoder
     from regard.translation_memory import TranslationMemory
 
