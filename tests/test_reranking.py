@@ -35,7 +35,7 @@ def test_each_model_counts_with_its_weight(lm: Generator) -> None:
         for other in (some, *some.alternatives):
             back, read = reverse.score(other.text, some.source), lm.score(other.text)
             gain = 0.7 * back.log_probability / (len(some.source) + 1)  # END included
-            gain += 0.3 * read.log_probability / max(1, len(other.text))
+            gain += 0.3 * read.log_probability / max(1, len(lm.encode(other.text)))
             expected.append((other.score + gain, other.text))
         expected.sort(key=lambda one: -one[0])
         assert [each.text for each in (one, *one.alternatives)] == [text for _, text in expected]
