@@ -52,7 +52,7 @@ from regard.states import Hypothesis, concatenate
 from regard.task._base import Prepared, Task
 from regard.task._base_translator import NOTHING, BaseTranslator, Progress, owned_by, without_cancelled
 from regard.task._coverage import CoverageDecoder
-from regard.task._forced_scores import forced_scores
+from regard.task._forced_scores import forced_scores, score_again
 from regard.task._search_variant import SearchVariant
 from regard.task._translation import Translation, check_options
 from regard.task._writing import longest_text, sampled, search, search_with_terms
@@ -259,7 +259,11 @@ class Translator(BaseTranslator, Task):
     def search_with_terms(
         self, sources: Sequence[list[int]], constraints: Sequence[list[Constraint]], terms: TermEncoder, **options: Any
     ) -> list[list[Hypothesis]]:
-        return self.search(sources, constraints=(constraints, terms), **options)
+        found = self.search(sources, constraints=(constraints, terms), **options)
+        variant: SearchVariant | None = options.get("variant")
+        if variant and variant.sampling:  # their scores have its noise
+            score_again(self, sources, found, options["prefix"], options["batch_tokens"])
+        return found
 
     @torch.inference_mode()
     def _search_batch(
@@ -286,8 +290,9 @@ class Translator(BaseTranslator, Task):
         if constraints:
             stated, terms = constraints
             edges = self._word_edges(terms)
+            drawn = variant and variant.sampling
             return search_with_terms(
-                self.model.decoder, memory, stated, edges, limits, loops, width, n_best, length_penalty, forced
+                self.model.decoder, memory, stated, edges, limits, loops, width, n_best, length_penalty, forced, drawn
             )
         given = _filled(begin_with).to(self.device) if begin_with else None
         if variant is None:
