@@ -35,8 +35,14 @@ class MinimumBayesRisk:
                 raise UserError(f"minimum Bayes risk has no {name} '{value}'; use {' or '.join(known)}")
 
     def rank(self, texts: Sequence[str]) -> list[tuple[int, float]]:
-        """The different texts by number, each with its mean score against all the others, the best first; of equal
-        scores, the text that comes first."""
+        """Ranks texts by their mean score against all the others; of equal ones, that which comes first.
+
+        Args:
+            texts: The candidates; one that is there several times counts as often.
+
+        Returns:
+            The different texts by number, each with its mean score, 0 to 100; the best first.
+        """
         first: dict[str, int] = {}
         for number, text in enumerate(texts):
             first.setdefault(text, number)

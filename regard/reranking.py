@@ -46,7 +46,17 @@ class Reranker:
     def scores(
         self, sources: Sequence[str], candidates: Sequence[Sequence[str]], source: str | None, target: str | None
     ) -> list[list[float]]:
-        """What each candidate of each source gains, to be added to its own score."""
+        """Scores candidates by the further models.
+
+        Args:
+            sources: Texts.
+            candidates: The translations of each text.
+            source: The language of the texts, for a reverse model of several.
+            target: The language of the translations.
+
+        Returns:
+            What each candidate of each text gains, to be added to its own score.
+        """
         rows = [(text, one) for text, some in zip(sources, candidates, strict=True) for one in some]
         gains = [0.0] * len(rows)
         if self.reverse is not None and rows:

@@ -63,7 +63,15 @@ class TranslationMemory:
 
     @classmethod
     def read(cls, path: str | Path, *, threshold: float = THRESHOLD) -> TranslationMemory:
-        """The memory of a file of two columns separated by tabs, plain or compressed."""
+        """Reads a memory.
+
+        Args:
+            path: A file of two columns separated by tabs, plain or compressed (.tsv, .tsv.gz, .tsv.xz).
+            threshold: The similarity from which on a pair is a match.
+
+        Returns:
+            The memory.
+        """
         file, column = split_column(path)
         if column is None and not is_table(file):
             raise UserError(f"{path}: a memory is a table of two columns; name it .tsv (or .tsv.gz, .tsv.xz)")
@@ -80,13 +88,28 @@ class TranslationMemory:
         return digest.hexdigest()[:16]
 
     def exact(self, text: str) -> Match | None:
-        """The translation of this very text, the most frequent one if there are several."""
+        """Finds this very text.
+
+        Args:
+            text: The text; spaces and the kind of apostrophe do not count.
+
+        Returns:
+            The text with its translation, the most frequent one if there are several; None if it is not there.
+        """
         same = comparable(text)
         target = self._exact.get(same)
         return None if target is None else Match(same, target, 1.0)
 
     def matches(self, text: str, most: int = MOST_MATCHES) -> list[Match]:
-        """The pairs whose sources are similar enough, the most similar first."""
+        """Finds similar texts.
+
+        Args:
+            text: The text.
+            most: How many to return at most.
+
+        Returns:
+            The pairs whose sources are similar enough, the most similar first.
+        """
         return [one for one in self.neighbours(text, most) if one.similarity >= self.threshold]
 
     def neighbours(self, text: str, most: int = NEIGHBOURS) -> list[Match]:

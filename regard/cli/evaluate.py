@@ -27,6 +27,7 @@ from regard.cli.options import (
     Verbose,
 )
 from regard.cli.progress import progress_bar
+from regard.cli.search_options import BeamGroups, CoveragePenalty, DiversityPenalty, engine_for_search, stated
 from regard.cli.terminal import Engine, Format, Precision, as_json, say
 from regard.errors import UserError
 
@@ -61,6 +62,9 @@ def evaluate(
     ] = None,
     beam: Beam = None,
     length_penalty: LengthPenalty = None,
+    coverage_penalty: CoveragePenalty = None,
+    beam_groups: BeamGroups = None,
+    diversity_penalty: DiversityPenalty = None,
     batch_tokens: BatchTokens = None,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
     tokenize: Annotated[
@@ -98,19 +102,21 @@ def evaluate(
     if settings and (task == "translate" or not files):
         why = "a translator is scored on pairs of lines" if files else "no files are named that it could be for"
         raise UserError(f"{settings[0]}: {why}; leave it out")
-    stated = None if engine is Engine.auto else engine
+    ranking = stated(coverage_penalty=coverage_penalty, beam_groups=beam_groups, diversity_penalty=diversity_penalty)
     asked = {
         "--source": source,
         "--against": against,
         "--ensemble": ensemble,
         "--beam": beam,
-        "--engine": stated,
+        "--engine": None if engine is Engine.auto else engine,
         "--from": from_,
         "--to": to,
     }
+    asked |= {f"--{name.replace('_', '-')}": value for name, value in ranking.items()}
     for option, value in asked.items():
         if value is not None and task != "translate":
             raise UserError(f"{option} is for translators; {model} is made to {task}: regard evaluate {model} FILE")
+    engine = engine_for_search(engine, ranking)
     if not files:
         check_is_run(model)
         from regard.runs import test
@@ -127,7 +133,7 @@ def evaluate(
         bleu_tokenizer(scoring["tokenize"], scoring["language"])  # fails early if a package is missing
         sources, references = read_texts(found)
         others = _other_translations(against, files[0], len(references))
-        options = {"beam": beam, "length_penalty": length_penalty, "batch_tokens": batch_tokens, **languages}
+        options = {"beam": beam, "length_penalty": length_penalty, "batch_tokens": batch_tokens, **languages, **ranking}
         how = {
             "device": device,
             "precision": precision,

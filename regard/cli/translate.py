@@ -53,6 +53,18 @@ from regard.cli.options import (
 )
 from regard.cli.progress import progress_bar
 from regard.cli.remote_translation import languages_of, remote_translator
+from regard.cli.search_options import (
+    BeamGroups,
+    CoveragePenalty,
+    DiversityPenalty,
+    Prefix,
+    SamplingSeed,
+    SamplingTemperature,
+    SamplingTopK,
+    SamplingTopP,
+    engine_for_search,
+    stated,
+)
 from regard.cli.stdin_lines import answer_lines, decode_line
 from regard.cli.terminal import Engine, Format, Precision, as_json, escape_control_characters, one_line, say
 from regard.errors import UserError
@@ -88,6 +100,14 @@ def translate(
     n_best: NBest = 1,
     length_penalty: LengthPenalty = None,
     max_length: MaxLength = None,
+    coverage_penalty: CoveragePenalty = None,
+    beam_groups: BeamGroups = None,
+    diversity_penalty: DiversityPenalty = None,
+    temperature: SamplingTemperature = None,
+    top_k: SamplingTopK = None,
+    top_p: SamplingTopP = None,
+    seed: SamplingSeed = None,
+    prefix: Prefix = "",
     batch_tokens: BatchTokens = None,
     device: Device = "auto",
     precision: ComputedIn = Precision.auto,
@@ -181,6 +201,14 @@ def translate(
         )
     from regard.cli.translation_models import check_languages, is_chain
 
+    ranking = {"coverage_penalty": coverage_penalty, "beam_groups": beam_groups, "diversity_penalty": diversity_penalty}
+    drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    further = stated(**ranking, **drawing, prefix=prefix)
+    if document and prefix:
+        raise UserError("a document is translated sentence by sentence; leave out --prefix")
+    if server and further:
+        raise UserError(f"--server searches in its own way; leave out --{next(iter(further)).replace('_', '-')}")
+    engine = engine_for_search(engine, further)
     if glossary and (server or is_chain(model, via or [])):
         raise UserError(
             "--glossary needs one model that translates directly, or an ensemble; leave out --server, --via, chains"
@@ -199,6 +227,7 @@ def translate(
         "n_best": n_best,
         "length_penalty": length_penalty,
         "max_length": max_length,
+        **further,
     }
     if glossary:
         from regard.glossary import Glossary

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,7 +11,11 @@ from torch import Tensor
 from regard.data.batching import pad, sorted_batches
 from regard.decoding.nearest_neighbours import Datastore
 from regard.model.seq2seq import Seq2Seq
+from regard.task._writing import longest_text
 from regard.types import BEGIN, END, Memory
+
+if TYPE_CHECKING:
+    from regard.task.translate import Translator
 
 BATCH_TOKENS = 1024
 LONGEST_PAIR = 512
@@ -23,6 +27,21 @@ class EncodedPair(NamedTuple):
 
     source: list[int]
     target: list[int]
+
+
+def encoded_pairs(
+    translator: Translator, pairs: Sequence[Sequence[tuple[list[int], str]]], forced: int
+) -> list[list[EncodedPair]]:
+    """Those that the model's positions suffice for; `forced` is the number of tokens before a translation."""
+    encode, longest = translator.tokenizer.target.encode, longest_text(translator.model) or LONGEST_PAIR
+    return [
+        [
+            EncodedPair(translator.source_row(ids), target)
+            for ids, text in some
+            if max(len(ids), len(target := encode(text)) + forced) + 1 < longest
+        ]
+        for some in pairs
+    ]
 
 
 @torch.inference_mode()

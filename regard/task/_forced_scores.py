@@ -10,6 +10,9 @@ import torch
 from regard.data.batching import pad, sorted_batches
 from regard.decoding.forced import forced_log_probs
 from regard.errors import UserError
+from regard.hypothesis import Hypothesis
+from regard.special_tokens import END
+from regard.task._base_translator import NOTHING
 from regard.task._writing import longest_text
 
 if TYPE_CHECKING:
@@ -49,3 +52,19 @@ def forced_scores(
         if progress:
             progress(len(indexes))
     return found
+
+
+def score_again(
+    translator: Translator,
+    sources: Sequence[list[int]],
+    found: Sequence[list[Hypothesis]],
+    prefix: Sequence[int],
+    batch_tokens: int,
+) -> None:
+    """Gives hypotheses the log-probability that the model itself has for them, without a length penalty."""
+    pairs = [(source, one) for source, row in zip(sources, found, strict=True) for one in row if one is not NOTHING]
+    targets = [[*one.ids[len(prefix) :], *([END] if one.finished else [])] for _, one in pairs]
+    rows = [source for source, _ in pairs]
+    scores = translator.token_log_probs(rows, targets, prefix=prefix, batch_tokens=batch_tokens)
+    for (_, one), of_tokens in zip(pairs, scores, strict=True):
+        one.log_probability = one.score = sum(of_tokens)

@@ -72,6 +72,8 @@ def search_variant(
     width = max(settings.beam if beam is None else beam, n_best)
     if beam_groups is not None and (beam_groups < 1 or width % beam_groups):
         raise UserError(f"beam {width} cannot be divided into {beam_groups} groups; use a multiple of it")
+    if diversity_penalty is not None and groups == 1:
+        raise UserError("diversity_penalty is for groups of beams; add beam_groups")
     groups = groups if width % groups == 0 else 1  # the recipe's are for its own beam
     plain = not coverage and groups == 1
     return None if plain else SearchVariant(coverage, groups, diversity)

@@ -23,8 +23,10 @@ from regard.decoding.constraints import Constraint
 from regard.decoding.diverse_beam import diverse_beam
 from regard.decoding.greedy import greedy
 from regard.decoding.opening import first_ids
+from regard.decoding.perturbed import PerturbedDecoder
 from regard.decoding.rules import BeginWith, Forbid, NoLoops, Rule
 from regard.decoding.sampling import sample
+from regard.decoding.step_callback import on_step
 from regard.errors import UserError
 from regard.layers.capture import capture
 from regard.layers.cross_entropy import token_loss
@@ -116,14 +118,16 @@ def search_with_terms(
     n_best: int,
     length_penalty: float,
     prefix: Int[Tensor, "B P"] | None = None,
+    sampling: Sampling | None = None,
 ) -> list[list[Hypothesis]]:
-    """As `search`, for texts that have the terms of `constraints`. The beam is at least CONSTRAINED_WIDTH wide."""
+    """As `search`, for texts that have the terms of `constraints`. The beam is at least CONSTRAINED_WIDTH wide. With
+    `sampling` the decoder is perturbed, and scores are those of the noise."""
     rows = max(width, n_best, CONSTRAINED_WIDTH)
-    return constrained_beam(
-        decoder,
-        memory,
-        constraints,
-        edges,
+    searched = partial(
+        constrained_beam,
+        memory=memory,
+        constraints=constraints,
+        edges=edges,
         max_lengths=limits,
         width=rows,
         n_best=n_best,
@@ -131,6 +135,11 @@ def search_with_terms(
         rules=[Forbid(), NoLoops(loops, rows)],
         prefix=prefix,
     )
+    if sampling is None:
+        return searched(decoder)
+    how = (sampling.temperature, sampling.top_k, sampling.top_p, sampling.seed)
+    with on_step(lambda step: None):  # without CUDA graphs: the noise comes from the host
+        return searched(PerturbedDecoder(decoder, *how))
 
 
 def longest_text(model: nn.Module) -> int | None:

@@ -53,8 +53,8 @@ from regard.states import Hypothesis, concatenate
 from regard.task._base import Prepared, Task
 from regard.task._base_translator import NOTHING, BaseTranslator, Progress, owned_by, without_cancelled
 from regard.task._coverage import CoverageDecoder
-from regard.task._datastores import LONGEST_PAIR, EncodedPair, datastores
-from regard.task._forced_scores import forced_scores
+from regard.task._datastores import EncodedPair, datastores, encoded_pairs
+from regard.task._forced_scores import forced_scores, score_again
 from regard.task._search_variant import SearchVariant
 from regard.task._translation import Translation, check_options
 from regard.task._writing import longest_text, sampled, search, search_with_terms
@@ -264,22 +264,18 @@ class Translator(BaseTranslator, Task):
     def search_with_terms(
         self, sources: Sequence[list[int]], constraints: Sequence[list[Constraint]], terms: TermEncoder, **options: Any
     ) -> list[list[Hypothesis]]:
-        return self.search(sources, constraints=(constraints, terms), **options)
+        found = self.search(sources, constraints=(constraints, terms), **options)
+        variant: SearchVariant | None = options.get("variant")
+        if variant and variant.sampling:  # their scores have its noise
+            score_again(self, sources, found, options["prefix"], options["batch_tokens"])
+        return found
 
     def search_with_memory(
         self, sources: Sequence[list[int]], pairs: Sequence[Sequence[tuple[list[int], str]]], **options: Any
     ) -> list[list[Hypothesis]]:
         if isinstance(self.model, Ensemble):
             raise UserError("a memory needs the hidden states of one model; leave out the other models")
-        encode, longest = self.tokenizer.target.encode, longest_text(self.model) or LONGEST_PAIR
-        near = [
-            [
-                EncodedPair(self.source_row(ids), target)
-                for ids, text in some
-                if max(len(ids), len(target := encode(text)) + len(options["prefix"])) + 1 < longest
-            ]
-            for some in pairs
-        ]
+        near = encoded_pairs(self, pairs, len(options["prefix"]))
         return self.search(sources, neighbours=near, **options)
 
     @torch.inference_mode()
@@ -308,8 +304,9 @@ class Translator(BaseTranslator, Task):
         if constraints:
             stated, terms = constraints
             edges = self._word_edges(terms)
+            drawn = variant and variant.sampling
             return search_with_terms(
-                self.model.decoder, memory, stated, edges, limits, loops, width, n_best, length_penalty, forced
+                self.model.decoder, memory, stated, edges, limits, loops, width, n_best, length_penalty, forced, drawn
             )
         given = _filled(begin_with).to(self.device) if begin_with else None
         if neighbours and any(neighbours):

@@ -28,10 +28,10 @@ ATTENDING = {name: tree for name, tree in FAMILIES.items() if name != "seq2seq"}
 TEXTS = ["abc def", "fed", "ab ihg cdefab", "a"]
 
 
-def translator_of(tree: dict, seed: int = 4, alphabet: str = "abcdef ghi") -> Translator:
+def translator_of(tree: dict, seed: int = 4, alphabet: str = "abcdef ghi", layers: int = 1) -> Translator:
     tokenizer = Character.train([alphabet], seed=1)
     torch.manual_seed(seed)
-    resolved = resolve_model({"width": 16, "layers": 2, **tree})
+    resolved = resolve_model({"width": 16, "layers": layers, **tree})
     model = build_model(resolved, len(tokenizer))
     for parameter in model.parameters():
         if parameter.ndim > 1:
