@@ -52,7 +52,7 @@ class TranslationMemory:
             raise UserError(f"the threshold of a memory lies above 0 and up to 1, not at {threshold}")
         counts = Counter((comparable(source), normalise(target)) for source, target in pairs)
         self.threshold = threshold
-        self.pairs = [pair for pair in counts if all(pair)]
+        self.pairs: list[tuple[str, str]] = [pair for pair in counts if all(pair)]
         """The different ones, in order."""
         if not self.pairs:
             raise UserError(f"{where}: has no pairs; write lines of TEXT<tab>TRANSLATION")
@@ -120,7 +120,7 @@ class TranslationMemory:
             return []
         similar = self._similarity(np.array(tokens, np.int32), found)
         order = np.lexsort((found, -similar))[:most]
-        return [Match(*self.pairs[found[i]], float(similar[i])) for i in order]
+        return [Match(self.pairs[found[i]][0], self.pairs[found[i]][1], float(similar[i])) for i in order]
 
     def _index(self) -> None:
         """Numbers the words, and lists for each of them the pairs whose source has it."""

@@ -128,7 +128,7 @@ class ChoosingOptions:
 
             tasks = {"reverse": "translate", "lm": "generate"}
             models = {name: load(model, tasks[name]) for name, model in self._models().items()}
-            weights = {f"{name}_weight": value for name, value in self._weights().items()}
+            weights: dict[str, Any] = {f"{name}_weight": value for name, value in self._weights().items()}
             found["rerank"] = Reranker(**models, **weights)
         if self.memory:
             from regard.translation_memory import THRESHOLD, TranslationMemory
@@ -196,7 +196,7 @@ def match_lines(translation: Translation, number: int) -> list[str]:
     ]
 
 
-def match_trees(translation: Translation) -> list[dict[str, Any]]:
+def match_trees(translation: Any) -> list[dict[str, Any]]:
     return [match._asdict() for match in translation.matches]
 
 

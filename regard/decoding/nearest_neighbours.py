@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -55,7 +55,8 @@ class NearestNeighbourDecoder(nn.Module):
     def __init__(self, decoder: nn.Module, neighbours: int = NEIGHBOURS, temperature: float = TEMPERATURE) -> None:
         """The decoder's step has two halves, `advance` and `project`."""
         super().__init__()
-        self.decoder, self.neighbours, self.temperature = decoder, neighbours, temperature
+        self.decoder: Any = decoder
+        self.neighbours, self.temperature = neighbours, temperature
 
     def start(self, memory: Memory, beams: int, capacity: int) -> State:
         """As of the decoder itself. The datastore belongs to what the state keeps per sentence."""
