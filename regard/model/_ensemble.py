@@ -6,13 +6,14 @@ decoder takes part, so architectures may be mixed. Knows nothing of texts; regar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.decoder._base import Decoder
 from regard.model.seq2seq import Seq2Seq
 from regard.types import Memory, State
 
@@ -22,7 +23,7 @@ class Ensemble(nn.Module):
 
     def __init__(self, models: Sequence[Seq2Seq]) -> None:
         super().__init__()
-        self.members = nn.ModuleList(models)
+        self.members: Iterable[Seq2Seq] = nn.ModuleList(models)  # type: ignore[assignment]
         self.decoder = EnsembleDecoder([model.decoder for model in models], [model.encoder.width for model in models])
 
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Memory:
@@ -41,10 +42,11 @@ class Ensemble(nn.Module):
 class EnsembleDecoder(nn.Module):
     """The decoders of an ensemble as one: its state has a list of theirs."""
 
-    def __init__(self, decoders: Sequence[nn.Module], widths: Sequence[int]) -> None:
+    def __init__(self, decoders: Sequence[Decoder], widths: Sequence[int]) -> None:
         """`widths` are those of their memories."""
         super().__init__()
-        self.decoders, self.widths = nn.ModuleList(decoders), list(widths)
+        self.decoders: Iterable[Decoder] = nn.ModuleList(decoders)  # type: ignore[assignment]
+        self.widths = list(widths)
 
     def start(self, memory: Memory, beams: int, capacity: int) -> State:
         shares = memory.states.split(self.widths, -1)

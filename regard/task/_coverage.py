@@ -9,6 +9,7 @@ alignment. It ranks finished hypotheses; open beams are chosen by log-probabilit
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -32,10 +33,11 @@ def coverage_penalty(coverage: Float[Tensor, "*N S"], mask: Bool[Tensor, "*N S"]
 class CoverageDecoder(nn.Module):
     """A decoder whose state also carries, for each beam, the attention that each source token got so far."""
 
-    def __init__(self, decoder: nn.Module, strength: float) -> None:
+    def __init__(self, decoder: Any, strength: float) -> None:
         """`strength` is beta."""
         super().__init__()
-        self.decoder, self.strength = decoder, strength
+        self.decoder: Any = decoder
+        self.strength = strength
         found = [
             module
             for name, module in decoder.named_modules()

@@ -38,8 +38,8 @@ def forced_scores(
     found: list[list[float]] = [[] for _ in sources]
     rows = [translator.source_row(ids) for ids in sources]
     known = longest_text(model)
-    for number, (row, ids) in enumerate(zip(rows, targets, strict=True), 1):
-        if known and (longest := max(len(row), len(prefix) + len(ids))) > known:
+    for number, (row, wanted) in enumerate(zip(rows, targets, strict=True), 1):
+        if known and (longest := max(len(row), len(prefix) + len(wanted))) > known:
             raise UserError(f"text {number} has {longest} tokens and the model's positions end at {known}; split it")
     budget = min(batch_tokens, max(1, LOGITS // len(translator.tokenizer.target)))
     for indexes in sorted_batches([max(pair, key=len) for pair in zip(rows, targets)], budget):

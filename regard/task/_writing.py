@@ -101,8 +101,17 @@ def sampled(
     if begin_with is not None:
         rules.append(BeginWith(begin_with, 1))
         limits = torch.maximum(limits, (begin_with >= 0).sum(1) + 8)
-    drawn = {"temperature": sampling.temperature, "top_k": sampling.top_k, "top_p": sampling.top_p}
-    found = sample(decoder, memory, max_lengths=limits, seed=sampling.seed, rules=rules, prefix=prefix, **drawn)
+    found = sample(
+        decoder,
+        memory,
+        max_lengths=limits,
+        temperature=sampling.temperature,
+        top_k=sampling.top_k,
+        top_p=sampling.top_p,
+        seed=sampling.seed,
+        rules=rules,
+        prefix=prefix,
+    )
     return [[hypothesis] for hypothesis in found]
 
 

@@ -304,7 +304,7 @@ class Translator(BaseTranslator, Task):
         if constraints:
             stated, terms = constraints
             edges = self._word_edges(terms)
-            drawn = variant and variant.sampling
+            drawn = variant.sampling if variant else None
             return search_with_terms(
                 self.model.decoder, memory, stated, edges, limits, loops, width, n_best, length_penalty, forced, drawn
             )
