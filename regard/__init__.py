@@ -7,6 +7,7 @@ translate_document   a translated copy of a document: docx, pptx, html, md, srt,
 train         train a model from a recipe or from two text files
 evaluate      score a model on labelled examples
 chain         translators one after the other, through a third language
+ensemble      translators whose probabilities are averaged at every step
 attribute     which inputs made a model's output likely: source words, words written before, patches
 inspect       run a model on one input and keep what it computed, to draw or to read
 capture       record the tensors inside any model while it runs
@@ -32,7 +33,7 @@ if not any(name in os.environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", 
 
 __version__ = "0.1.0"
 __all__ = [
-    "UserError", "__version__", "attribute", "capture", "chain", "detect_language", "evaluate", "export",
+    "UserError", "__version__", "attribute", "capture", "chain", "detect_language", "ensemble", "evaluate", "export",
     "import_model", "inspect", "load", "train", "translate_document",
 ]  # fmt: skip
 
@@ -42,6 +43,7 @@ _HOMES = {
     "capture": "regard.layers.capture",
     "chain": "regard.chaining",
     "detect_language": "regard.text.language_guesses",
+    "ensemble": "regard.ensembling",
     "evaluate": "regard.evaluating",
     "export": "regard.interchange",
     "import_model": "regard.interchange.sources",

@@ -4,6 +4,7 @@
 from regard.chaining import chain as chain
 from regard.documents.translation import translate_document as translate_document
 from regard.engines.loading import load as load
+from regard.ensembling import ensemble as ensemble
 from regard.errors import UserError as UserError
 from regard.evaluating import evaluate as evaluate
 from regard.inspection.attribute import attribute as attribute
@@ -16,6 +17,6 @@ from regard.text.language_guesses import detect_language as detect_language
 
 __version__: str
 __all__ = [
-    "UserError", "__version__", "attribute", "capture", "chain", "detect_language", "evaluate", "export",
+    "UserError", "__version__", "attribute", "capture", "chain", "detect_language", "ensemble", "evaluate", "export",
     "import_model", "inspect", "load", "train", "translate_document",
 ]  # fmt: skip

@@ -83,6 +83,11 @@ class Chain:
                 raise UserError(f"this chain translates {side} {has} ({name(has)}), not {side} {given}")
         if options.get("glossary") is not None:
             raise UserError("a glossary needs one model that translates directly; use it with that model, not a chain")
+        for option in ("prefix", "temperature", "top_k", "top_p", "mbr", "rerank", "memory"):
+            if options.get(option) not in (None, ""):
+                raise UserError(
+                    f"{option} needs one model that translates directly; use it with that model, not a chain"
+                )
         steps: list[list[Translation]] = []
         passed = list(texts)
         for leg, translator in zip(self.legs, self.translators, strict=True):

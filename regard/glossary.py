@@ -30,7 +30,8 @@ _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u30ff\u31f0-\u31ff\u
 _WORD = f"[^\\W_{_UNSPACED}]"
 """A letter or digit of a script that puts spaces between words: between two of them no word ends."""
 _BEFORE, _AFTER = f"(?<!{_WORD})", f"(?!{_WORD})"
-_FIRST_WORD = re.compile(rf"{_WORD}+|[^\W_]|\S")
+WORD = re.compile(rf"{_WORD}+|[^\W_]|\S")
+"""A word, a letter of a script without spaces, or a punctuation mark."""
 SENTENCE_ENDS = ".!?…:。！？"
 _SENTENCE_START = re.compile(rf"""(?:^|[{SENTENCE_ENDS}])["'«»“”„‘’(\[\s¿¡–—-]*$""")
 
@@ -150,7 +151,7 @@ class Glossary:
         """Where terms are in a normalised text, from left to right; the longest one at each place."""
         found: list[tuple[int, int, Term]] = []
         free = 0
-        for word in _FIRST_WORD.finditer(text):
+        for word in WORD.finditer(text):
             if word.start() < free:
                 continue
             for source, term in self._by_first_word.get(word[0].lower(), ()):
@@ -174,7 +175,7 @@ class Glossary:
         found: dict[str, list[tuple[str, Term]]] = {}
         for term in self.terms:
             for source in map(plain, term.sources):
-                first = _FIRST_WORD.match(source)
+                first = WORD.match(source)
                 found.setdefault(first[0].lower() if first else "", []).append((source, term))
         return {word: sorted(some, key=lambda one: -len(one[0])) for word, some in found.items()}
 

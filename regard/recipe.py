@@ -259,6 +259,17 @@ class Decoding:
             le=10,
         ),
     ] = 1.0
+    coverage_penalty: Annotated[
+        float,
+        Setting("Of a translator: how much a source without enough attention costs (GNMT's beta).", ge=0, le=10),
+    ] = 0.0
+    beam_groups: Annotated[
+        int,
+        Setting("Of a translator: groups of beams that avoid each other's tokens; they divide beam.", ge=1, le=1000),
+    ] = 1
+    diversity_penalty: Annotated[
+        float, Setting("What a token costs for each beam of an earlier group that chose it.", ge=0, le=100)
+    ] = 0.5
     max_length: Annotated[int, Setting("Longest output in tokens.", ge=1, le=10_000)] = 256
     length_factor: Annotated[
         float, Setting("An output has at most length_factor * source tokens + length_extra tokens.", ge=0, le=1000)

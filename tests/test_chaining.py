@@ -18,6 +18,7 @@ from regard.cli.translate import translate
 from regard.config import Recipe, recipe_from_dict
 from regard.errors import UserError
 from regard.glossary import Glossary
+from regard.translation_memory import TranslationMemory
 from tests import multilingual
 
 TEXTS = ["das Haus ist schön", "Übung macht die Mädchen", "", "das ist 1984"]
@@ -139,6 +140,8 @@ def test_one_model_in_both_steps(folders: dict[str, str]) -> None:
     assert len(found.translators) == 2 and found.translators[0] is found.translators[1]
     with pytest.raises(UserError, match="a glossary needs one model"):
         found.translate(TEXTS, glossary=Glossary.of([("a", "b")]))
+    with pytest.raises(UserError, match="memory needs one model"):
+        found.translate(TEXTS, memory=TranslationMemory([("a", "b")]))
     with pytest.raises(UserError, match="made to classify, not to translate"):
         regard.chain("fashion", folders["many"], source="de", target="fa")
 

@@ -25,6 +25,10 @@ class Setting:
     """Measure only rows whose name contains this."""
     source: Path | None = None
     """A text to translate instead of a generated one."""
+    target: Path | None = None
+    """Its reference translation."""
+    corpus: Path | None = None
+    """Pairs for a translation memory."""
     note: Callable[[str], None] = lambda line: None
     """Receives progress messages."""
 

@@ -34,7 +34,14 @@ def bench(
     device: Device = "auto",
     only: Annotated[str, typer.Option(metavar="TEXT", help="Measure only rows whose name contains TEXT.")] = "",
     source: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Input of translate-file; default: a generated text.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Input of translate-file and search; default: a generated text."),
+    ] = None,
+    target: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Reference translation of --source, for search.")
+    ] = None,
+    corpus: Annotated[
+        Path | None, typer.Option(metavar="FILE.tsv", help="Pairs for the translation memory of search.")
     ] = None,
     output: Annotated[
         Path | None,
@@ -73,7 +80,7 @@ def bench(
         raise UserError("--require and --memory judge one benchmark; name it")
 
     chosen = {name.replace("_", "-"): known[name.replace("_", "-")] for name in names or known}
-    setting = _setting(device, quick, only, source, quiet)
+    setting = _setting(device, quick, only, source, target, corpus, quiet)
     trees: list[dict[str, Any]] = []
     failing: list[str] = []
     try:
@@ -123,13 +130,16 @@ def _list(known: dict[str, str], format: Format) -> None:
     typer.echo("\n".join(map(escape_control_characters, aligned(rows))))
 
 
-def _setting(device: str, quick: bool, only: str, source: Path | None, quiet: bool) -> Setting:
+def _setting(
+    device: str, quick: bool, only: str, source: Path | None, target: Path | None, corpus: Path | None, quiet: bool
+) -> Setting:
     from regard.bench._benchmark import Setting
     from regard.device import pick_device
 
-    if source and not source.is_file():
-        raise UserError(f"--source: {source} does not exist; name another file")
-    return Setting(pick_device(device), quick, only, source, (lambda line: None) if quiet else say)
+    for option, file in (("source", source), ("target", target), ("corpus", corpus)):
+        if file and not file.is_file():
+            raise UserError(f"--{option}: {file} does not exist; name another file")
+    return Setting(pick_device(device), quick, only, source, target, corpus, (lambda line: None) if quiet else say)
 
 
 def _measured(kind: str, setting: Setting) -> tuple[Benchmark, list[Row]]:

@@ -143,6 +143,9 @@ class _Grammar:
                 found += ["--format", "json"]
             else:
                 found += [word for word in (name, value) if word is not None]
+        if "ensemble" in [option.name for option in self.params]:  # further models
+            found += [word for model in models[1:] for word in ("--ensemble", model)]
+            models = models[:1]
         if self._takes_one and len(models) > 1:
             raise UserError(f"--model: one model at a time, not {' and '.join(models)}")
         return [*models, *found]

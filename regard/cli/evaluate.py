@@ -17,6 +17,7 @@ from regard.cli.options import (
     Data,
     Device,
     EngineName,
+    EnsembleModels,
     From,
     JsonValue,
     LengthPenalty,
@@ -26,6 +27,7 @@ from regard.cli.options import (
     Verbose,
 )
 from regard.cli.progress import progress_bar
+from regard.cli.search_options import BeamGroups, CoveragePenalty, DiversityPenalty, engine_for_search, stated
 from regard.cli.terminal import Engine, Format, Precision, as_json, say
 from regard.errors import UserError
 
@@ -54,11 +56,15 @@ def evaluate(
         str | None, typer.Option(metavar="FILE", help="Its reference translation, line by line; a .tsv may hold both.")
     ] = None,
     data: Data = Path("data"),
+    ensemble: EnsembleModels = None,
     against: Annotated[
         str | None, typer.Option(help="Another model, or a file of another system's translations, to compare with.")
     ] = None,
     beam: Beam = None,
     length_penalty: LengthPenalty = None,
+    coverage_penalty: CoveragePenalty = None,
+    beam_groups: BeamGroups = None,
+    diversity_penalty: DiversityPenalty = None,
     batch_tokens: BatchTokens = None,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
     tokenize: Annotated[
@@ -96,11 +102,21 @@ def evaluate(
     if settings and (task == "translate" or not files):
         why = "a translator is scored on pairs of lines" if files else "no files are named that it could be for"
         raise UserError(f"{settings[0]}: {why}; leave it out")
-    stated = None if engine is Engine.auto else engine
-    asked = {"--source": source, "--against": against, "--beam": beam, "--engine": stated, "--from": from_, "--to": to}
+    ranking = stated(coverage_penalty=coverage_penalty, beam_groups=beam_groups, diversity_penalty=diversity_penalty)
+    asked = {
+        "--source": source,
+        "--against": against,
+        "--ensemble": ensemble,
+        "--beam": beam,
+        "--engine": None if engine is Engine.auto else engine,
+        "--from": from_,
+        "--to": to,
+    }
+    asked |= {f"--{name.replace('_', '-')}": value for name, value in ranking.items()}
     for option, value in asked.items():
         if value is not None and task != "translate":
             raise UserError(f"{option} is for translators; {model} is made to {task}: regard evaluate {model} FILE")
+    engine = engine_for_search(engine, ranking)
     if not files:
         check_is_run(model)
         from regard.runs import test
@@ -117,19 +133,23 @@ def evaluate(
         bleu_tokenizer(scoring["tokenize"], scoring["language"])  # fails early if a package is missing
         sources, references = read_texts(found)
         others = _other_translations(against, files[0], len(references))
-        options = {"beam": beam, "length_penalty": length_penalty, "batch_tokens": batch_tokens, **languages}
+        options = {"beam": beam, "length_penalty": length_penalty, "batch_tokens": batch_tokens, **languages, **ranking}
         how = {
             "device": device,
             "precision": precision,
             "engine": engine,
             "note": say if verbose else lambda text: None,
         }
-        outputs = _translated(model, sources, how, quiet, options)
+        outputs = _translated([model, *(ensemble or [])], sources, how, quiet, options)
         scores = corpus_scores(outputs, references, **scoring)
-        result: dict[str, Any] = {"model": model, "lines": len(sources), **dataclasses.asdict(scores)}
+        result: dict[str, Any] = {
+            "model": " and ".join([model, *(ensemble or [])]),
+            "lines": len(sources),
+            **dataclasses.asdict(scores),
+        }
         if against is not None:
             if others is None:
-                others = _translated(against, sources, how, quiet, options)
+                others = _translated([against], sources, how, quiet, options)
             compared = compare(outputs, others, references, **scoring)
             result["against"] = {"name": against}
             result["against"] |= {
@@ -168,17 +188,21 @@ def _other_translations(against: str | None, source: str, lines: int) -> list[st
     return others
 
 
-def _translated(model: str, sources: list[str], how: dict[str, Any], quiet: bool, options: dict[str, Any]) -> list[str]:
+def _translated(
+    models: list[str], sources: list[str], how: dict[str, Any], quiet: bool, options: dict[str, Any]
+) -> list[str]:
+    from regard.cli.translation_models import load_ensemble
     from regard.engines import load_with
 
-    translator = load_with(model, task="translate", **how)
+    one = len(models) == 1
+    translator: Any = load_with(models[0], task="translate", **how) if one else load_ensemble(models, how)
     started = time.perf_counter()
     with progress_bar(len(sources), enabled=not quiet) as advance:
         found = translator.translate(sources, warn=None if quiet else say, progress=advance, **options)
     seconds = time.perf_counter() - started
     if not quiet:
         pace = f"{seconds:.1f} s on {translator.device} ({translator.engine}), {len(sources) / seconds:.1f} a second"
-        say(f"{model}: {len(sources):,} lines in {pace}")
+        say(f"{' and '.join(models)}: {len(sources):,} lines in {pace}")
     return [translation.text for translation in found]
 
 

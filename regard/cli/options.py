@@ -77,6 +77,15 @@ Model = Annotated[
         autocompletion=model_names,
     ),
 ]
+EnsembleModels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ensemble",
+        metavar="MODEL",
+        help="A further translator whose probabilities are averaged with the model's; may be repeated, as may -m.",
+        autocompletion=model_names,
+    ),
+]
 Device = Annotated[str, typer.Option(callback=device_name, help="auto, cpu, cuda, cuda:1 or mps.")]
 OptionalDevice = Annotated[str | None, typer.Option(callback=device_name, help="auto, cpu, cuda, cuda:1 or mps.")]
 ComputedIn = Annotated[Precision, typer.Option(help="Precision of the computation; auto is the fastest on the device.")]

@@ -19,6 +19,18 @@ import typer
 
 from regard.child_process import python_command
 from regard.cli.bulk import Column, Input, Key, On, ShardCount, bulk_file, model_for, own_device, warn_nothing
+from regard.cli.choosing import (
+    ChoosingOptions,
+    Mbr,
+    MbrFrom,
+    MbrMetric,
+    MemoryFile,
+    MemoryThreshold,
+    Rerank,
+    RerankWeight,
+    match_lines,
+    match_trees,
+)
 from regard.cli.document import is_document, translate_file
 from regard.cli.line_workers import LineWorkers, worker_count
 from regard.cli.models import model_names
@@ -41,6 +53,18 @@ from regard.cli.options import (
 )
 from regard.cli.progress import progress_bar
 from regard.cli.remote_translation import languages_of, remote_translator
+from regard.cli.search_options import (
+    BeamGroups,
+    CoveragePenalty,
+    DiversityPenalty,
+    Prefix,
+    SamplingSeed,
+    SamplingTemperature,
+    SamplingTopK,
+    SamplingTopP,
+    engine_for_search,
+    stated,
+)
 from regard.cli.stdin_lines import answer_lines, decode_line
 from regard.cli.terminal import Engine, Format, Precision, as_json, escape_control_characters, one_line, say
 from regard.errors import UserError
@@ -67,7 +91,8 @@ def translate(
         typer.Option(
             "--model",
             "-m",
-            help="A shipped or imported model, a model folder, a run, or hf:NAME; several form a chain.",
+            help="A shipped or imported model, a model folder, a run, or hf:NAME. Several for the same languages form "
+            "an ensemble, others a chain.",
             autocompletion=model_names,
         ),
     ] = ["fr-en"],  # noqa: B006
@@ -75,6 +100,14 @@ def translate(
     n_best: NBest = 1,
     length_penalty: LengthPenalty = None,
     max_length: MaxLength = None,
+    coverage_penalty: CoveragePenalty = None,
+    beam_groups: BeamGroups = None,
+    diversity_penalty: DiversityPenalty = None,
+    temperature: SamplingTemperature = None,
+    top_k: SamplingTopK = None,
+    top_p: SamplingTopP = None,
+    seed: SamplingSeed = None,
+    prefix: Prefix = "",
     batch_tokens: BatchTokens = None,
     device: Device = "auto",
     precision: ComputedIn = Precision.auto,
@@ -133,6 +166,13 @@ def translate(
         ),
     ] = None,
     glossary: GlossaryFile = None,
+    mbr: Mbr = None,
+    mbr_metric: MbrMetric = None,
+    mbr_from: MbrFrom = None,
+    rerank: Rerank = None,
+    rerank_weight: RerankWeight = None,
+    memory: MemoryFile = None,
+    memory_threshold: MemoryThreshold = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -159,12 +199,26 @@ def translate(
         raise UserError(
             "--server uses its own settings; leave out --input, --device, --precision, --engine, --batch-tokens"
         )
-    if glossary and (server or via or len(model) > 1):
+    from regard.cli.translation_models import check_languages, is_chain
+
+    ranking = {"coverage_penalty": coverage_penalty, "beam_groups": beam_groups, "diversity_penalty": diversity_penalty}
+    drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    further = stated(**ranking, **drawing, prefix=prefix)
+    if document and prefix:
+        raise UserError("a document is translated sentence by sentence; leave out --prefix")
+    if server and further:
+        raise UserError(f"--server searches in its own way; leave out --{next(iter(further)).replace('_', '-')}")
+    engine = engine_for_search(engine, further)
+    if glossary and (server or is_chain(model, via or [])):
         raise UserError(
-            "--glossary needs one model that translates directly; leave out --server, --via, further models"
+            "--glossary needs one model that translates directly, or an ensemble; leave out --server, --via, chains"
         )
     if server and (via or len(model) > 1):
         raise UserError("--server chooses its models and the languages between; leave out --via and further models")
+    choosing = ChoosingOptions(mbr, mbr_metric, mbr_from, rerank or (), rerank_weight or (), memory, memory_threshold)
+    choosing.check(choosing == ChoosingOptions() or not is_chain(model, via or []), server, beam)
+    if choosing.needs_torch and engine is Engine.auto:
+        engine = Engine.torch
     source = None if from_ == "auto" else from_
     warn = warn_nothing if quiet else say
     waiting = lines_waiting(sys.stdin.fileno()) if not texts and not input else None
@@ -173,19 +227,25 @@ def translate(
         "n_best": n_best,
         "length_penalty": length_penalty,
         "max_length": max_length,
+        **further,
     }
     if glossary:
         from regard.glossary import Glossary
 
         search["glossary"] = Glossary.read(glossary)
-    form = LineForm(search, alignment, scores, format, batch_tokens, not bulk and sys.stdout.isatty())
+    if choosing and not bulk:
+        search |= choosing.options(quiet, partial(load_further, device=own_device(device), precision=precision.value))
+    matches = memory is not None and not quiet and not bulk
+    form = LineForm(search, alignment, scores, format, batch_tokens, not bulk and sys.stdout.isatty(), matches)
     models = tuple(model_for(on, one) for one in model)
     chosen = ModelChoice(models, source, to, tuple(via or ()), precision.value, engine.value)
     if bulk:
         from regard.cli.language_choice import locale_language
 
         chosen = replace(chosen, locale=locale_language() if on else None)
-        load = partial(load_answers, chosen, form, verbose and "RANK" not in os.environ)
+        if on and (rerank or memory):
+            raise UserError("--rerank and --memory read files of this machine; leave out --on")
+        load = partial(load_answers, chosen, form, choosing, verbose and "RANK" not in os.environ)
         return bulk.answer(load, device, quiet, "translating")
     if document and texts and output:
         note = say if verbose else warn_nothing
@@ -201,12 +261,12 @@ def translate(
         languages = languages_of(model[0], from_, to)
         ask = remote_translator(server, languages, details, options, warn, lambda lines: advance(lines))
     else:
-        from regard.cli.translation_models import check_languages
         from regard.engines import engine_for
 
         check_languages(model, source, to, via or [])  # before anything is loaded
         place = own_device(device)
-        with_torch = any(engine_for(one, engine, place, precision) == "torch" for one in model)
+        ensemble = len(model) > 1 and not is_chain(model, via or [])
+        with_torch = ensemble or any(engine_for(one, engine, place, precision) == "torch" for one in model)
         shared = worker_count(device, waiting) if n_best == 1 and with_torch else 1
         if shared > 1:  # they load while this process does
             workers = LineWorkers(shared - 1, python_command("-m", "regard", *sys.argv[1:]), warn)
@@ -284,14 +344,14 @@ class ModelChoice:
 
     def load(self, device: str, threads: int = 0, note: Warn = warn_nothing) -> LanguageChoice:
         from regard.cli.language_choice import LanguageChoice
-        from regard.cli.translation_models import check_languages, load_models
+        from regard.cli.translation_models import check_languages, is_chain, load_models
 
         if self.locale is not None:
             os.environ["LC_ALL"] = self.locale or "C"
         check_languages(self.models, self.source, self.target, self.via)
         how = {"device": device, "precision": self.precision, "engine": self.engine, "note": note, "threads": threads}
         loaded = load_models(self.models, self.source, self.target, self.via, how)
-        alone = len(self.models) == 1 and not self.via
+        alone = not is_chain(self.models, self.via)
         return LanguageChoice(loaded, " and ".join(self.models), self.source, self.target, alone=alone)
 
 
@@ -305,6 +365,8 @@ class LineForm:
     format: Format
     batch_tokens: int | None
     on_terminal: bool
+    matches: bool = False
+    """Whether what a memory had for a line is shown on stderr."""
 
     def answer(
         self, translator: LanguageChoice, batch: list[str], numbers: list[int], warn: Warn, progress: Any
@@ -317,6 +379,10 @@ class LineForm:
             warn=lambda message: warn(_with_line_number(message, numbers)),
             progress=progress,
         )
+        if self.matches and self.format is not Format.json:
+            for number, one in zip(numbers, found, strict=True):
+                for line in match_lines(one, number):
+                    warn(line)
         return self.lines(found, numbers)
 
     def lines(self, found: Sequence[Translation | ServerTranslation], numbers: list[int]) -> list[str]:
@@ -333,7 +399,15 @@ class LineForm:
         ]
 
 
-def load_answers(chosen: ModelChoice, form: LineForm, verbose: bool, *, device: str, threads: int) -> Answers:
+def load_further(model: str, task: str, *, device: str, precision: str) -> Any:
+    from regard.engines import load_with
+
+    return load_with(model, device, task, precision)
+
+
+def load_answers(
+    chosen: ModelChoice, form: LineForm, choosing: ChoosingOptions, verbose: bool, *, device: str, threads: int
+) -> Answers:
     """The models of bulk work. Options that they refuse are refused here, before anything is written."""
     from regard.bulk import Answers
     from regard.find_model import find_model
@@ -341,6 +415,8 @@ def load_answers(chosen: ModelChoice, form: LineForm, verbose: bool, *, device: 
     from regard.storage import read_folder
 
     translator = chosen.load(device, threads, say if verbose else warn_nothing)
+    further = choosing.options(True, partial(load_further, device=device, precision=chosen.precision))
+    form = replace(form, search=form.search | further)
     trial: Any = form.search | {"batch_tokens": form.batch_tokens, "alignment": form.alignment}
     translator.translator.translate("?", **(trial | translator.usual_direction()))
     hashes = [read_folder(find_model(one), hash_tensors=False).hash[:16] for one in chosen.models]
@@ -350,7 +426,9 @@ def load_answers(chosen: ModelChoice, form: LineForm, verbose: bool, *, device: 
     settings |= {name: value for name, value in asked.items() if value}
     settings |= {} if chosen.target else translator.depends_on()
     usual = translator.recipe.decoding
-    settings |= {name: getattr(usual, name) if value is None else value for name, value in form.search.items()}
+    search = dict(form.search)
+    settings |= choosing.settings(search)
+    settings |= {name: getattr(usual, name) if value is None else value for name, value in search.items()}
     if terms := settings.pop("glossary", None):
         settings["glossary"] = hashlib.sha256(repr(terms.rows()).encode()).hexdigest()[:16]
     settings |= {
@@ -395,6 +473,8 @@ def _tree(translation: Translation | ServerTranslation, alignment: bool, alterna
     }
     if alignment:
         tree["alignment"] = translation.alignment or []
+    if getattr(translation, "matches", None):  # a server has no memory
+        tree["matches"] = match_trees(translation)
     if alternatives:
         tree["alternatives"] = [_tree(other, alignment, False) for other in translation.alternatives]
     return tree

@@ -9,12 +9,12 @@ wide as the search space finds the exact optimum.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.decoding.best import best
@@ -68,6 +68,8 @@ class Beam(Search):
     table: Int[Tensor, "B E L"]
     pool: Float[Tensor, "B n_best"]
     """The scores of the finished hypotheses."""
+    pool_totals: Float[Tensor, "B n_best"]
+    """Their log-probabilities."""
     totals: Float[Tensor, "B width"]
     """The log-probabilities of the open beams."""
     most: Float[Tensor, "B"]
@@ -109,6 +111,7 @@ class Beam(Search):
             torch.arange(count, device=device) >= sentences,
             table,
             torch.full((count, n_best), -torch.inf, device=device),
+            torch.full((count, n_best), -torch.inf, device=device),
             totals,
             ((5.0 + (limits - forced)) / 6) ** length_penalty,
             forced,
@@ -126,69 +129,72 @@ class Beam(Search):
         now = ((self.written + (6 - self.forced)) / 6) ** self.length_penalty
 
         ends = self.totals + _no_nan(log_probs[:, END]).view(count, width)
-        pool, kept = best(torch.cat([self.pool, ends / now], 1), n_best)
+        bonus = getattr(self.decoder, "final_bonus", None)  # what a decoder adds, at most 0 (task/_coverage.py)
+        scores = ends / now + (bonus(self.state).view_as(ends) if bonus else 0.0)
+        pool, kept = self.keep(scores)
+        pool_totals = torch.cat([self.pool_totals, ends], 1).gather(1, kept)
         log_probs[:, END] = -torch.inf
-        gains, tokens = best(log_probs, min(width, log_probs.shape[1]))
-        sums = self.totals[:, :, None] + _no_nan(gains).view(count, width, -1)
-        totals, chosen = best(sums.flatten(1), width)
-        parents = chosen // gains.shape[1]
-        tokens = tokens.view(count, -1).gather(1, chosen).masked_fill(over, END)
+        totals, parents, tokens = self.extend(log_probs)
+        tokens = tokens.masked_fill(over, END)
         if callback := step_callback():
             entered = (kept[:, :, None] == torch.arange(width, device=kept.device) + n_best).any(1)
-            callback(Step(parents, tokens, totals, ends, ends / now, entered & (ends > -torch.inf)))
+            callback(Step(parents, tokens, totals, ends, scores, entered & (ends > -torch.inf)))
 
         entries = torch.where(over, self._entries(), torch.cat([kept, parents + n_best], 1))
         self.table.copy_(self.table.gather(1, entries[:, :, None].expand_as(self.table)))
         self.table[:, n_best:].index_copy_(2, self.written[None], tokens[:, :, None])
         self.pool.copy_(torch.where(over, self.pool, pool))
+        self.pool_totals.copy_(torch.where(over, self.pool_totals, pool_totals))
         self.totals.copy_(torch.where(over, self.totals, totals))
         self.written += 1
 
-        done = self.pool[:, -1] >= self.totals[:, 0] / self.most
-        self.over |= done | (self.limits <= self.written)
+        self.over |= self.settled() | (self.limits <= self.written)
         if width > 1:
             first = torch.arange(0, count * width, width, device=parents.device)
             select_(self.state, (parents + first[:, None]).flatten())
         self.feed(tokens.flatten())
 
+    def keep(self, scores: Float[Tensor, "B width"]) -> tuple[Float[Tensor, "B n_best"], Int[Tensor, "B n_best"]]:
+        """The pool after these scores, and its entries of the table."""
+        return best(torch.cat([self.pool, scores], 1), self.pool.shape[1])
+
+    def extend(self, log_probs: Float[Tensor, "R V"]) -> tuple[Tensor, Tensor, Tensor]:
+        """The next open beams: their log-probabilities, which beams they continue, and with which tokens."""
+        count, width = self.totals.shape
+        gains, tokens = best(log_probs, min(width, log_probs.shape[1]))
+        sums = self.totals[:, :, None] + _no_nan(gains).view(count, width, -1)
+        totals, chosen = best(sums.flatten(1), width)
+        return totals, chosen // gains.shape[1], tokens.view(count, -1).gather(1, chosen)
+
+    def settled(self) -> Bool[Tensor, "B"]:
+        """Where no open beam can enter the pool any more."""
+        return self.pool[:, -1] >= self.totals[:, 0] / self.most
+
     def _entries(self) -> Int[Tensor, "E"]:
         return torch.arange(self.table.shape[1], device=self.table.device)
 
     def results(self) -> list[list[Hypothesis]]:
-        written = torch.minimum(self.limits, self.written)
+        """The hypotheses that ended, or else those cut off at the limit."""
+        n_best, written = self.pool.shape[1], torch.minimum(self.limits, self.written)
         cut_scores = self.totals / (((5.0 + (written - self.forced)) / 6) ** self.length_penalty)[:, None]
         lengths = written.tolist()
         # At most n_best open beams are returned, too, and none has more tokens than the longest.
-        table = self.table[:, : 2 * self.pool.shape[1], : max(lengths)]
-        return list(_collect(table, self.pool, cut_scores, lengths, self.forced, self.length_penalty))
+        table = self.table[:, : 2 * n_best, : max(lengths)].tolist()
+        ranked = zip(self.pool.tolist(), self.pool_totals.tolist(), strict=True)
+        found = []
+        for rows, (scores, totals), cuts, length in zip(table, ranked, cut_scores.tolist(), lengths, strict=True):
+            ended = zip(rows[:n_best], totals, scores, strict=True)
+            hypotheses = [Hypothesis(row[: row.index(END, self.forced)], total, score) for row, total, score in ended]
+            if scores[0] == -torch.inf:
+                factor = penalty(length - self.forced, self.length_penalty)
+                cut = zip(rows[n_best:], cuts, strict=False)
+                hypotheses = [Hypothesis(row[:length], score * factor, score, finished=False) for row, score in cut]
+            possible = [hypothesis for hypothesis in hypotheses if hypothesis.score > -torch.inf]
+            # Where the rules allow nothing at all, the answer is empty.
+            found.append(possible or [Hypothesis(rows[0][: self.forced], -torch.inf, -torch.inf, finished=False)])
+        return found
 
 
 def _no_nan(log_probs: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     """Logits of only -inf give NaN after the softmax: such a beam has no continuation."""
     return log_probs.nan_to_num(nan=-torch.inf, neginf=-torch.inf)
-
-
-def _collect(
-    table: Int[Tensor, "N E L"],
-    pool: Float[Tensor, "N n_best"],
-    cut_scores: Float[Tensor, "N width"],
-    lengths: list[int],
-    forced: int,
-    length_penalty: float,
-) -> Iterator[list[Hypothesis]]:
-    """The hypotheses of finished sentences: those that ended, or else those cut off at `lengths`."""
-    n_best = pool.shape[1]
-    for entries, scores, cuts, length in zip(table.tolist(), pool.tolist(), cut_scores.tolist(), lengths, strict=True):
-        hypotheses = []
-        for row, score in zip(entries[:n_best], scores, strict=True):
-            ids = row[: row.index(END, forced)]
-            hypotheses.append(Hypothesis(ids, score * penalty(len(ids) + 1 - forced, length_penalty), score))
-        if scores[0] == -torch.inf:
-            factor = penalty(length - forced, length_penalty)
-            hypotheses = [
-                Hypothesis(row[:length], score * factor, score, finished=False)
-                for row, score in zip(entries[n_best:][:n_best], cuts, strict=False)
-            ]
-        possible = [hypothesis for hypothesis in hypotheses if hypothesis.score > -torch.inf]
-        # Where the rules allow nothing at all, the answer is empty.
-        yield possible or [Hypothesis(entries[0][:forced], -torch.inf, -torch.inf, finished=False)]

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -77,7 +76,6 @@ def constrained_beam(
         int(needed.max()) + 1,
         *stated,
         needed,
-        torch.zeros(len(index), n_best, device=device),
         torch.full((len(index), width), len(edges.begins), device=device),
         torch.zeros((len(index), width, *stated.tokens.shape[1:]), dtype=torch.bool, device=device),
         torch.zeros((len(index), width, stated.times.shape[1]), dtype=torch.long, device=device),
@@ -100,8 +98,6 @@ class ConstrainedBeam(Beam):
     bonus: Float[Tensor, "B G"]
     needed: Int[Tensor, "B"]
     """Tokens that all terms of a sentence take."""
-    pool_bonus: Float[Tensor, "B n_best"]
-    """What is bonus in the scores of `pool`, before the length penalty."""
     last: Int[Tensor, "B width"]
     """The last token of each open beam; the size of the vocabulary where the text begins."""
     matched: Bool[Tensor, "B width K M"]
@@ -126,7 +122,7 @@ class ConstrainedBeam(Beam):
         ends = self.totals + _no_nan(log_probs[:, END]).view(count, width)
         ends = ends.masked_fill((~there & obligatory).any(-1), -torch.inf)
         pool, kept = best(torch.cat([self.pool, (ends + bonus) / now], 1), n_best)
-        pool_bonus = torch.cat([self.pool_bonus, bonus], 1).gather(1, kept)
+        pool_totals = torch.cat([self.pool_totals, ends], 1).gather(1, kept)
 
         # Continuing.
         log_probs[:, END] = -torch.inf
@@ -144,7 +140,7 @@ class ConstrainedBeam(Beam):
         self.table.copy_(self.table.gather(1, entries[:, :, None].expand_as(self.table)))
         self.table[:, n_best:].index_copy_(2, self.written[None], tokens[:, :, None])
         self.pool.copy_(torch.where(over, self.pool, pool))
-        self.pool_bonus.copy_(torch.where(over, self.pool_bonus, pool_bonus))
+        self.pool_totals.copy_(torch.where(over, self.pool_totals, pool_totals))
         self.totals.copy_(torch.where(over, self.totals, totals))
         self.last.copy_(tokens)
         for kept_one, new in ((self.matched, matched), (self.counts, counts)):
@@ -237,12 +233,7 @@ class ConstrainedBeam(Beam):
         return order.gather(1, turn.topk(min(width, turn.shape[1]), largest=False).indices)
 
     def results(self) -> list[list[Hypothesis]]:
-        found: list[list[Hypothesis]] = []
-        bonuses: Any = self.pool_bonus.tolist()
-        for hypotheses, bonus in zip(super().results(), bonuses, strict=True):
-            for one, gained in zip(hypotheses, bonus, strict=False):
-                if one.finished:
-                    one.log_probability -= gained
-                    one.score = one.log_probability / penalty(len(one.ids) + 1 - self.forced, self.length_penalty)
-            found.append(hypotheses)
+        found = super().results()
+        for one in (one for hypotheses in found for one in hypotheses if one.finished):
+            one.score = one.log_probability / penalty(len(one.ids) + 1 - self.forced, self.length_penalty)
         return found

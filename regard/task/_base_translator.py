@@ -13,8 +13,11 @@ from regard.data.normalise import plain
 from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.cancellation import Cancelled
 from regard.directions import NO_MARKS, Marks, direction, marks, sources_for, with_end
+from regard.errors import UserError
 from regard.hypothesis import Hypothesis
+from regard.task._choosing import Choosing
 from regard.task._one_or_many import one_or_many
+from regard.task._search_variant import search_as, search_beginning, search_variant
 from regard.task._sentence_boundaries import sentences
 from regard.task._splitting import split_long
 from regard.task._translation import Translation, TranslationOptions, check_options, joined
@@ -24,7 +27,11 @@ if TYPE_CHECKING:
 
     from regard.decoding.constraints import Constraint
     from regard.glossary import Glossary
+    from regard.minimum_bayes_risk import MinimumBayesRisk
+    from regard.reranking import Reranker
+    from regard.task._generated import Score
     from regard.task._terms import TermEncoder
+    from regard.translation_memory import TranslationMemory
 
 NOTHING = Hypothesis([], 0.0, 0.0, finished=False)
 """The result for a cancelled sentence."""
@@ -76,39 +83,123 @@ class BaseTranslator(ABC):
         source: str | None = None,
         target: str | None = None,
         glossary: Glossary | None = None,
+        mbr: MinimumBayesRisk | None = None,
+        rerank: Reranker | None = None,
+        memory: TranslationMemory | None = None,
+        prefix: str = "",
+        **further: Any,
     ) -> list[Translation]:
+        choosing = Choosing(mbr, rerank, memory)
         settings = self.recipe.decoding
         width = settings.beam if beam is None else beam
         check_options(width, n_best, length_penalty, max_length, batch_tokens)
+        variant = search_variant(settings, beam, n_best, **choosing.with_sampling(further))
+        choosing.check(variant, prefix)
+        if prefix and glossary is not None:
+            raise UserError("a prefix and a glossary do not go together; leave out one of them")
         told = self.marks(texts, source, target)
-        parts = [self._encoded_parts(text, number, warn, told[number - 1]) for number, text in enumerate(texts, 1)]
-        flat = [part for row in parts for part, _ in row]
-        owners = [number for number, row in enumerate(parts) for _ in row]
-        sources = [ids for row in parts for _, ids in row]
-        told_parts = [one for one, row in zip(told, parts) for _ in row]
-        prefix = told[0].prefix if told else ()  # the same of all: it says the target language
+        parts = [
+            [(text, self.encode(text, told[number - 1]))]
+            if choosing.is_exact(text)
+            else self._encoded_parts(text, number, warn, told[number - 1])
+            for number, text in enumerate(texts, 1)
+        ]
+        exact = [[choosing.exact(part, self, alignment) for part, _ in row] for row in parts]
+        searched = [[part for part, known in zip(*rows) if not known] for rows in zip(parts, exact)]
+        flat = [part for row in searched for part, _ in row]
+        owners = [number for number, row in enumerate(searched) for _ in row]
+        sources = [ids for row in searched for _, ids in row]
+        told_parts = [one for one, row in zip(told, searched) for _ in row]
+        tags = told[0].prefix if told else ()  # the same of all: it says the target language
         budget = self.default_batch_tokens() if batch_tokens is None else batch_tokens
         cancelled_parts = cancelled and (lambda: owned_by(cancelled(), owners))
         options: Any = {
             "beam": width,
-            "n_best": n_best,
+            "n_best": choosing.candidates(n_best),
             "length_penalty": settings.length_penalty if length_penalty is None else length_penalty,
-            "max_length": (settings.max_length if max_length is None else max_length) + len(prefix),
+            "max_length": (settings.max_length if max_length is None else max_length) + len(tags),
             "batch_tokens": budget,
             "cancelled": cancelled_parts,
-            "prefix": prefix,
+            "prefix": tags,
         }
-        found = self.search(sources, progress=progress, **options)
-        if glossary is not None:
-            from regard.task._term_placement import TermPlacement
-            from regard.task._terms import TermEncoder
+        first = {at for at, owner in enumerate(owners) if not at or owners[at - 1] != owner} if prefix else set[int]()
+        begin_with = [*tags, *self.tokenizer.target.encode(prefix)] if prefix else []
+        near = choosing.neighbours(self, flat, told_parts)
 
-            if self._terms is None:
-                self._terms = TermEncoder(self.tokenizer.target)
-            TermPlacement(self, self._terms, sources, flat, told_parts, options, warn).improve(glossary, found)
+        def search(options: dict[str, Any], progress: Progress | None) -> list[list[Hypothesis]]:
+            if near is None:
+                found = search_beginning(self, sources, first, begin_with, progress, options)
+            else:
+                found = self.search_with_memory(sources, near, progress=progress, **options)
+            if glossary is not None:
+                from regard.task._term_placement import TermPlacement
+                from regard.task._terms import TermEncoder
+
+                if self._terms is None:
+                    self._terms = TermEncoder(self.tokenizer.target)
+                TermPlacement(self, self._terms, sources, flat, told_parts, options, warn).improve(glossary, found)
+            return found
+
+        def decode(hypothesis: Hypothesis) -> str:
+            return self.tokenizer.target.decode(hypothesis.ids[len(tags) :]).strip()
+
+        found = search_as(variant, options, search, progress)
+        found = choosing.ranked(self.recipe, flat, found, decode, (source, target), n_best)
+        if progress and (known := sum(map(len, parts)) - len(flat)):
+            progress(known)
         aligned = self._align(sources, found, told_parts, budget, cancelled_parts) if alignment else [None] * len(flat)
-        done = iter(zip(flat, found, aligned, [len(prefix)] * len(flat), strict=True))
-        return [joined(text, [self._translation(*next(done)) for _ in row]) for text, row in zip(texts, parts)]
+        made = (self._translation(*one, len(tags)) for one in zip(flat, found, aligned, strict=True))
+        done = map(choosing.with_matches, made)
+        return [joined(text, [known or next(done) for known in row]) for text, row in zip(texts, exact)]
+
+    @overload
+    def score(  # type: ignore[overload-overlap]
+        self, sources: str, targets: str, *, source: str | None = None, target: str | None = None
+    ) -> Score: ...
+    @overload
+    def score(
+        self,
+        sources: Iterable[str],
+        targets: Iterable[str],
+        *,
+        source: str | None = None,
+        target: str | None = None,
+        batch_tokens: int | None = None,
+        progress: Progress | None = None,
+    ) -> list[Score]: ...
+    def score(
+        self,
+        sources: Any,
+        targets: Any,
+        *,
+        source: str | None = None,
+        target: str | None = None,
+        batch_tokens: int | None = None,
+        progress: Progress | None = None,
+    ) -> Any:
+        """How likely given translations are, read by the model with teacher forcing; computed by torch.
+
+        The sum is the `log_probability` that a search reports for the same tokens. A text is read as a whole, however
+        long.
+
+        Args:
+            sources: A text, or an iterable of texts.
+            targets: Its translation, or one for each text.
+            source: The language of the sources, as in `translate`.
+            target: The language of the translations, as in `translate`.
+            batch_tokens: Tokens per batch.
+            progress: Called with the number of pairs finished since the last call.
+
+        Returns:
+            A `Score`, or a list of them.
+        """
+        from regard.task._scoring import score_translations
+
+        if isinstance(sources, str) and isinstance(targets, str):
+            return score_translations(self, [sources], [targets], (source, target), batch_tokens, progress)[0]
+        if isinstance(sources, str) or isinstance(targets, str):
+            raise UserError("score: one text has one translation; give two texts, or two lists of them")
+        return score_translations(self, sources, targets, (source, target), batch_tokens, progress)
 
     def marks(self, texts: Sequence[str], source: str | None = None, target: str | None = None) -> list[Marks]:
         """How the model is told the direction of each text.
@@ -211,6 +302,24 @@ class BaseTranslator(ABC):
         self, sources: Sequence[list[int]], constraints: Sequence[list[Constraint]], terms: TermEncoder, **options: Any
     ) -> list[list[Hypothesis]]:
         """As `search`, for hypotheses that have the terms of each source."""
+
+    @abstractmethod
+    def search_with_memory(
+        self, sources: Sequence[list[int]], pairs: Sequence[Sequence[tuple[list[int], str]]], **options: Any
+    ) -> list[list[Hypothesis]]:
+        """As `search`, leaning on the translations of similar texts: (source tokens, translation) for each source."""
+
+    @abstractmethod
+    def token_log_probs(
+        self,
+        sources: Sequence[list[int]],
+        targets: Sequence[list[int]],
+        *,
+        prefix: Sequence[int] = (),
+        batch_tokens: int = 4096,
+        progress: Progress | None = None,
+    ) -> list[list[float]]:
+        """The log-probability of each token of each target, which ends with END if its end counts, after `prefix`."""
 
     @abstractmethod
     def token_attention(

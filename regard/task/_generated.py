@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypedDict
 
 from regard.data.tokenizer._base import Tokenizer
@@ -52,10 +52,17 @@ class Generated:
 
 @dataclass
 class Score:
-    """The log-probability of each token of a text."""
+    """The log-probability of each token of a text; of a translation END is the last one."""
 
     tokens: list[str]
     log_probabilities: list[float]
+    words: list[tuple[str, float]] = field(default_factory=list)
+    """Each word, separated by spaces, with the sum over its tokens."""
+
+    @property
+    def log_probability(self) -> float:
+        """The sum over the tokens."""
+        return sum(self.log_probabilities)
 
     @property
     def loss(self) -> float:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     from regard.glossary import Glossary
+    from regard.minimum_bayes_risk import MinimumBayesRisk
+    from regard.reranking import Reranker
+    from regard.translation_memory import Match, TranslationMemory
 
 
 @dataclass
@@ -32,6 +35,8 @@ class Translation:
     finished: bool = True
     """False if the length limit cut it off."""
     alternatives: list[Translation] = field(default_factory=list)
+    matches: list[Match] = field(default_factory=list)
+    """What a translation memory has for the text or its sentences: (source, target, similarity)."""
 
     def __str__(self) -> str:
         return self.text
@@ -60,6 +65,23 @@ class TranslationOptions(TypedDict, total=False):
     """Translations per text, 1 to 1000: the best one, with the others as its `alternatives`."""
     length_penalty: float | None
     """0 favours short translations, 1 long ones; 0 to 10."""
+    coverage_penalty: float | None
+    """How much source tokens without enough attention cost; 0 to 10. Defaults to the recipe's."""
+    beam_groups: int | None
+    """Groups of beams that avoid each other's tokens; they divide the beam. Defaults to the recipe's."""
+    diversity_penalty: float | None
+    """What a token costs for each beam of an earlier group that chose it. Defaults to the recipe's."""
+    temperature: float | None
+    """Below 1 safer, above 1 bolder; 0.01 to 100. This, `top_k` or `top_p` draws translations instead of searching for
+    the likeliest; the `n_best` samples are in the order they were drawn."""
+    top_k: int | None
+    """Sample from the k most probable tokens only; 0 means all."""
+    top_p: float | None
+    """Sample from the fewest tokens whose probabilities add up to this (nucleus sampling)."""
+    seed: int | None
+    """Seed of the first sample, 0 by default; each further one has the next. It is the same for every text."""
+    prefix: str
+    """How each translation begins; its probability counts in the score."""
     max_length: int | None
     """Most tokens of a translation, 1 to 10,000."""
     batch_tokens: int | None
@@ -72,6 +94,12 @@ class TranslationOptions(TypedDict, total=False):
     """Called with the number of texts (or parts of long ones) finished since the last call."""
     glossary: Glossary | None
     """How terms must or should be translated (`Glossary.read`)."""
+    mbr: MinimumBayesRisk | None
+    """Take the candidate that is most like all others."""
+    rerank: Reranker | None
+    """Rank the hypotheses by further models, too."""
+    memory: TranslationMemory | None
+    """Translations that are used where the text is the same, and leant on where it is similar."""
     cancelled: Cancelled | None
     """Called between steps; returns the indices of cancelled texts."""
 
@@ -93,6 +121,7 @@ def joined(source: str, parts: list[Translation]) -> Translation:
         _block_diagonal(matrices) if matrices else None,
         all(part.finished for part in parts),
         [joined(source, list(row)) for row in zip(*(part.alternatives for part in parts))],
+        [match for part in parts for match in part.matches],
     )
 
 

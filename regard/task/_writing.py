@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, Unpack
 
 import torch
@@ -19,9 +20,13 @@ from regard.decoding.beam import beam as beam_search
 from regard.decoding.constrained_beam import constrained_beam
 from regard.decoding.constraint_tensors import WordEdges
 from regard.decoding.constraints import Constraint
+from regard.decoding.diverse_beam import diverse_beam
 from regard.decoding.greedy import greedy
 from regard.decoding.opening import first_ids
+from regard.decoding.perturbed import PerturbedDecoder
 from regard.decoding.rules import BeginWith, Forbid, NoLoops, Rule
+from regard.decoding.sampling import sample
+from regard.decoding.step_callback import on_step
 from regard.errors import UserError
 from regard.layers.capture import capture
 from regard.layers.cross_entropy import token_loss
@@ -30,6 +35,7 @@ from regard.states import Hypothesis, StepwiseDecoder
 from regard.task._base import Progress
 from regard.task._examples import ExampleTask
 from regard.task._one_or_many import one_or_many
+from regard.task._search_variant import Sampling
 from regard.types import BEGIN, END, Memory
 from regard.word_alignment import average
 
@@ -54,10 +60,12 @@ def search(
     prefix: Int[Tensor, "B P"] | None = None,
     begin_with: Int[Tensor, "B N"] | None = None,
     further: Sequence[Rule] = (),
+    groups: int = 1,
+    diversity: float = 0.0,
 ) -> list[list[Hypothesis]]:
     """The best texts, at most `limits` tokens long, in which nothing is said more than `loops` times in a row. A prefix
     is how each of them begins, whatever the model thinks of it; `begin_with` likewise, but it counts in the score.
-    `further` are rules of its own."""
+    `further` are rules of its own; `groups` and `diversity` are of diverse beam search."""
     rows = 1 if width == 1 and n_best == 1 else max(width, n_best)
     rules: list[Rule] = [Forbid(), NoLoops(loops, rows), *further]
     if begin_with is not None:
@@ -65,7 +73,8 @@ def search(
         limits = torch.maximum(limits, (begin_with >= 0).sum(1) + 8)
     if rows == 1:
         return [[h] for h in greedy(decoder, memory, max_lengths=limits, rules=rules, prefix=prefix)]
-    return beam_search(
+    searched = beam_search if groups == 1 else partial(diverse_beam, groups=groups, diversity=diversity)
+    return searched(
         decoder,
         memory,
         max_lengths=limits,
@@ -75,6 +84,35 @@ def search(
         rules=rules,
         prefix=prefix,
     )
+
+
+@torch.inference_mode()
+def sampled(
+    decoder: StepwiseDecoder,
+    memory: Memory,
+    limits: Int[Tensor, "B"],
+    loops: Int[Tensor, "B"],
+    sampling: Sampling,
+    prefix: Int[Tensor, "B P"] | None = None,
+    begin_with: Int[Tensor, "B N"] | None = None,
+) -> list[list[Hypothesis]]:
+    """As `search`, for one text of each input, of which every token is drawn."""
+    rules: list[Rule] = [Forbid(), NoLoops(loops, 1)]
+    if begin_with is not None:
+        rules.append(BeginWith(begin_with, 1))
+        limits = torch.maximum(limits, (begin_with >= 0).sum(1) + 8)
+    found = sample(
+        decoder,
+        memory,
+        max_lengths=limits,
+        temperature=sampling.temperature,
+        top_k=sampling.top_k,
+        top_p=sampling.top_p,
+        seed=sampling.seed,
+        rules=rules,
+        prefix=prefix,
+    )
+    return [[hypothesis] for hypothesis in found]
 
 
 @torch.inference_mode()
@@ -89,14 +127,16 @@ def search_with_terms(
     n_best: int,
     length_penalty: float,
     prefix: Int[Tensor, "B P"] | None = None,
+    sampling: Sampling | None = None,
 ) -> list[list[Hypothesis]]:
-    """As `search`, for texts that have the terms of `constraints`. The beam is at least CONSTRAINED_WIDTH wide."""
+    """As `search`, for texts that have the terms of `constraints`. The beam is at least CONSTRAINED_WIDTH wide. With
+    `sampling` the decoder is perturbed, and scores are those of the noise."""
     rows = max(width, n_best, CONSTRAINED_WIDTH)
-    return constrained_beam(
-        decoder,
-        memory,
-        constraints,
-        edges,
+    searched = partial(
+        constrained_beam,
+        memory=memory,
+        constraints=constraints,
+        edges=edges,
         max_lengths=limits,
         width=rows,
         n_best=n_best,
@@ -104,6 +144,11 @@ def search_with_terms(
         rules=[Forbid(), NoLoops(loops, rows)],
         prefix=prefix,
     )
+    if sampling is None:
+        return searched(decoder)
+    how = (sampling.temperature, sampling.top_k, sampling.top_p, sampling.seed)
+    with on_step(lambda step: None):  # without CUDA graphs: the noise comes from the host
+        return searched(PerturbedDecoder(decoder, *how))
 
 
 def longest_text(model: nn.Module) -> int | None:

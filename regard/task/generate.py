@@ -40,6 +40,7 @@ from regard.states import empty_memory
 from regard.task._base import Note, Prepared, Task
 from regard.task._generated import Generated, Next, Piece, SamplingOptions, Score, Spelling, StopStrings, perplexity
 from regard.task._one_or_many import one_or_many
+from regard.task._scoring import score_of
 from regard.task._text_windows import as_ids, coded, spans
 from regard.task._writing import longest_text
 from regard.types import BEGIN, END, PAD, UNKNOWN, Better, Validation
@@ -187,22 +188,29 @@ class Generator(Task):
                 found[n][counted:stop] = cost[counted - start : stop - start]
         return found
 
-    def score(self, text: str) -> Score:
+    @overload
+    def score(self, text: str) -> Score: ...  # type: ignore[overload-overlap]
+    @overload
+    def score(self, text: Iterable[str]) -> list[Score]: ...
+    def score(self, text: Any) -> Any:
         """Scores each token of a text, without END, as the text may continue.
 
         A text longer than the context is read as `stream` reads it.
 
         Args:
-            text: The text.
+            text: The text, or an iterable of texts.
 
         Returns:
-            The tokens and their log-probabilities.
+            A `Score` with the tokens and their log-probabilities, or a list of them.
         """
-        ids = self.encode(text)
-        if not ids:
-            return Score([], [])
-        (costs,) = self.surprise([np.array(ids)], self.window // 2, 0 if self.forgets else len(ids) + 1)
-        return Score(self.tokenizer.pieces(ids), (-costs).tolist())
+        return one_or_many(text, PlainText(), self._score)
+
+    def _score(self, texts: list[str]) -> list[Score]:
+        rows = [self.encode(text) for text in texts]
+        documents = [np.array(ids, dtype=np.int64) for ids in rows]
+        longest = max(map(len, rows), default=0)
+        costs = self.surprise(documents, self.window // 2, 0 if self.forgets else longest + 1)
+        return [score_of(self.tokenizer, ids, (-cost).tolist()) for ids, cost in zip(rows, costs)]
 
     @cached_property
     def forgets(self) -> bool:

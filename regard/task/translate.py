@@ -40,18 +40,24 @@ from regard.data.tokenizer._base import Tokenizer
 from regard.decoding.cancellation import Cancelled, cancellation
 from regard.decoding.constraint_tensors import WordEdges
 from regard.decoding.constraints import Constraint
+from regard.decoding.nearest_neighbours import NearestNeighbourDecoder, with_datastores
 from regard.decoding.rules import loops_allowed
 from regard.errors import UserError
 from regard.evaluation.translation import corpus_scores
 from regard.layers.capture import capture
 from regard.layers.cross_entropy import token_loss
 from regard.layers.observable import Observable
+from regard.model._ensemble import Ensemble
 from regard.model.seq2seq import Seq2Seq
 from regard.states import Hypothesis, concatenate
 from regard.task._base import Prepared, Task
 from regard.task._base_translator import NOTHING, BaseTranslator, Progress, owned_by, without_cancelled
+from regard.task._coverage import CoverageDecoder
+from regard.task._datastores import EncodedPair, datastores, encoded_pairs
+from regard.task._forced_scores import forced_scores, score_again
+from regard.task._search_variant import SearchVariant
 from regard.task._translation import Translation, check_options
-from regard.task._writing import longest_text, search, search_with_terms
+from regard.task._writing import longest_text, sampled, search, search_with_terms
 from regard.types import BEGIN, END, Better, Memory, Validation
 from regard.word_alignment import average
 
@@ -76,7 +82,7 @@ class Translator(BaseTranslator, Task):
     unit: ClassVar[str] = "tokens"
     usage: ClassVar[str] = "translate --model {model} '...'"
     scores: ClassVar[dict[str, Better]] = {"bleu": "higher", "chrf": "higher", "loss": "lower"}
-    public: ClassVar[tuple[str, ...]] = ("tokenizer",)
+    public: ClassVar[tuple[str, ...]] = ("score", "tokenizer")
 
     @classmethod
     def codec(cls, recipe: Recipe, files: Mapping[str, bytes]) -> Tokenizer:
@@ -85,6 +91,8 @@ class Translator(BaseTranslator, Task):
     @classmethod
     def resolve(cls, recipe: Recipe) -> Recipe:
         check_keys(recipe.input, "text")
+        if recipe.decoding.beam % recipe.decoding.beam_groups:
+            raise UserError(f"decoding.beam_groups: a beam of {recipe.decoding.beam} has no such groups; use a divisor")
         if recipe.data.pairs:
             check_entries(recipe.data)
             return with_stated_languages(recipe)
@@ -207,6 +215,8 @@ class Translator(BaseTranslator, Task):
         self.recipe, self.tokenizer, self.device = recipe, tokenizer, device
         self.model = cast(Seq2Seq, model.to(device).eval())
         self._edges: WordEdges | None = None
+        self._coverage: CoverageDecoder | None = None
+        self._neighbours: NearestNeighbourDecoder | None = None
 
     def default_batch_tokens(self) -> int:
         tokens = self.recipe.decoding.batch_tokens
@@ -226,6 +236,8 @@ class Translator(BaseTranslator, Task):
         prefix: Sequence[int] = (),
         constraints: tuple[Sequence[list[Constraint]], TermEncoder] | None = None,
         begin_with: Sequence[list[int]] | None = None,
+        variant: SearchVariant | None = None,
+        neighbours: Sequence[list[EncodedPair]] | None = None,
     ) -> list[list[Hypothesis]]:
         found: list[list[Hypothesis]] = [[NOTHING] for _ in sources]
         closed = [self.source_row(ids) for ids in sources]
@@ -233,8 +245,11 @@ class Translator(BaseTranslator, Task):
             chosen = [closed[i] for i in indexes]
             stated = constraints and ([constraints[0][i] for i in indexes], constraints[1])
             given = begin_with and [begin_with[i] for i in indexes]
+            near = neighbours and [neighbours[i] for i in indexes]
             with cancellation(cancelled and partial(_cancelled_rows, cancelled, indexes)):
-                results = self._search_batch(chosen, beam, n_best, length_penalty, max_length, prefix, stated, given)
+                results = self._search_batch(
+                    chosen, beam, n_best, length_penalty, max_length, prefix, stated, given, variant, near
+                )
             for index, hypotheses in zip(indexes, results, strict=True):
                 found[index] = hypotheses
             if progress:
@@ -249,7 +264,19 @@ class Translator(BaseTranslator, Task):
     def search_with_terms(
         self, sources: Sequence[list[int]], constraints: Sequence[list[Constraint]], terms: TermEncoder, **options: Any
     ) -> list[list[Hypothesis]]:
-        return self.search(sources, constraints=(constraints, terms), **options)
+        found = self.search(sources, constraints=(constraints, terms), **options)
+        variant: SearchVariant | None = options.get("variant")
+        if variant and variant.sampling:  # their scores have its noise
+            score_again(self, sources, found, options["prefix"], options["batch_tokens"])
+        return found
+
+    def search_with_memory(
+        self, sources: Sequence[list[int]], pairs: Sequence[Sequence[tuple[list[int], str]]], **options: Any
+    ) -> list[list[Hypothesis]]:
+        if isinstance(self.model, Ensemble):
+            raise UserError("a memory needs the hidden states of one model; leave out the other models")
+        near = encoded_pairs(self, pairs, len(options["prefix"]))
+        return self.search(sources, neighbours=near, **options)
 
     @torch.inference_mode()
     def _search_batch(
@@ -262,6 +289,8 @@ class Translator(BaseTranslator, Task):
         prefix: Sequence[int] = (),
         constraints: tuple[Sequence[list[Constraint]], TermEncoder] | None = None,
         begin_with: Sequence[list[int]] | None = None,
+        variant: SearchVariant | None = None,
+        neighbours: Sequence[list[EncodedPair]] | None = None,
     ) -> list[list[Hypothesis]]:
         settings = self.recipe.decoding
         known = longest_text(self.model)
@@ -269,24 +298,53 @@ class Translator(BaseTranslator, Task):
         ids, mask = (tensor.to(self.device) for tensor in pad(sources, 1 if known or observed else LANES))
         longest = min(max_length, known - 1) if known else max_length  # BEGIN, when it is scored or aligned
         limits = (mask.sum(1) * settings.length_factor + settings.length_extra).long().clamp(max=longest)
-        memory = self._encode(ids, mask)
+        memory = self.encode_batch(ids, mask)
         forced = torch.tensor([list(prefix)] * len(ids), device=self.device) if prefix else None
         loops = loops_allowed(ids, mask)
         if constraints:
             stated, terms = constraints
             edges = self._word_edges(terms)
+            drawn = variant.sampling if variant else None
             return search_with_terms(
-                self.model.decoder, memory, stated, edges, limits, loops, width, n_best, length_penalty, forced
+                self.model.decoder, memory, stated, edges, limits, loops, width, n_best, length_penalty, forced, drawn
             )
         given = _filled(begin_with).to(self.device) if begin_with else None
-        return search(self.model.decoder, memory, limits, loops, width, n_best, length_penalty, forced, given)
+        if neighbours and any(neighbours):
+            stores = datastores(self.model, self.encode_batch, neighbours, prefix, self.device)
+            if self._neighbours is None:
+                self._neighbours = NearestNeighbourDecoder(self.model.decoder)
+            memory = with_datastores(memory, stores)
+            return search(self._neighbours, memory, limits, loops, width, n_best, length_penalty, forced, given)
+        if variant is None:
+            return search(self.model.decoder, memory, limits, loops, width, n_best, length_penalty, forced, given)
+        if variant.sampling:
+            return sampled(self.model.decoder, memory, limits, loops, variant.sampling, forced, given)
+        return search(
+            self._coverage_decoder(variant.coverage_penalty) if variant.coverage_penalty else self.model.decoder,
+            memory,
+            limits,
+            loops,
+            width,
+            n_best,
+            length_penalty,
+            forced,
+            given,
+            groups=variant.beam_groups,
+            diversity=variant.diversity_penalty,
+        )
+
+    def _coverage_decoder(self, strength: float) -> CoverageDecoder:
+        """The same one for the same penalty, as CUDA graphs belong to a decoder."""
+        if self._coverage is None or self._coverage.strength != strength:
+            self._coverage = CoverageDecoder(self.model.decoder, strength)
+        return self._coverage
 
     def _word_edges(self, terms: TermEncoder) -> WordEdges:
         if self._edges is None:
             self._edges = WordEdges.of(terms.begins, terms.ends, terms.ends_sentence).to(self.device)
         return self._edges
 
-    def _encode(self, ids: Tensor, mask: Tensor) -> Memory:
+    def encode_batch(self, ids: Tensor, mask: Tensor) -> Memory:
         """Encodes sentences sorted longest first. On a CPU padding costs as much as words, so each group of similar
         length is encoded by itself."""
         widths = [min(-(-length // LANES) * LANES, mask.shape[1]) for length in mask.sum(1).tolist()]
@@ -300,6 +358,17 @@ class Translator(BaseTranslator, Task):
                 for start, (width, rows) in zip(starts, groups.items())
             ]
         )
+
+    def token_log_probs(
+        self,
+        sources: Sequence[list[int]],
+        targets: Sequence[list[int]],
+        *,
+        prefix: Sequence[int] = (),
+        batch_tokens: int = 4096,
+        progress: Progress | None = None,
+    ) -> list[list[float]]:
+        return forced_scores(self, sources, targets, prefix, batch_tokens, progress, LANES)
 
     @torch.inference_mode()
     def loss(
@@ -379,6 +448,8 @@ class Translator(BaseTranslator, Task):
         """
         from regard.inspection.record.translate import one_sentence, record_translation
 
+        if isinstance(self.model, Ensemble):
+            raise UserError("an ensemble has no layers of its own to inspect; inspect one of its models")
         width = self.recipe.decoding.beam if beam is None else beam
         check_options(width, max(n_best, of + 1), length_penalty, max_length, None)
         sentence = PlainText().accept(text)

@@ -32,6 +32,7 @@ ROWS = {
     "serve": 1,
     "busy": 2,
     "ray": 1,
+    "search": 10,
 }
 
 
@@ -41,6 +42,7 @@ SLOW = [
     "cpu_decode",
     "generate",
     "ray",
+    "search",
     "serve",
     "translate_file",
 ]  # they start processes that load a model

@@ -53,7 +53,7 @@ def test_version():
     ("line", "offered"),
     [
         ("regard tr", "track transcribe translate train"),
-        ("regard translate --be", "--beam"),
+        ("regard translate --be", "--beam --beam-groups"),
         ("regard train sst2-l", "sst2-lstm"),
         ("regard train fr-en training.lea", "training.learning_rate="),
         ("regard train fr-en training.schedule=co", "constant cosine"),

@@ -11,6 +11,7 @@ What CTranslate2 does in its own way is made ours here:
 - The attention that its beam search returns for a batch is not that of the chosen hypothesis. So finished texts are
   read once more, forced, once per decoder layer; the alignment is the mean over the last ALIGNED_LAYERS of them.
 - It cannot be told which terms an output must have: torch searches the sentences that lack one (regard/glossary.py).
+- It samples for a whole batch with one seed, and has neither groups of beams nor our coverage penalty: torch does both.
 - What looks inside (`inspect`, `model`) needs torch, which is then loaded, and used from there on.
 """
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from regard.decoding.constraints import Constraint
+    from regard.task._search_variant import SearchVariant
     from regard.task._terms import TermEncoder
 
 BATCH_TOKENS = 1024
@@ -109,7 +111,7 @@ class CTranslate2Translator(BaseTranslator):
         return [source for source, _ in valid]
 
     def __dir__(self) -> list[str]:
-        return ["device", "engine", "inspect", "judge", "model", "recipe", "tokenizer", "translate"]
+        return ["device", "engine", "inspect", "judge", "model", "recipe", "score", "tokenizer", "translate"]
 
     # ------------------------------------------------------------------------------------------------ searching
 
@@ -128,8 +130,9 @@ class CTranslate2Translator(BaseTranslator):
         progress: Progress | None = None,
         cancelled: Cancelled | None = None,
         prefix: Sequence[int] = (),
+        variant: SearchVariant | None = None,
     ) -> list[list[Hypothesis]]:
-        if self.engine == "torch":
+        if self.engine == "torch" or variant:
             return self.with_torch().search(
                 sources,
                 beam=beam,
@@ -140,6 +143,7 @@ class CTranslate2Translator(BaseTranslator):
                 progress=progress,
                 cancelled=cancelled,
                 prefix=prefix,
+                variant=variant,
             )
         found: list[list[Hypothesis]] = [[NOTHING] for _ in sources]
         query = _Query(beam, n_best, length_penalty, [self._pieces[i] for i in prefix])
@@ -176,7 +180,7 @@ class CTranslate2Translator(BaseTranslator):
     def search_from(
         self, sources: Sequence[list[int]], prefixes: Sequence[list[int]], **options: Any
     ) -> list[list[Hypothesis]]:
-        if self.engine == "torch":
+        if self.engine == "torch" or options.get("variant"):
             found: list[list[Hypothesis]] = self.with_torch().search_from(sources, prefixes, **options)
             return found
         first = [self._pieces[i] for i in options["prefix"]]
@@ -209,6 +213,20 @@ class CTranslate2Translator(BaseTranslator):
     ) -> list[list[Hypothesis]]:
         """By torch: CTranslate2 can forbid tokens, and begin with some, but not demand them."""
         found: list[list[Hypothesis]] = self.with_torch().search_with_terms(sources, constraints, terms, **options)
+        return found
+
+    def search_with_memory(
+        self, sources: Sequence[list[int]], pairs: Sequence[Sequence[tuple[list[int], str]]], **options: Any
+    ) -> list[list[Hypothesis]]:
+        """By torch: CTranslate2 gives no hidden states."""
+        found: list[list[Hypothesis]] = self.with_torch().search_with_memory(sources, pairs, **options)
+        return found
+
+    def token_log_probs(
+        self, sources: Sequence[list[int]], targets: Sequence[list[int]], **options: Any
+    ) -> list[list[float]]:
+        """By torch, whose numbers are those of its search; CTranslate2's depend on what else is in a batch."""
+        found: list[list[float]] = self.with_torch().token_log_probs(sources, targets, **options)
         return found
 
     def _length_limit(self, source: int, max_length: int) -> int:
