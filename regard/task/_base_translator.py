@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from regard.decoding.constraints import Constraint
     from regard.glossary import Glossary
+    from regard.task._continuation import Continuation
     from regard.task._terms import TermEncoder
 
 NOTHING = Hypothesis([], 0.0, 0.0, finished=False)
@@ -108,6 +109,25 @@ class BaseTranslator(ABC):
         aligned = self._align(sources, found, told_parts, budget, cancelled_parts) if alignment else [None] * len(flat)
         done = iter(zip(flat, found, aligned, [len(prefix)] * len(flat), strict=True))
         return [joined(text, [self._translation(*next(done)) for _ in row]) for text, row in zip(texts, parts)]
+
+    def continuations(
+        self, text: str, prefix: str = "", *, n_best: int = 5, source: str | None = None, target: str | None = None
+    ) -> list[Continuation]:
+        """Translations of one sentence that begin with given words and differ in the word after these.
+
+        Args:
+            text: The sentence.
+            prefix: How the translation begins, in whole words; "" for nothing.
+            n_best: Most translations, 1 to 32.
+            source: The language of the text, as in `translate`.
+            target: The language to translate to.
+
+        Returns:
+            The translations, best first; each has its `next_word`, which is "" where it ends after the prefix.
+        """
+        from regard.task._continuation import continuations
+
+        return continuations(self, PlainText().accept(text), prefix, n_best, source, target)
 
     def marks(self, texts: Sequence[str], source: str | None = None, target: str | None = None) -> list[Marks]:
         """How the model is told the direction of each text.
@@ -204,6 +224,15 @@ class BaseTranslator(ABC):
     ) -> list[list[Hypothesis]]:
         """As `search`, for hypotheses that begin with these tokens, whose probability counts except that of the common
         prefix of the options."""
+
+    @abstractmethod
+    def next_tokens(self, source: list[int], written: list[int], count: int) -> list[int]:
+        """The tokens that most likely follow those of a translation (with what says its language), best first,
+        END and the other special tokens excepted."""
+
+    @abstractmethod
+    def scored_whole(self, source: list[int], written: list[int], first: int, length_penalty: float) -> Hypothesis:
+        """These tokens and END as a finished hypothesis; the first ones, which say the language, do not count."""
 
     @abstractmethod
     def search_with_terms(

@@ -43,6 +43,7 @@ from regard.decoding.constraints import Constraint
 from regard.decoding.rules import loops_allowed
 from regard.errors import UserError
 from regard.evaluation.translation import corpus_scores
+from regard.hypothesis import penalty
 from regard.layers.capture import capture
 from regard.layers.cross_entropy import token_loss
 from regard.layers.observable import Observable
@@ -245,6 +246,23 @@ class Translator(BaseTranslator, Task):
         self, sources: Sequence[list[int]], prefixes: Sequence[list[int]], **options: Any
     ) -> list[list[Hypothesis]]:
         return self.search(sources, begin_with=prefixes, **options)
+
+    def next_tokens(self, source: list[int], written: list[int], count: int) -> list[int]:
+        log_probs = self._log_probs(source, written)[-1].clone()
+        log_probs[: END + 1] = -torch.inf
+        return cast(list[int], log_probs.topk(min(count, len(log_probs))).indices.tolist())
+
+    def scored_whole(self, source: list[int], written: list[int], first: int, length_penalty: float) -> Hypothesis:
+        each = self._log_probs(source, written)[torch.arange(len(written) + 1), [*written, END]]
+        total = float(each[first:].sum())
+        return Hypothesis(list(written), total, total / penalty(len(each) - first, length_penalty), True)
+
+    @torch.inference_mode()
+    def _log_probs(self, source: list[int], written: list[int]) -> Tensor:
+        """Of every token after BEGIN and after each of these, (T + 1, V)."""
+        ids, mask = (tensor.to(self.device) for tensor in pad([self.source_row(source)]))
+        given = torch.tensor([[BEGIN, *written]], device=self.device)
+        return self.model(ids, mask, given)[0].log_softmax(-1, dtype=torch.float32).cpu()
 
     def search_with_terms(
         self, sources: Sequence[list[int]], constraints: Sequence[list[Constraint]], terms: TermEncoder, **options: Any

@@ -64,7 +64,7 @@ class FakePool(WorkerPool):
     def refuse_if_busy(self, jobs: int = 1) -> None:
         pass
 
-    async def run_task(self, model: str, task: str, request: dict[str, Any]) -> dict[str, Any]:
+    async def run_task(self, model: str, task: str, request: dict[str, Any], family: str = "tasks") -> dict[str, Any]:
         self.calls.append((model, task, request))
         await self._work()
         return {"model": model, "task": task, "request": request}

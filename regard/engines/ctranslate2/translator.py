@@ -204,6 +204,32 @@ class CTranslate2Translator(BaseTranslator):
             collect()
         return made
 
+    def next_tokens(self, source: list[int], written: list[int], count: int) -> list[int]:
+        if self.engine == "torch":
+            tokens: list[int] = self.with_torch().next_tokens(source, written, count)
+            return tokens
+        result = self._translator.translate_batch(
+            [[self._source_pieces[i] for i in source]],
+            [[self._pieces[i] for i in written]],
+            beam_size=1,
+            num_hypotheses=min(count, len(self._pieces)),
+            return_alternatives=True,  # at the first position that is not given
+            max_decoding_length=len(written) + 1,
+            max_input_length=0,
+            use_vmap=self._shortlisted is not None,
+        )[0]
+        found = [self._ids[pieces[len(written)]] for pieces in result.hypotheses if len(pieces) > len(written)]
+        return [token for token in found if token > END]
+
+    def scored_whole(self, source: list[int], written: list[int], first: int, length_penalty: float) -> Hypothesis:
+        if self.engine == "torch":
+            whole: Hypothesis = self.with_torch().scored_whole(source, written, first, length_penalty)
+            return whole
+        one = Hypothesis(list(written), 0.0, 0.0, True)
+        query = _Query(2, 1, length_penalty, [self._pieces[i] for i in written[:first]])
+        self._score_again([(source, one)], query)
+        return one
+
     def search_with_terms(
         self, sources: Sequence[list[int]], constraints: Sequence[list[Constraint]], terms: TermEncoder, **options: Any
     ) -> list[list[Hypothesis]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from regard.documents.document import Document
 from regard.glossary import Glossary
@@ -50,6 +50,8 @@ class TranslationRequest:
     owner: str = ""
     """Owner of the API key: cached translations are not shared between owners."""
     glossary: Glossary | None = None
+    sentences: bool = False
+    """Whether the sentences of each text are wanted, too."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ class TranslatedTexts:
     """Alternative translations of each text, non-empty and distinct."""
     detected: tuple[str, float] | None = None
     """Detected language of all texts together, and its confidence from 0 to 100; None if the source was given."""
+    sentences: list[list[tuple[str, str]]] = field(default_factory=list)
+    """Of each text, with their translations, if they were wanted."""
 
 
 class TextTranslator:
@@ -88,9 +92,10 @@ class TextTranslator:
         rows = await self.text_thread.run(size, lambda: _rows(request, sentences))
         if rows and len(route) > 1:
             raise UnsupportedLanguage("A glossary needs a model that translates directly between the languages")
-        found = await self._translate_along(route, sentences, request, size, rows)
-        ranked = await self.text_thread.run(size, lambda: _reassemble(documents, dict(zip(sentences, found)), request))
-        return TranslatedTexts([texts[0] for texts in ranked], [texts[1:] for texts in ranked], detected)
+        found = dict(zip(sentences, await self._translate_along(route, sentences, request, size, rows)))
+        ranked = await self.text_thread.run(size, lambda: _reassemble(documents, found, request))
+        pairs = [[(s, found[s][0].text) for s in one.sentences] for one in documents] if request.sentences else []
+        return TranslatedTexts([texts[0] for texts in ranked], [texts[1:] for texts in ranked], detected, pairs)
 
     def check_languages(self, source: str, target: str) -> None:
         """Raises `UnsupportedLanguage` if no text could be translated so."""

@@ -28,7 +28,11 @@ from regard.errors import UserError
 from regard.serving.settings import MAX_MESSAGE_BYTES, MEBIBYTE
 from regard.serving.workers.translation_result import check_attention_size
 
-FAMILIES = {"tasks": "serving/workers/tasks", "questions": "studio/questions"}
+FAMILIES = {
+    "tasks": "serving/workers/tasks",
+    "interactive": "serving/workers/interactive",
+    "questions": "studio/questions",
+}
 """Folders with a module per task. Paths, not imports: the studio depends on the server, not the other way round."""
 OUT_OF_MEMORY = "The server has not enough memory for this request; ask for less at once"
 
