@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from regard.confidence.words import both
 from regard.data.normalise import normalise
 from regard.serving.catalogue import Route, Step
 from regard.serving.workers.translation_result import SearchOptions, TranslationResult, check_attention_size
@@ -47,6 +48,8 @@ def _composed(text: str, first: TranslationResult, second: TranslationResult) ->
         alignment=compose_links(first.alignment, second.alignment),
         attention=_product(first.text, first.attention, second.attention),
         alternatives=[_composed(text, first, other) for other in second.alternatives],
+        confidence=both(first.confidence, second.confidence),
+        warnings=[*first.warnings, *second.warnings],
     )
 
 
