@@ -116,14 +116,14 @@ class BaseTranslator(ABC):
         done = iter(zip(flat, found, aligned, [len(prefix)] * len(flat), strict=True))
         made = [self._translation(*next(done)) for _ in flat]
         if doubt:
-            from regard.task._doubt import with_confidence
+            from regard.task._doubt import with_confidence, with_warnings
 
             known = self.languages(texts, source, target)
             of_parts = [self.calibrations.for_direction(*one) for one, row in zip(known, parts) for _ in row]
             made = with_confidence(self, made, sources, found, of_parts, budget, cancelled_parts, len(prefix))
         ready = iter(made)
         whole = [joined(text, [next(ready) for _ in row]) for text, row in zip(texts, parts)]
-        return whole
+        return with_warnings(whole, known, glossary) if doubt else whole
 
     @property
     def calibrations(self) -> Calibrations:

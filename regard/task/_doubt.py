@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from regard.checks import findings
 from regard.confidence.calibration import Calibration
 from regard.confidence.features import sentence_features, word_features
 from regard.confidence.words import Word, scored_words
@@ -18,6 +19,7 @@ from regard.task._translation import Translation
 if TYPE_CHECKING:
     from regard.data.tokenizer._base import Tokenizer
     from regard.decoding.cancellation import Cancelled
+    from regard.glossary import Glossary
     from regard.task._base_translator import BaseTranslator
 
 
@@ -40,6 +42,16 @@ def with_confidence(
     return [
         _scored(one, hypotheses, scores, target, calibration, first)
         for one, hypotheses, calibration in zip(made, found, calibrations, strict=True)
+    ]
+
+
+def with_warnings(
+    whole: Sequence[Translation], languages: Sequence[tuple[str, str]], glossary: Glossary | None
+) -> list[Translation]:
+    """The translations of texts, with what speaks against them; `languages` has the direction of each."""
+    return [
+        replace(one, warnings=findings(one.source, one.text, to, start, glossary))
+        for one, (start, to) in zip(whole, languages, strict=True)
     ]
 
 

@@ -16,6 +16,7 @@ from regard.serving.catalogue import Route, Step
 from regard.serving.workers.translation_result import SearchOptions, TranslationResult, check_attention_size
 from regard.serving.workers.worker_pool import WorkerPool
 from regard.text.alignment import AlignedText, Links
+from regard.text.word_confidences import Confidences
 
 
 async def translate_along(
@@ -55,7 +56,11 @@ def _composed(text: str, first: TranslationResult, second: TranslationResult) ->
 
 def compose(first: AlignedText, second: AlignedText) -> AlignedText:
     """The second translation, aligned with the text that the first one translates."""
-    return AlignedText(second.text, compose_links(first.alignment, second.alignment))
+    known = second.confidences and Confidences(
+        both(first.confidences.whole if first.confidences else None, second.confidences.whole),
+        second.confidences.words,
+    )
+    return AlignedText(second.text, compose_links(first.alignment, second.alignment), known)
 
 
 def compose_links(first: Links | None, second: Links | None) -> Links | None:

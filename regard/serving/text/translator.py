@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+from regard.checks import Finding, findings
 from regard.documents.document import Document
 from regard.glossary import Glossary
 from regard.languages import name, public
@@ -23,6 +25,7 @@ from regard.serving.workers.worker_pool import WorkerPool
 from regard.text.alignment import AlignedText
 from regard.text.placeholders import PendingSentences
 from regard.text.segments import HtmlDocument, PlainText
+from regard.text.word_confidences import Confidences
 
 DOCUMENT_BATCH = 64
 """Sentences of a document in work at a time."""
@@ -50,6 +53,8 @@ class TranslationRequest:
     owner: str = ""
     """Owner of the API key: cached translations are not shared between owners."""
     glossary: Glossary | None = None
+    doubt: bool = False
+    """Whether confidences of the words and warnings are wanted."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,10 @@ class TranslatedTexts:
     """Alternative translations of each text, non-empty and distinct."""
     detected: tuple[str, float] | None = None
     """Detected language of all texts together, and its confidence from 0 to 100; None if the source was given."""
+    confidences: list[Confidences | None] = field(default_factory=list)
+    """Of each text, if requested; None where nothing was translated."""
+    warnings: list[list[Finding]] = field(default_factory=list)
+    """Of each text, if requested."""
 
 
 class TextTranslator:
@@ -90,7 +99,12 @@ class TextTranslator:
             raise UnsupportedLanguage("A glossary needs a model that translates directly between the languages")
         found = await self._translate_along(route, sentences, request, size, rows)
         ranked = await self.text_thread.run(size, lambda: _reassemble(documents, dict(zip(sentences, found)), request))
-        return TranslatedTexts([texts[0] for texts in ranked], [texts[1:] for texts in ranked], detected)
+        best = [texts[0] for texts in ranked]
+        doubts: dict[str, Any] = {}
+        if request.doubt:
+            known = dict(zip(sentences, found))
+            doubts = await self.text_thread.run(size, lambda: _doubts(documents, known, request, source))
+        return TranslatedTexts(best, [texts[1:] for texts in ranked], detected, **doubts)
 
     def check_languages(self, source: str, target: str) -> None:
         """Raises `UnsupportedLanguage` if no text could be translated so."""
@@ -155,7 +169,7 @@ class TextTranslator:
         """Translations of each sentence, best first. Through a third language, each step preserves protected spans by
         itself, and the second continues with the best translation of the first."""
         *before, last = route
-        best = SearchOptions(alignment=request.html and aligns(route), glossary=rows)
+        best = SearchOptions(alignment=request.html and aligns(route), doubt=request.doubt, glossary=rows)
         ranked = request.alternatives + 1
         if not before:
             return await self._translate(last, sentences, replace(best, n_best=ranked), request, size)
@@ -233,8 +247,30 @@ def _reassemble(
     ]
 
 
+def _doubts(
+    documents: Sequence[PlainText | HtmlDocument],
+    found: dict[str, list[AlignedText]],
+    request: TranslationRequest,
+    source: str,
+) -> dict[str, Any]:
+    """The confidences and the warnings of each text."""
+    best = [[found[one][0] for one in document.sentences] for document in documents]
+    return {
+        "confidences": [
+            one.confidences(texts) if isinstance(one, PlainText) else None for one, texts in zip(documents, best)
+        ],
+        "warnings": [
+            findings(text, one.reassemble(texts), request.target, source)
+            for text, one, texts in zip(request.texts, documents, best)
+        ],
+    }
+
+
 def _ranked(best: TranslationResult) -> list[AlignedText]:
-    return [AlignedText(one.text, one.alignment) for one in (best, *best.alternatives)]
+    return [
+        AlignedText(one.text, one.alignment, None if one.words is None else Confidences(one.confidence, tuple(one.words)))
+        for one in (best, *best.alternatives)
+    ]
 
 
 def _nth(found: list[AlignedText], rank: int) -> AlignedText:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
+from regard.confidence.words import rounded, words_tree
 from regard.languages import internal, name, public
 from regard.serving.catalogue import Catalogue
 from regard.serving.http.api_keys import DOWNLOADS
@@ -148,10 +149,13 @@ def read(given: dict[str, Any], settings: Settings, owner: str) -> tuple[Transla
     if format not in (None, "", "text", "html"):
         raise HttpError(400, f"{format} format is not supported")
     alternatives = _alternatives(given.get("alternatives", 0), settings)
+    doubt = given.get("doubt") in (True, "true", "1")
+    if doubt and format == "html":
+        raise HttpError(400, "doubt is for plain text; leave out format=html")
     if texts is q:
         _check_count(len(texts), settings.batch_limit)
     _check_size(texts, settings.char_limit)
-    return TranslationRequest(texts, source, target, format == "html", alternatives, owner), texts is q
+    return TranslationRequest(texts, source, target, format == "html", alternatives, owner, doubt=doubt), texts is q
 
 
 def _language(given: dict[str, Any], field: str) -> str:
@@ -203,7 +207,24 @@ def shaped(request: TranslationRequest, found: TranslatedTexts, batch: bool) -> 
         tree["detectedLanguage"] = [language] * len(found.texts) if batch else language
     if request.alternatives:
         tree["alternatives"] = found.alternatives if batch else found.alternatives[0]
+    if request.doubt:
+        doubts = doubts_of(found)
+        tree["doubt"] = doubts if batch else doubts[0]
     return tree
+
+
+def doubts_of(found: TranslatedTexts) -> list[dict[str, Any]]:
+    """Of each text, what /api/translate has beside its translation. One that was not translated has no confidence."""
+    confidences = found.confidences or [None] * len(found.texts)
+    warnings = found.warnings or [[] for _ in found.texts]
+    return [
+        {
+            "confidence": rounded(one.whole) if one else None,
+            "words": words_tree(one.words) if one else [],
+            "warnings": [warning._asdict() for warning in some],
+        }
+        for one, some in zip(confidences, warnings, strict=True)
+    ]
 
 
 def _detected(language: str, confidence: float) -> dict[str, Any]:
@@ -266,6 +287,11 @@ class _OpenApi:
                     "default": 0,
                     "maximum": _max_alternatives(settings),
                 },
+                "doubt": {
+                    "type": "boolean",
+                    "description": "Also return how likely the text and each of its words is right, and warnings.",
+                    "default": False,
+                },
                 "api_key": key,
             },
             ("q", "source", "target"),
@@ -277,6 +303,7 @@ class _OpenApi:
                 "translatedText": {"anyOf": [string, array(string)]},
                 "detectedLanguage": {"anyOf": [_DETECTED, array(_DETECTED)]},
                 "alternatives": {"anyOf": [array(string), array(array(string))]},
+                "doubt": {"anyOf": [_DOUBT, array(_DOUBT)]},
             },
             ("translatedText",),
         )
@@ -321,6 +348,17 @@ class _OpenApi:
 _DETECTED: Schema = obj(
     {"confidence": {"type": "number", "minimum": 0, "maximum": 100}, "language": {"type": "string"}},
     ("confidence", "language"),
+)
+_NUMBER: Schema = {"type": "number", "minimum": 0, "maximum": 1}
+_DOUBT: Schema = obj(
+    {
+        "confidence": {"anyOf": [_NUMBER, {"type": "null"}]},
+        "words": array(
+            obj({"start": {"type": "integer"}, "end": {"type": "integer"}, "confidence": _NUMBER}, ("start", "end"))
+        ),
+        "warnings": array(obj({"check": {"type": "string"}, "message": {"type": "string"}}, ("check", "message"))),
+    },
+    ("confidence", "words", "warnings"),
 )
 
 
