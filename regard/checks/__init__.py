@@ -9,6 +9,7 @@ Each check is lenient: on real translations it must hardly ever find something (
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from regard.checks import copied, glossary, language, length, names, numbers, placeholders, repetition, untranslated
@@ -40,7 +41,9 @@ CHECKS: dict[str, Callable[[Pair], Iterator[str]]] = {
     "glossary": glossary.check,
 }
 """By name, in the order in which they are reported."""
-WITHOUT_WORDS = ("length", "placeholders")
+OF_WHOLE_TEXT = ("placeholders",)
+"""Checks that read placeholders, tags and addresses, too."""
+OF_NOTHING = ("length", "placeholders")
 """Checks that an empty translation needs."""
 
 
@@ -55,5 +58,12 @@ def findings(
     pair = Pair(source, target, internal(source_language), internal(target_language), glossary)
     if not source.strip():
         return []
-    chosen = CHECKS if target.strip() else WITHOUT_WORDS
-    return [Finding(name, message) for name in chosen for message in CHECKS[name](pair)]
+    words = replace(
+        pair, source=placeholders.without_placeholders(source), target=placeholders.without_placeholders(target)
+    )
+    chosen = CHECKS if target.strip() else OF_NOTHING
+    return [
+        Finding(name, message)
+        for name in chosen
+        for message in CHECKS[name](pair if name in OF_WHOLE_TEXT else words)
+    ]

@@ -33,6 +33,11 @@ def check(pair: Pair) -> Iterator[str]:
         yield f"{_listed(added)} is not in the source"
 
 
+def without_placeholders(text: str) -> str:
+    """The words of a text, for checks of words."""
+    return _PLACEHOLDER.sub(" ", text)
+
+
 def _placeholders(text: str) -> Counter[str]:
     found = Counter(one[0].rstrip(_TRAILING) if "://" in one[0] else one[0] for one in _PLACEHOLDER.finditer(text))
     for entity in _ESCAPED:
