@@ -19,8 +19,11 @@ from regard.task._splitting import sentences, split_long
 from regard.task._translation import Translation, TranslationOptions, check_options, joined
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
 
+    from regard.confidence.calibration import Calibrations
     from regard.decoding.constraints import Constraint
     from regard.glossary import Glossary
     from regard.task._continuation import Continuation
@@ -41,6 +44,9 @@ class BaseTranslator(ABC):
     """What computes the translations: "torch" or "ctranslate2"."""
     _terms: TermEncoder | None = None
     """Made when a glossary is first used."""
+    folder: Path | None = None
+    """The model folder, which may hold a calibration; None if it was not loaded from one."""
+    _calibrations: Calibrations | None = None
 
     @overload
     def translate(self, texts: str, **options: Unpack[TranslationOptions]) -> Translation: ...  # type: ignore[overload-overlap]
@@ -76,6 +82,7 @@ class BaseTranslator(ABC):
         source: str | None = None,
         target: str | None = None,
         glossary: Glossary | None = None,
+        doubt: bool = False,
     ) -> list[Translation]:
         settings = self.recipe.decoding
         width = settings.beam if beam is None else beam
@@ -108,7 +115,37 @@ class BaseTranslator(ABC):
             TermPlacement(self, self._terms, sources, flat, told_parts, options, warn).improve(glossary, found)
         aligned = self._align(sources, found, told_parts, budget, cancelled_parts) if alignment else [None] * len(flat)
         done = iter(zip(flat, found, aligned, [len(prefix)] * len(flat), strict=True))
-        return [joined(text, [self._translation(*next(done)) for _ in row]) for text, row in zip(texts, parts)]
+        made = [self._translation(*next(done)) for _ in flat]
+        if doubt:
+            from regard.task._doubt import with_confidence, with_warnings
+
+            known = self.languages(texts, source, target)
+            of_parts = [self.calibrations.for_direction(*one) for one, row in zip(known, parts) for _ in row]
+            made = with_confidence(self, made, sources, found, of_parts, budget, cancelled_parts, len(prefix))
+        ready = iter(made)
+        whole = [joined(text, [next(ready) for _ in row]) for text, row in zip(texts, parts)]
+        return with_warnings(whole, known, glossary) if doubt else whole
+
+    @property
+    def calibrations(self) -> Calibrations:
+        """What makes confidences of log-probabilities, read from the model folder on first use."""
+        if self._calibrations is None:
+            from regard.confidence.calibration import Calibrations
+
+            self._calibrations = Calibrations.read(self.folder)
+        return self._calibrations
+
+    def languages(
+        self, texts: Sequence[str], source: str | None = None, target: str | None = None
+    ) -> list[tuple[str, str]]:
+        """The direction of each text; empty where it is not known. A source language that could be several is detected."""
+        start, to = direction(self.recipe, source, target)
+        candidates = sources_for(self.recipe, to) if not start else ()
+        if len(candidates) < 2:
+            return [(start, to)] * len(texts)
+        from regard.language_identification import likeliest
+
+        return [(likeliest(text, candidates), to) for text in texts]
 
     def continuations(
         self, text: str, prefix: str = "", *, n_best: int = 5, source: str | None = None, target: str | None = None
@@ -239,6 +276,21 @@ class BaseTranslator(ABC):
         self, sources: Sequence[list[int]], constraints: Sequence[list[Constraint]], terms: TermEncoder, **options: Any
     ) -> list[list[Hypothesis]]:
         """As `search`, for hypotheses that have the terms of each source."""
+
+    @abstractmethod
+    def token_log_probabilities(
+        self,
+        sources: Sequence[list[int]],
+        found: Sequence[list[Hypothesis]],
+        batch_tokens: int,
+        cancelled: Cancelled | None,
+        first: int = 0,
+    ) -> Iterator[list[float]]:
+        """The log-probability of each token of every hypothesis of every source, one after the other, with teacher
+        forcing: the model's own, of all tokens, whatever the search did. END is the last one if it was reached.
+
+        The `first` tokens are left out: they say the target language. Empty for what was cancelled.
+        """
 
     @abstractmethod
     def token_attention(

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypedDict
 
+from regard.confidence.words import Word, joined_words, lowest
 from regard.decoding.cancellation import Cancelled
 from regard.errors import UserError
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from regard.checks import Finding
     from regard.glossary import Glossary
 
 
@@ -32,6 +34,12 @@ class Translation:
     finished: bool = True
     """False if the length limit cut it off."""
     alternatives: list[Translation] = field(default_factory=list)
+    confidence: float | None = None
+    """The probability that it is right, 0 to 1 (docs/doubt.md); None if not requested."""
+    words: list[Word] = field(default_factory=list)
+    """The words of the text with their confidences, if requested."""
+    warnings: list[Finding] = field(default_factory=list)
+    """What speaks against the translation, if `doubt` was requested."""
 
     def __str__(self) -> str:
         return self.text
@@ -72,6 +80,8 @@ class TranslationOptions(TypedDict, total=False):
     """Called with the number of texts (or parts of long ones) finished since the last call."""
     glossary: Glossary | None
     """How terms must or should be translated (`Glossary.read`)."""
+    doubt: bool
+    """Whether to say how likely the translation and each of its words is right, and what speaks against it."""
     cancelled: Cancelled | None
     """Called between steps; returns the indices of cancelled texts."""
 
@@ -93,6 +103,8 @@ def joined(source: str, parts: list[Translation]) -> Translation:
         _block_diagonal(matrices) if matrices else None,
         all(part.finished for part in parts),
         [joined(source, list(row)) for row in zip(*(part.alternatives for part in parts))],
+        lowest(part.confidence for part in parts),
+        joined_words([(part.text, part.words) for part in parts]),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from regard.text.alignment import AlignedText
 from regard.text.markup import extract_sentences, reassemble
 from regard.text.sentences import split_text
+from regard.text.word_confidences import Confidences, concatenated
 
 
 class PlainText:
@@ -17,6 +18,12 @@ class PlainText:
     def reassemble(self, found: list[AlignedText]) -> str:
         translations = iter(found)
         return "".join(next(translations).text if piece.translatable else piece.text for piece in self._pieces)
+
+    def confidences(self, found: list[AlignedText]) -> Confidences | None:
+        """Of the reassembled text."""
+        translations = iter(found)
+        pieces = (next(translations) if piece.translatable else AlignedText(piece.text) for piece in self._pieces)
+        return concatenated((one.text, one.confidences) for one in pieces)
 
 
 class HtmlDocument:

@@ -7,12 +7,14 @@ import { glossaryPanel } from "./glossary.js";
 import { keyForm } from "./key_form.js";
 import { AUTO, languageMenus } from "./languages.js";
 import { trouble, waiting } from "./messages.js";
-import { output, piecesOf } from "./output.js";
+import { recall, remember } from "./memory.js";
+import { doubtfulWords, output, piecesOf } from "./output.js";
 import { get, hasKey, KeyRefused, post, useKey } from "./server.js";
 import { suggestionEditor } from "./suggest.js";
 import { themeButton } from "./theme.js";
 
 const PAUSE = 350; // milliseconds without a keystroke
+const DOUBT = 0.5; // words that are more likely wrong than right
 const content = document.getElementById("content");
 const say = (words) => (document.getElementById("said").textContent = words);
 
@@ -27,9 +29,12 @@ function page(settings, languages) {
   const shown = output(alternativesOf);
   const wrong = make("div", { id: "trouble" });
   const note = make("span", { role: "status" });
+  const marks = make("input", { type: "checkbox", id: "marks", onchange: switchMarks });
+  marks.checked = recall("marks", false);
+  const warnings = make("ul", { class: "warnings", "aria-label": "Warnings" });
   const copy = make("button", { type: "button", class: "plain", onclick: copyText, disabled: true }, "Copy");
   const edit = make("button", { type: "button", class: "plain", onclick: startEditing, disabled: true }, "Suggest a correction");
-  const result = make("div", { class: "pane result" }, shown.element, make("div", { class: "below" }, note, settings.suggestions ? edit : null, copy));
+  const result = make("div", { class: "pane result" }, shown.element, warnings, make("div", { class: "below" }, make("label", { title: "Words that the model is unsure of get a dotted line" }, marks, " Mark doubtful words"), note, settings.suggestions ? edit : null, copy));
 
   const limit = settings.charLimit > 0 ? settings.charLimit : Infinity;
   const text = () => pieces.map((piece) => piece.text).join("");
@@ -44,7 +49,7 @@ function page(settings, languages) {
   }
 
   async function work(signal, given, { source: from, target: to }) {
-    const ask = (start, terms) => post("translate", { q: given, source: start, target: to, sentences: true, ...(terms.length ? { glossary: terms } : {}) }, signal);
+    const ask = (start, terms) => post("translate", { q: given, source: start, target: to, sentences: true, ...(marks.checked ? { doubt: true } : {}), ...(terms.length ? { glossary: terms } : {}) }, signal);
     if (from !== AUTO) return ask(from, glossary.terms(from, to));
     const found = await ask(AUTO, []);
     const start = found.detectedLanguage?.language ?? "";
@@ -62,7 +67,9 @@ function page(settings, languages) {
       used = { source: start, target: to };
       glossary.show(start, to, `${menus.name(start)} → ${menus.name(to)}`);
       source.lang = start;
-      show(piecesOf(found.translatedText, found.sentences ?? []));
+      const doubtful = doubtfulWords(found.translatedText, found.doubt?.words ?? [], DOUBT);
+      show(piecesOf(found.translatedText, found.sentences ?? [], doubtful));
+      fill(warnings, (found.doubt?.warnings ?? []).map((one) => make("li", {}, one.message)));
       say(found.translatedText.slice(0, 500));
     },
     fail,
@@ -74,6 +81,7 @@ function page(settings, languages) {
     shown.show(pieces, used.target);
     copy.disabled = edit.disabled = !text().trim();
     note.textContent = "";
+    fill(warnings);
   }
 
   function now() {
@@ -109,6 +117,11 @@ function page(settings, languages) {
 
   function put(words) {
     source.value = words;
+    again();
+  }
+
+  function switchMarks() {
+    remember("marks", marks.checked);
     again();
   }
 

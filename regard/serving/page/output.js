@@ -3,20 +3,28 @@ import { fill, make } from "./dom.js";
 
 /**
  * The pieces of a translation: `[{text, source}]`, where `source` is the sentence that was translated; text between
- * sentences has none. A sentence whose translation is not found again, word for word, is text between them.
+ * sentences has none. `doubtful` are the beginnings and ends of words. A sentence whose translation is not found again, word for word, is text between them.
  */
-export function piecesOf(translation, sentences) {
+export function piecesOf(translation, sentences, doubtful = []) {
   const pieces = [];
   let from = 0;
   for (const { source, translation: words } of sentences) {
     const at = words.trim() ? translation.indexOf(words.trim(), from) : -1;
     if (at < 0) continue;
     if (at > from) pieces.push({ text: translation.slice(from, at) });
-    pieces.push({ text: words.trim(), source });
+    const own = doubtful.filter(([start, end]) => start >= at && end <= at + words.trim().length);
+    pieces.push({ text: words.trim(), source, doubtful: own.map(([start, end]) => [start - at, end - at]) });
     from = at + words.trim().length;
   }
   if (from < translation.length) pieces.push({ text: translation.slice(from) });
   return pieces;
+}
+
+/** The words below a confidence, `[[start, end]]` in a string of JavaScript; the server counts characters. */
+export function doubtfulWords(translation, words, threshold) {
+  const starts = [0];
+  for (const character of translation) starts.push(starts.at(-1) + character.length);
+  return words.filter((one) => one.confidence < threshold).map(({ start, end }) => [starts[start], starts[end]]);
 }
 
 /** The place of the translation. `opened(word, piece, prefix)` is called for a word of a sentence. */

@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from regard.checks import Finding, findings
 from regard.documents.document import Document
 from regard.glossary import Glossary
 from regard.languages import name, public
@@ -23,6 +25,7 @@ from regard.serving.workers.worker_pool import WorkerPool
 from regard.text.alignment import AlignedText
 from regard.text.placeholders import PendingSentences
 from regard.text.segments import HtmlDocument, PlainText
+from regard.text.word_confidences import Confidences
 
 DOCUMENT_BATCH = 64
 """Sentences of a document in work at a time."""
@@ -52,6 +55,8 @@ class TranslationRequest:
     glossary: Glossary | None = None
     sentences: bool = False
     """Whether the sentences of each text are wanted, too."""
+    doubt: bool = False
+    """Whether confidences of the words and warnings are wanted."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,10 @@ class TranslatedTexts:
     """Detected language of all texts together, and its confidence from 0 to 100; None if the source was given."""
     sentences: list[list[tuple[str, str]]] = field(default_factory=list)
     """Of each text, with their translations, if they were wanted."""
+    confidences: list[Confidences | None] = field(default_factory=list)
+    """Of each text, if requested; None where nothing was translated."""
+    warnings: list[list[Finding]] = field(default_factory=list)
+    """Of each text, if requested."""
 
 
 class TextTranslator:
@@ -94,8 +103,13 @@ class TextTranslator:
             raise UnsupportedLanguage("A glossary needs a model that translates directly between the languages")
         found = dict(zip(sentences, await self._translate_along(route, sentences, request, size, rows)))
         ranked = await self.text_thread.run(size, lambda: _reassemble(documents, found, request))
-        pairs = [[(s, found[s][0].text) for s in one.sentences] for one in documents] if request.sentences else []
-        return TranslatedTexts([texts[0] for texts in ranked], [texts[1:] for texts in ranked], detected, pairs)
+        best = [texts[0] for texts in ranked]
+        more: dict[str, Any] = {}
+        if request.sentences:
+            more["sentences"] = [[(s, found[s][0].text) for s in one.sentences] for one in documents]
+        if request.doubt:
+            more |= await self.text_thread.run(size, lambda: _doubts(documents, found, request, source))
+        return TranslatedTexts(best, [texts[1:] for texts in ranked], detected, **more)
 
     def check_languages(self, source: str, target: str) -> None:
         """Raises `UnsupportedLanguage` if no text could be translated so."""
@@ -160,7 +174,7 @@ class TextTranslator:
         """Translations of each sentence, best first. Through a third language, each step preserves protected spans by
         itself, and the second continues with the best translation of the first."""
         *before, last = route
-        best = SearchOptions(alignment=request.html and aligns(route), glossary=rows)
+        best = SearchOptions(alignment=request.html and aligns(route), doubt=request.doubt, glossary=rows)
         ranked = request.alternatives + 1
         if not before:
             return await self._translate(last, sentences, replace(best, n_best=ranked), request, size)
@@ -238,8 +252,30 @@ def _reassemble(
     ]
 
 
+def _doubts(
+    documents: Sequence[PlainText | HtmlDocument],
+    found: dict[str, list[AlignedText]],
+    request: TranslationRequest,
+    source: str,
+) -> dict[str, Any]:
+    """The confidences and the warnings of each text."""
+    best = [[found[one][0] for one in document.sentences] for document in documents]
+    return {
+        "confidences": [
+            one.confidences(texts) if isinstance(one, PlainText) else None for one, texts in zip(documents, best)
+        ],
+        "warnings": [
+            findings(text, one.reassemble(texts), request.target, source)
+            for text, one, texts in zip(request.texts, documents, best)
+        ],
+    }
+
+
 def _ranked(best: TranslationResult) -> list[AlignedText]:
-    return [AlignedText(one.text, one.alignment) for one in (best, *best.alternatives)]
+    return [
+        AlignedText(one.text, one.alignment, None if one.words is None else Confidences(one.confidence, tuple(one.words)))
+        for one in (best, *best.alternatives)
+    ]
 
 
 def _nth(found: list[AlignedText], rank: int) -> AlignedText:

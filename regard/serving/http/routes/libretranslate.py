@@ -9,6 +9,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
+from regard.confidence.words import rounded, words_tree
 from regard.errors import UserError
 from regard.glossary import Glossary
 from regard.languages import internal, name, public
@@ -146,6 +147,9 @@ def read(given: dict[str, Any], settings: Settings, owner: str) -> tuple[Transla
     if format not in (None, "", "text", "html"):
         raise HttpError(400, f"{format} format is not supported")
     alternatives = _alternatives(given.get("alternatives", 0), settings)
+    doubt = given.get("doubt") in (True, "true", "1")
+    if doubt and format == "html":
+        raise HttpError(400, "doubt is for plain text; leave out format=html")
     if texts is q:
         _check_count(len(texts), settings.batch_limit)
     _check_size(texts, settings.char_limit)
@@ -153,7 +157,7 @@ def read(given: dict[str, Any], settings: Settings, owner: str) -> tuple[Transla
     if html and sentences:
         raise HttpError(400, "Invalid request: sentences are returned for text, not for html")
     glossary = _glossary(given.get("glossary"))
-    return TranslationRequest(texts, source, target, html, alternatives, owner, glossary, sentences), texts is q
+    return TranslationRequest(texts, source, target, html, alternatives, owner, glossary, sentences, doubt), texts is q
 
 
 def _flag(given: dict[str, Any], field: str) -> bool:
@@ -231,7 +235,24 @@ def shaped(request: TranslationRequest, found: TranslatedTexts, batch: bool) -> 
     if request.sentences:
         pairs = [[{"source": one, "translation": other} for one, other in each] for each in found.sentences]
         tree["sentences"] = pairs if batch else (pairs or [[]])[0]
+    if request.doubt:
+        doubts = doubts_of(found)
+        tree["doubt"] = doubts if batch else doubts[0]
     return tree
+
+
+def doubts_of(found: TranslatedTexts) -> list[dict[str, Any]]:
+    """Of each text, what /api/translate has beside its translation. One that was not translated has no confidence."""
+    confidences = found.confidences or [None] * len(found.texts)
+    warnings = found.warnings or [[] for _ in found.texts]
+    return [
+        {
+            "confidence": rounded(one.whole) if one else None,
+            "words": words_tree(one.words) if one else [],
+            "warnings": [warning._asdict() for warning in some],
+        }
+        for one, some in zip(confidences, warnings, strict=True)
+    ]
 
 
 def _detected(language: str, confidence: float) -> dict[str, Any]:
@@ -305,6 +326,11 @@ class _OpenApi:
                     "description": "Also return the sentences (our addition).",
                     "default": False,
                 },
+                "doubt": {
+                    "type": "boolean",
+                    "description": "Also return how likely the text and each of its words is right, and warnings.",
+                    "default": False,
+                },
                 "api_key": key,
             },
             ("q", "source", "target"),
@@ -318,6 +344,7 @@ class _OpenApi:
                 "detectedLanguage": {"anyOf": [_DETECTED, array(_DETECTED)]},
                 "alternatives": {"anyOf": [array(string), array(array(string))]},
                 "sentences": {"anyOf": [array(pair), array(array(pair))]},
+                "doubt": {"anyOf": [_DOUBT, array(_DOUBT)]},
             },
             ("translatedText",),
         )
@@ -361,4 +388,15 @@ class _OpenApi:
 _DETECTED: Schema = obj(
     {"confidence": {"type": "number", "minimum": 0, "maximum": 100}, "language": {"type": "string"}},
     ("confidence", "language"),
+)
+_NUMBER: Schema = {"type": "number", "minimum": 0, "maximum": 1}
+_DOUBT: Schema = obj(
+    {
+        "confidence": {"anyOf": [_NUMBER, {"type": "null"}]},
+        "words": array(
+            obj({"start": {"type": "integer"}, "end": {"type": "integer"}, "confidence": _NUMBER}, ("start", "end"))
+        ),
+        "warnings": array(obj({"check": {"type": "string"}, "message": {"type": "string"}}, ("check", "message"))),
+    },
+    ("confidence", "words", "warnings"),
 )
