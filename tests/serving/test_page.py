@@ -116,6 +116,31 @@ def test_another_word_is_chosen_with_the_keyboard_and_terms_are_sent(browser, se
         assert page.input_value("#from") == "fr"
 
 
+def test_words_of_low_confidence_are_marked_where_that_is_switched_on(browser, server):
+    """The confidences are made here; characters are counted as the server does, an emoji as one."""
+    with watched(browser, server, **CLOSE) as page:
+        asked: list[Any] = []
+        words = [{"start": start, "end": start + 3, "confidence": sure} for start, sure in ((2, 0.9), (6, 0.2))]
+        found = {"translatedText": "😀 OUI NON", "sentences": [{"source": "😀 oui non", "translation": "😀 OUI NON"}]}
+        doubt = {"confidence": 0.4, "words": words, "warnings": [{"check": "numbers", "message": "12 is missing"}]}
+
+        def answer(route: Any) -> None:
+            asked.append(route.request.post_data_json)
+            route.fulfill(json={**found, "doubt": doubt} if "doubt" in asked[-1] else found)
+
+        page.route("**/translate", answer)
+        opened(page, server)
+        page.select_option("#from", "fr")
+        page.fill("#source", "😀 oui non")
+        until(page, f"{SHOWN} === '😀 OUI NON'")
+        assert page.locator(".doubtful").count() == 0 and "doubt" not in asked[-1]
+        page.check("#marks")
+        until(page, "document.querySelectorAll('.doubtful').length")
+        assert page.locator(".doubtful").all_inner_texts() == ["NON"] and asked[-1]["doubt"] is True
+        assert "dotted" in page.eval_on_selector(".doubtful", "one => getComputedStyle(one).textDecoration")
+        assert page.locator(".warnings").inner_text() == "12 is missing"
+
+
 def test_a_document_is_dropped_and_its_translation_fetched(browser, server):
     with watched(browser, server, **CLOSE) as page:
         opened(page, server)
