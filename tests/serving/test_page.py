@@ -44,7 +44,7 @@ def test_a_text_is_translated_as_it_is_typed_corrected_swapped_and_copied(browse
         page.locator("#source").press_sequentially("Je suis là, mon ami. Et toi ?", delay=5)
         until(page, f"{SHOWN} === 'JE SUIS LÀ, MON AMI. ET TOI ?'")
         assert len(asked) < 6, "it asks when one pauses, not at every key"
-        assert page.locator("#from option:checked").inner_text() == "Detect language: French"
+        assert page.locator("#from option:checked").inner_text() == "French (detected)"
         assert page.locator("#translation").get_attribute("lang") == "en"
         # A correction: only the sentence that was changed is sent.
         page.click("text=Suggest a correction")

@@ -51,6 +51,7 @@ export async function openAlternatives(word, { model, text, prefix, now }, chose
 }
 
 function place() {
+  box.style.left = "0"; // else it is squeezed between the word and the edge
   const at = owner.getBoundingClientRect();
   const left = Math.max(8, Math.min(at.left, document.documentElement.clientWidth - box.offsetWidth - 8));
   box.style.left = `${left + scrollX}px`;

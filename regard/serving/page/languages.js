@@ -45,7 +45,7 @@ export function languageMenus(languages, first, { changed, swapped }) {
 
   function draw() {
     const option = (code) => make("option", { value: code }, name(code));
-    fill(from, make("option", { value: AUTO }, detected ? `${DETECT}: ${name(detected)}` : DETECT), sources.map(({ code }) => option(code)));
+    fill(from, make("option", { value: AUTO }, detected ? `${name(detected)} (detected)` : DETECT), sources.map(({ code }) => option(code)));
     fill(to, possible(source).sort((a, b) => name(a).localeCompare(name(b))).map(option));
     from.value = source;
     to.value = target;
