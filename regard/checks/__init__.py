@@ -63,7 +63,5 @@ def findings(
     )
     chosen = CHECKS if target.strip() else OF_NOTHING
     return [
-        Finding(name, message)
-        for name in chosen
-        for message in CHECKS[name](pair if name in OF_WHOLE_TEXT else words)
+        Finding(name, message) for name in chosen for message in CHECKS[name](pair if name in OF_WHOLE_TEXT else words)
     ]

@@ -268,7 +268,9 @@ def _doubts(
 
 def _ranked(best: TranslationResult) -> list[AlignedText]:
     return [
-        AlignedText(one.text, one.alignment, None if one.words is None else Confidences(one.confidence, tuple(one.words)))
+        AlignedText(
+            one.text, one.alignment, None if one.words is None else Confidences(one.confidence, tuple(one.words))
+        )
         for one in (best, *best.alternatives)
     ]
 

@@ -36,6 +36,33 @@ def refused(reply: Reply, message: str, status: int = 400) -> None:
     assert reply.headers["content-type"] == "application/json"
 
 
+def test_doubt_says_it_of_each_word_in_the_whole_text(app: Any) -> None:
+    text = "Oui.\n\nEn 2019 👍 !"
+    found = translate(app, q=text, doubt=True).json()
+    shown = found["translatedText"]
+    assert set(found) == {"translatedText", "doubt"} and found["doubt"]["warnings"] == []
+    words = [(shown[one["start"] : one["end"]], one["confidence"]) for one in found["doubt"]["words"]]
+    assert [word for word, _ in words] == ["OUI", "EN", "2019"] and words[0][1] == 0.25
+    assert found["doubt"]["confidence"] == min(confidence for _, confidence in words)
+
+
+def test_doubt_of_several_texts_and_of_what_is_not_translated(app: Any) -> None:
+    found = translate(app, q=["Oui.", "42"], doubt="true").json()
+    assert [one["confidence"] for one in found["doubt"]] == [0.25, None]
+    nothing = {"confidence": None, "words": [], "warnings": []}
+    assert translate(app, source="en", doubt=True).json() == {"translatedText": "Bonjour.", "doubt": nothing}
+    assert "doubt" not in translate(app, doubt=False).json()
+
+
+def test_doubt_warns(app: Any) -> None:
+    found = translate(app, q="Il est parti de la maison sans rien dire hier.", doubt=True).json()
+    assert "copied" in [one["check"] for one in found["doubt"]["warnings"]]
+
+
+def test_doubt_is_for_plain_text(app: Any) -> None:
+    refused(translate(app, doubt=True, format="html"), "doubt is for plain text; leave out format=html")
+
+
 # One text or several, in every encoding.
 
 
