@@ -61,7 +61,9 @@ def test_translations_are_the_same_with_and_without_doubt(engine: str, folder) -
     options = {"beam": 2, "n_best": 2, "alignment": True}
     watched, plain = translator.translate(texts, doubt=True, **options), translator.translate(texts, **options)
     for one, other in zip(watched, plain):
-        same = [replace(each, confidence=None, words=[], warnings=[], alternatives=[]) for each in (one, *one.alternatives)]
+        same = [
+            replace(each, confidence=None, words=[], warnings=[], alternatives=[]) for each in (one, *one.alternatives)
+        ]
         assert same == [replace(each, alternatives=[]) for each in (other, *other.alternatives)]
         assert other.confidence is None and other.words == []
     words = [(one.text, [one.text[w.start : w.end] for w in one.words]) for one in watched]
