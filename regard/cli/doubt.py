@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.confidence.marks import USUAL_THRESHOLD, marked_html, marked_text
 from regard.terminal_text import one_line
 
 if TYPE_CHECKING:
     from regard.cli.language_choice import LanguageChoice
     from regard.task._translation import Translation
 
-USUAL = 0.5
-"""Below this confidence a word is marked."""
 
 Doubt = Annotated[
     float | None,
@@ -24,7 +23,7 @@ Doubt = Annotated[
         metavar="[THRESHOLD]",
         min=0,
         max=1,
-        help=f"Mark words with a confidence below this (without a number: {USUAL}) as [word?], and print warnings.",
+        help=f"Mark words with a confidence below this (by itself: {USUAL_THRESHOLD}) as [word?], and print warnings.",
     ),
 ]
 
@@ -37,13 +36,9 @@ class DoubtForm:
 
     def text(self, translation: Translation) -> str:
         """The translation in one line, with marks around doubtful words."""
-        from regard.confidence.marks import marked_text
-
         return one_line(marked_text(translation.text, translation.words, self.threshold))
 
     def html(self, translation: Translation) -> str:
-        from regard.confidence.marks import marked_html
-
         return one_line(marked_html(translation.text, translation.words, self.threshold))
 
     def warn(self, found: Sequence[Translation], numbers: Sequence[int], warn: Callable[[str], None]) -> None:

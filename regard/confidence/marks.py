@@ -10,6 +10,8 @@ from regard.confidence.words import Word
 BEFORE, AFTER = "[", "?]"
 """Around doubtful words in plain text; neighbours share them."""
 CLASS = "doubtful"
+USUAL_THRESHOLD = 0.5
+"""Words with a lower confidence are marked, unless another threshold is given."""
 
 
 def marked_text(text: str, words: Sequence[Word], threshold: float) -> str:
@@ -29,6 +31,10 @@ def marked_text(text: str, words: Sequence[Word], threshold: float) -> str:
     return "".join([*parts, AFTER if last else "", text[done:]])
 
 
+def span(escaped: str, confidence: float) -> str:
+    return f'<span class="{CLASS}" title="confidence {confidence:.2f}">{escaped}</span>'
+
+
 def marked_html(text: str, words: Sequence[Word], threshold: float) -> str:
     """Each word below the threshold is a span of the class `doubtful`, whose title says its confidence."""
     parts, done = [], 0
@@ -36,6 +42,6 @@ def marked_html(text: str, words: Sequence[Word], threshold: float) -> str:
         if word.confidence < threshold:
             parts.append(html.escape(text[done : word.start], quote=False))
             shown = html.escape(text[word.start : word.end], quote=False)
-            parts.append(f'<span class="{CLASS}" title="confidence {word.confidence:.2f}">{shown}</span>')
+            parts.append(span(shown, word.confidence))
             done = word.end
     return "".join([*parts, html.escape(text[done:], quote=False)])

@@ -12,8 +12,9 @@ import pytest
 from regard.checks import CHECKS
 from regard.cli.check import Check
 from regard.cli.command import USUAL_VALUES, _with_values
-from regard.cli.doubt import USUAL, Doubt
+from regard.cli.doubt import Doubt
 from regard.confidence.calibration import FILE, Calibrations
+from regard.confidence.marks import USUAL_THRESHOLD
 from regard.find_model import find_model
 
 from .conftest import imported
@@ -59,7 +60,7 @@ def test_what_cannot_be_is_refused(options: tuple[str, ...], message: str, run_r
 
 def test_the_number_may_be_left_out() -> None:
     usual = USUAL_VALUES["translate"]
-    assert usual["--doubt"] == str(USUAL) and get_args(Doubt)
+    assert usual["--doubt"] == str(USUAL_THRESHOLD) and get_args(Doubt)
     assert _with_values(["--doubt", "Oui."], usual) == ["--doubt=0.5", "Oui."]
     assert _with_values(["--doubt", ".7", "--", "--doubt"], usual) == ["--doubt", ".7", "--", "--doubt"]
     assert _with_values(["a", "--doubt"], usual) == ["a", "--doubt=0.5"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,24 @@ def test_doubt_warns(app: Any) -> None:
     assert "copied" in [one["check"] for one in found["doubt"]["warnings"]]
 
 
-def test_doubt_is_for_plain_text(app: Any) -> None:
-    refused(translate(app, doubt=True, format="html"), "doubt is for plain text; leave out format=html")
+def test_doubt_in_html_is_spans(app: Any) -> None:
+    found = translate(app, q='<p id="un">Un <b>chat &amp; un</b> chien.</p>Oui', doubt=True, format="html").json()
+    shown = found["translatedText"]
+    one, two = ('<span class="doubtful" title="confidence ' + value + '">' for value in ("0.05", "0.33"))
+    assert re.sub(r"</?span[^>]*>", "", shown) == '<p id="un">UN <b>CHAT &amp; UN</b> CHIEN.</p>OUI'
+    assert (
+        f'<p id="un">{one}UN</span> <b>{one}CHAT</span> &amp; {one}UN</span></b>' in shown
+        and f"{two}OUI</span>" in shown
+    )
+    assert found["doubt"] == {
+        "confidence": pytest.approx(1 / 19, abs=1e-4),
+        "words": [],
+        "warnings": found["doubt"]["warnings"],
+    }
+    private = "<p>Un \U00100000 chat</p>"
+    assert translate(app, q=private, doubt=True, format="html").json()["translatedText"] == private.upper().replace(
+        "P>", "p>"
+    )
 
 
 # One text or several, in every encoding.
