@@ -33,7 +33,7 @@ class Measured:
         return draw_reliability(
             title,
             {
-                f"{name}: error {one.error:.3f}": [tuple(some) for some in one.bins]
+                f"{name}: error {one.error:.3f}": [(some.confidence, some.right, some.size) for some in one.bins]
                 for name, one in (("words", self.words), ("sentences", self.sentences))
             },
         )

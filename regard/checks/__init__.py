@@ -54,7 +54,18 @@ def findings(
     source_language: str = "",
     glossary: Glossary | None = None,
 ) -> list[Finding]:
-    """What speaks against a translation. Without languages, the checks that need them are left out."""
+    """What speaks against a translation.
+
+    Args:
+        source: The text.
+        target: Its translation.
+        target_language: Its language, such as "en"; without it, that is not checked.
+        source_language: The language of the text; without it, lengths are checked roughly.
+        glossary: Terms that must be translated in a certain way.
+
+    Returns:
+        The findings, in the order of the checks.
+    """
     pair = Pair(source, target, internal(source_language), internal(target_language), glossary)
     if not source.strip():
         return []
@@ -63,7 +74,5 @@ def findings(
     )
     chosen = CHECKS if target.strip() else OF_NOTHING
     return [
-        Finding(name, message)
-        for name in chosen
-        for message in CHECKS[name](pair if name in OF_WHOLE_TEXT else words)
+        Finding(name, message) for name in chosen for message in CHECKS[name](pair if name in OF_WHOLE_TEXT else words)
     ]

@@ -39,8 +39,8 @@ class Pair:
 
 
 def is_common(word: str) -> bool:
-    """Whether it is a word of the language rather than a name, an abbreviation or a number: letters in lower case, or of
-    a script without case."""
+    """Whether it is a word of the language rather than a name, an abbreviation or a number: letters in lower case, or
+    of a script without case."""
     return len(word) > 1 and word.isalpha() and word == word.lower()
 
 

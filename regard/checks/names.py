@@ -17,7 +17,7 @@ _ENDS = 3
 """Letters at the end in which languages differ."""
 _SPELLINGS = [frozenset(pair) for pair in ("ct", "ck", "iy", "sz", "vw", "uo", "ei", "ea", "ou", "fv", "ij", "bv")]
 """Letters that stand for each other in the words of related languages."""
-_SILENT = frozenset("ehiu")
+_SILENT = frozenset("aehiouy")
 """Letters that a language adds to or leaves out of a word."""
 _SENTENCE_START = re.compile(r"(?:^|[.!?…:\"“«„‘'(\[–—-])\s*$")
 _WORD = re.compile(r"[^\W\d_]+")

@@ -31,11 +31,13 @@ def check(
     source: Annotated[
         Path, typer.Argument(metavar="SOURCE", help="The text, line by line; or a .tsv, .po or .xliff with both.")
     ],
-    target: Annotated[Path | None, typer.Argument(metavar="[TARGET]", help="Its translation, line by line.")] = None,
+    target: Annotated[Path | None, typer.Argument(metavar="TARGET", help="Its translation, line by line.")] = None,
     from_: From = None,
     to: To = None,
     glossary: GlossaryFile = None,
-    skip: Annotated[list[Check] | None, typer.Option(help="Leave out this check; may be repeated.")] = None,
+    skip: Annotated[
+        list[Check] | None, typer.Option(metavar="CHECK", help=f"Leave out a check: {', '.join(Check)}.")
+    ] = None,
     format: JsonLines = Format.text,
     quiet: Quiet = False,
 ) -> None:
@@ -54,9 +56,7 @@ def check(
     found = doubtful = 0
     with progress_bar(len(given.pairs), enabled=not quiet) as advance:
         for pair in given.pairs:
-            some = [
-                one for one in findings(pair.source, pair.target, end, start, terms) if one.check not in left_out
-            ]
+            some = [one for one in findings(pair.source, pair.target, end, start, terms) if one.check not in left_out]
             found, doubtful = found + len(some), doubtful + bool(some)
             for one in some:
                 if format is Format.json:

@@ -17,7 +17,7 @@ class Bin(NamedTuple):
     """Their mean."""
     right: float
     """The share of them that is right."""
-    count: int
+    size: int
 
 
 @dataclass(frozen=True)
@@ -31,16 +31,16 @@ class Reliability:
 
     @property
     def count(self) -> int:
-        return sum(one.count for one in self.bins)
+        return sum(one.size for one in self.bins)
 
     @property
     def error(self) -> float:
         """The expected calibration error: the mean distance of confidence and share of right ones."""
-        return sum(abs(one.confidence - one.right) * one.count for one in self.bins) / max(1, self.count)
+        return sum(abs(one.confidence - one.right) * one.size for one in self.bins) / max(1, self.count)
 
     @property
     def right(self) -> float:
-        return sum(one.right * one.count for one in self.bins) / max(1, self.count)
+        return sum(one.right * one.size for one in self.bins) / max(1, self.count)
 
 
 def reliability(confidences: Sequence[float], right: Sequence[bool]) -> Reliability:

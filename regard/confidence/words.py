@@ -44,8 +44,8 @@ def words_of(text: str) -> list[str]:
 
 
 def words_found(words: Sequence[str], reference: str) -> list[bool]:
-    """Whether each word occurs in the reference, wherever it stands there and as often: of two equal words the second is
-    found only if the reference has two."""
+    """Whether each word occurs in the reference, wherever it stands there and as often: of two equal words the second
+    is found only if the reference has two."""
     left = Counter(words_of(reference))
     found = []
     for word in words:

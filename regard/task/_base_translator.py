@@ -138,7 +138,7 @@ class BaseTranslator(ABC):
     def languages(
         self, texts: Sequence[str], source: str | None = None, target: str | None = None
     ) -> list[tuple[str, str]]:
-        """The direction of each text; empty where it is not known. A source language that could be several is detected."""
+        """The direction of each text; empty where it is not known. Of several source languages one is detected."""
         start, to = direction(self.recipe, source, target)
         candidates = sources_for(self.recipe, to) if not start else ()
         if len(candidates) < 2:

@@ -35,3 +35,8 @@ class HtmlDocument:
 
     def reassemble(self, found: list[AlignedText]) -> str:
         return reassemble(self._html, self._found, found)
+
+    def confidences(self, found: list[AlignedText]) -> Confidences | None:
+        """Of the document as a whole: its words are marked in the HTML (doubtful_spans.py)."""
+        known = concatenated((one.text, one.confidences) for one in found)
+        return known and known._replace(words=())

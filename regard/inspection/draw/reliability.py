@@ -1,4 +1,4 @@
-"""A reliability diagram: the share that is right by confidence, a panel beside the other. On the diagonal they agree."""
+"""A reliability diagram: the share that is right by confidence, in panels. On the diagonal both agree."""
 
 from __future__ import annotations
 

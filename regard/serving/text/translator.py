@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from regard.checks import Finding, findings
+from regard.confidence.marks import USUAL_THRESHOLD
 from regard.documents.document import Document
 from regard.glossary import Glossary
 from regard.languages import name, public
@@ -23,6 +24,7 @@ from regard.serving.workers.errors import ServerBusy
 from regard.serving.workers.translation_result import SearchOptions, TranslationResult
 from regard.serving.workers.worker_pool import WorkerPool
 from regard.text.alignment import AlignedText
+from regard.text.doubtful_spans import as_spans, can_mark, doubtful, with_marks
 from regard.text.placeholders import PendingSentences
 from regard.text.segments import HtmlDocument, PlainText
 from regard.text.word_confidences import Confidences
@@ -108,6 +110,8 @@ class TextTranslator:
         if request.sentences:
             more["sentences"] = [[(s, found[s][0].text) for s in one.sentences] for one in documents]
         if request.doubt:
+            if request.html:
+                best = await self.text_thread.run(size, lambda: _with_spans(documents, found, request.texts))
             more |= await self.text_thread.run(size, lambda: _doubts(documents, found, request, source))
         return TranslatedTexts(best, [texts[1:] for texts in ranked], detected, **more)
 
@@ -261,14 +265,28 @@ def _doubts(
     """The confidences and the warnings of each text."""
     best = [[found[one][0] for one in document.sentences] for document in documents]
     return {
-        "confidences": [
-            one.confidences(texts) if isinstance(one, PlainText) else None for one, texts in zip(documents, best)
-        ],
+        "confidences": [one.confidences(texts) for one, texts in zip(documents, best)],
         "warnings": [
             findings(text, one.reassemble(texts), request.target, source)
             for text, one, texts in zip(request.texts, documents, best)
         ],
     }
+
+
+def _with_spans(
+    documents: Sequence[PlainText | HtmlDocument], found: dict[str, list[AlignedText]], originals: Sequence[str]
+) -> list[str]:
+    """The translated HTML documents, with doubtful words in spans."""
+    texts = []
+    for document, original in zip(documents, originals, strict=True):
+        best = [found[one][0] for one in document.sentences]
+        if not can_mark(original):
+            texts.append(document.reassemble(best))
+            continue
+        marked = [with_marks(one, USUAL_THRESHOLD) for one in best]
+        confidences = [one for sentence in best for one in doubtful(sentence, USUAL_THRESHOLD)]
+        texts.append(as_spans(document.reassemble(marked), confidences))
+    return texts
 
 
 def _ranked(best: TranslationResult) -> list[AlignedText]:

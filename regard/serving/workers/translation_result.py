@@ -61,8 +61,8 @@ class TranslationResult:
                 **tree,
                 "alignment": None if links is None else [(a, b) for a, b in links],
                 "alternatives": [cls.from_tree(other) for other in tree["alternatives"]],
-                "words": None if tree["words"] is None else [Word(*one) for one in tree["words"]],
-                "warnings": [(check, message) for check, message in tree["warnings"]],
+                "words": [Word(*one) for one in words] if (words := tree.get("words")) is not None else None,
+                "warnings": [(check, message) for check, message in tree.get("warnings", ())],
             }
         )
 

@@ -148,8 +148,6 @@ def read(given: dict[str, Any], settings: Settings, owner: str) -> tuple[Transla
         raise HttpError(400, f"{format} format is not supported")
     alternatives = _alternatives(given.get("alternatives", 0), settings)
     doubt = given.get("doubt") in (True, "true", "1")
-    if doubt and format == "html":
-        raise HttpError(400, "doubt is for plain text; leave out format=html")
     if texts is q:
         _check_count(len(texts), settings.batch_limit)
     _check_size(texts, settings.char_limit)
