@@ -141,7 +141,7 @@ def test_words_of_low_confidence_are_marked_where_that_is_switched_on(browser, s
         assert page.locator(".warnings").inner_text() == "12 is missing"
 
 
-def test_a_document_is_dropped_and_its_translation_fetched(browser, server):
+def test_a_document_is_dropped_and_its_translation_fetched_and_text_stays_text(browser, server):
     with watched(browser, server, **CLOSE) as page:
         opened(page, server)
         page.select_option("#from", "fr")
@@ -153,12 +153,7 @@ def test_a_document_is_dropped_and_its_translation_fetched(browser, server):
             page.click("text=Download (en)")
         assert Path(fetched.value.path()).read_text() == "BONJOUR."
         assert fetched.value.suggested_filename == "a b.txt"
-
-
-def test_text_stays_text_and_from_right_to_left_it_runs_so(browser, server):
-    with watched(browser, server, **CLOSE) as page:
-        opened(page, server)
-        page.select_option("#from", "fr")
+        # Text stays text, and runs from right to left where it does.
         page.fill("#source", "<img src=x onerror=alert(1)> oui </script>")
         until(page, f"{SHOWN}.includes('OUI')")
         assert page.locator("#translation img").count() == 0
@@ -182,23 +177,7 @@ def test_the_page_fits_and_axe_finds_nothing_serious(browser, server, width, col
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_the_page_opens_without_the_server_and_keeps_only_its_own_files(browser, tmp_path):
-    with fake_server() as server, watched(browser, server, **CLOSE) as page:
-        opened(page, server)
-        page.fill("#source", "Bonjour.")
-        until(page, f"{SHOWN} === 'BONJOUR.'")
-        kept = "caches.open('regard-page').then(one => one.keys()).then(all => all.map(one => one.url))"
-        until(page, f"{kept}.then(all => all.some(url => url.endsWith('/page/main.js')))")
-        urls = page.evaluate(kept)
-        assert all(re.fullmatch(rf"{server}/(page/[\w.]+)?", url) for url in urls)
-        page.route("**/frontend/settings", lambda route: route.abort("connectionrefused"))
-        server.process.terminate()
-        server.process.wait(30)
-        page.goto(f"{server}/")
-        until(page, "document.querySelector('#content').innerText.includes('does not answer')")
-
-
-def test_S12_a_key_is_asked_for_before_anything_is_shown_and_is_forgotten_with_the_tab(browser):
+def test_S12_a_key_is_asked_for_before_anything_is_shown_and_no_text_is_kept_for_when_the_server_is_gone(browser):
     with fake_server(api_keys=["secret"], req_limit=30) as server, watched(browser, server, **CLOSE) as page:
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url.removeprefix(server)))
@@ -221,3 +200,12 @@ def test_S12_a_key_is_asked_for_before_anything_is_shown_and_is_forgotten_with_t
             page,
             "/more often than this server allows: try again in \\d+ s/.test(document.querySelector('#trouble').innerText)",
         )
+        # The server stops. The page still opens, from its own files; nothing else was kept.
+        kept = "caches.open('regard-page').then(one => one.keys()).then(all => all.map(one => one.url))"
+        until(page, f"{kept}.then(all => all.some(url => url.endsWith('/page/main.js')))")
+        assert all(re.fullmatch(rf"{server}/(page/[\w.]+)?", url) for url in page.evaluate(kept))
+        page.route("**/frontend/settings", lambda route: route.abort("connectionrefused"))
+        server.process.terminate()
+        server.process.wait(30)
+        page.goto(f"{server}/")
+        until(page, "document.querySelector('#content').innerText.includes('does not answer')")

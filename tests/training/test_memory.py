@@ -93,11 +93,17 @@ def test_five_corrections_are_learnt_and_the_rest_stays(start: Path, memory: Pat
     found = regard.load(tmp_path / "run", device="cpu").translate(list(CORRECTIONS))
     assert [one.text for one in found] == [" ".join(text.split()) for text in CORRECTIONS.values()]
     said = float(re.search(r"the rest: +chrF ([0-9.]+) to what it said before, of 14\d held-out", out)[1])
-    kept = agreement(tmp_path / "run", start)
-    assert said > 90 and kept > 88  # measured: 94.0 on the held-out half
-    # The control: the same training on the corrections alone forgets the rest.
+    assert said > 90  # measured: 94.0
+
+
+@pytest.mark.slow
+def test_the_control_the_same_training_on_the_corrections_alone_forgets_the_rest(start, memory, tmp_path, run_regard):
+    rest = tmp_path / "rest.txt"
+    rest.write_text("\n".join(sentences(300, 5)) + "\n")
+    given = ("train", "--start", start, "--memory", memory, "--quiet", *TINY)
+    run_regard(*given, "--valid-source", rest, "--output", tmp_path / "run")
     run_regard(*given, "--output", tmp_path / "alone")
-    assert agreement(tmp_path / "alone", start) < kept - 20
+    assert agreement(tmp_path / "alone", start) < agreement(tmp_path / "run", start) - 20
 
 
 def test_without_other_text_it_is_said_that_nothing_was_checked(start: Path, memory: Path, tmp_path: Path, run_regard):
