@@ -8,6 +8,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, Unpack, overload
 
+from regard.confidence.words import both
 from regard.config import Recipe
 from regard.data.input._plain_text import PlainText
 from regard.directions import direction, directions
@@ -115,6 +116,8 @@ def _composed(first: Translation, second: Translation) -> Translation:
         alignment=alignment,
         finished=first.finished and second.finished,
         alternatives=[_composed(first, other) for other in second.alternatives],
+        confidence=both(first.confidence, second.confidence),
+        warnings=[*first.warnings, *second.warnings],
     )
 
 

@@ -16,13 +16,14 @@ from torch.overrides import TorchFunctionMode
 
 from regard import registry
 from regard.assemble import build_model
+from regard.confidence.calibration import FILE as CALIBRATION
 from regard.config import Recipe, to_toml
 from regard.data.codec import Codec
 from regard.device import pick_device
 from regard.errors import UserError
 from regard.find_model import find_model, read_recipe_of
 from regard.layers.fast_linear import ready_for_use
-from regard.storage import Folder, read_folder, write_folder
+from regard.storage import Folder, read_folder, read_small, write_folder
 from regard.task._base import Task
 from regard.weights import save_weights
 
@@ -182,15 +183,20 @@ def export(
         source_language=source_language or recipe.source_language,
         target_language=target_language or recipe.target_language,
     )
-    write_folder(Path(folder), {**model_files(recipe, codec, origin.weights(), precision), **(others or {})})
+    calibration = origin.path / CALIBRATION
+    unlisted = {CALIBRATION: read_small(calibration)} if calibration.exists() else {}
+    write_folder(Path(folder), {**model_files(recipe, codec, origin.weights(), precision), **(others or {})}, unlisted)
     return Path(folder)
 
 
 def load(name: str | Path = "fr-en", device: str = "auto", task: str = "", precision: str = "") -> Any:
     """Loads a model with torch, ready to use; the arguments are those of `regard.load` (engines/__init__.py)."""
-    recipe, codec, model = read_model(read_folder(find_model(name)))
+    folder = read_folder(find_model(name))
+    recipe, codec, model = read_model(folder)
     if task and recipe.task != task:
         raise UserError(f"{name}: this model is made to {recipe.task}, not to {task}; use: regard {recipe.task}")
     place = pick_device(device)
     ready = ready_for_use(model, precision, place) if precision else model
-    return task_of(recipe)(recipe, codec, ready, place)
+    found = task_of(recipe)(recipe, codec, ready, place)
+    found.folder = folder.path
+    return found

@@ -21,8 +21,8 @@ UsageError: Any = typer.BadParameter.__base__
 """The base class of all argument errors, which typer does not export."""
 
 COMMANDS = (
-    "train", "distill", "evaluate", "score", "chat", "inspect", "ablate", "index", "studio", "import", "export",
-    "average", "detect", "lab", "bench", "recipes", "models", "doctor",
+    "train", "distill", "evaluate", "score", "calibrate", "check", "chat", "inspect", "ablate", "index", "studio",
+    "import", "export", "average", "detect", "lab", "bench", "recipes", "models", "suggestions", "doctor",
 )  # fmt: skip
 """Besides a command per task, `serve` and the groups. Each is a function in the file of its name."""
 GROUPS = ("data", "glossary", "keys", "vectors")

@@ -58,6 +58,9 @@ OLD: dict[str, dict[str, Renamed]] = {
     "vectors train": {"--out": OUTPUT},
 }
 """Old option names by command."""
+USUAL_VALUES = {"translate": {"--doubt": "0.5"}}
+"""Options whose number may be left out, by command, and what it is then."""
+_NUMBER = re.compile(r"[0-9]*\.?[0-9]+")
 
 
 def _shared(
@@ -101,7 +104,7 @@ class _Grammar:
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not ctx.resilient_parsing:
             path = ctx.command_path.split(" ", 1)[-1]
-            args = self._rewritten(args, OLD.get(path, {}))
+            args = self._rewritten(_with_values(args, USUAL_VALUES.get(path, {})), OLD.get(path, {}))
         given = list(args)
         try:
             rest: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
@@ -179,6 +182,17 @@ class _Grammar:
                     yield name, None
             else:
                 yield None, word
+
+
+def _with_values(args: Sequence[str], usual: dict[str, str]) -> list[str]:
+    """The arguments, where every option that no number follows has its usual one."""
+    options = args[: args.index("--")] if "--" in args else args
+    return [
+        f"{word}={usual[word]}"
+        if number < len(options) and word in usual and not _NUMBER.fullmatch("".join(args[number + 1 : number + 2]))
+        else word
+        for number, word in enumerate(args)
+    ]
 
 
 class Command(_Grammar, TyperCommand):

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from regard.checks import findings
 from regard.config import Recipe
 from regard.directions import direction, directions, is_multilingual
 from regard.errors import UserError
@@ -27,6 +28,7 @@ from regard.text.language_runs import language_runs, main_language, sentence_lan
 from regard.text.placeholders import PendingSentences
 from regard.text.segments import PlainText
 from regard.text.untranslatable import has_emoji
+from regard.text.word_confidences import Confidences
 
 ENGLISH = "en"
 FEW_WORDS = 2
@@ -202,10 +204,10 @@ class LanguageChoice:
         while asked := pending.next_inputs():
             for n_best, inputs in asked.items():
                 best = self.translator.translate(inputs, **{**options, "n_best": n_best})
-                pending.answer(n_best, [[AlignedText(one.text) for one in (row, *row.alternatives)] for row in best])
+                pending.answer(n_best, [[_as_edited(one) for one in (row, *row.alternatives)] for row in best])
         if progress and hidden:
             progress(len(hidden))
-        made = {n: Translation(texts[n], row[0].text) for n, row in zip(hidden, pending.results())}
+        made = {n: _from_edited(texts[n], row[0], options) for n, row in zip(hidden, pending.results())}
         return [(found | made)[number] for number in range(len(texts))]
 
     def direction_of_document(self, beginning: str, document: str) -> dict[str, str]:
@@ -285,6 +287,20 @@ def renumbered(message: str, numbers: Sequence[int]) -> str:
 
 def _targets(recipe: Recipe) -> list[str]:
     return [target for _, target in directions(recipe)]
+
+
+def _as_edited(one: Translation) -> AlignedText:
+    return AlignedText(
+        one.text, None, None if one.confidence is None else Confidences(one.confidence, tuple(one.words))
+    )
+
+
+def _from_edited(text: str, found: AlignedText, options: Mapping[str, Any]) -> Translation:
+    made = Translation(text, found.text)
+    if options.get("doubt") and found.confidences:
+        made.confidence, made.words = found.confidences.whole, list(found.confidences.words)
+        made.warnings = findings(text, found.text, options.get("target") or "", options.get("source") or "")
+    return made
 
 
 def _has_words(text: str) -> bool:

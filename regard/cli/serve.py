@@ -175,6 +175,15 @@ def serve(
             metavar="FILE",
         ),
     ] = None,
+    suggestions: Annotated[
+        str,
+        _option(
+            ACCESS,
+            "Take corrections of users (/suggest) and keep them in this file (regard suggestions).",
+            "SUGGESTIONS",
+            metavar="FILE",
+        ),
+    ] = "",
     telemetry: Annotated[
         str,
         _option(
@@ -244,9 +253,18 @@ def serve(
         float,
         _option(LIMITS, "Time for running requests when the server stops.", "GRACE", metavar="SECONDS", min=0, max=DAY),
     ] = 30.0,
+    disable_web_ui: Annotated[
+        bool,
+        _option(
+            OTHER,
+            "No page to translate at /, only the documentation.",
+            "DISABLE_WEB_UI",
+            "--disable-web-ui",
+            libre=True,
+        ),
+    ] = False,
     quiet: Annotated[bool, _option(OTHER, "Do not log requests on stderr.", "QUIET", "--quiet", "-q")] = False,
     threads: Annotated[int, typer.Option(hidden=True)] = 0,
-    disable_web_ui: Annotated[bool, typer.Option("--disable-web-ui", hidden=True)] = False,
 ) -> None:
     """Serve models over HTTP with the APIs of LibreTranslate and DeepL, and our own.
 
@@ -256,7 +274,7 @@ def serve(
     Every option is also an environment variable: REGARD_PORT for --port, and LT_PORT if LibreTranslate has it.
     Repeatable ones are separated by spaces there. SIGTERM or Ctrl-C lets running requests finish, then stops.
     """
-    # LibreTranslate's --threads and --disable-web-ui are accepted and ignored: requests are batched.
+    # LibreTranslate's --threads is accepted and ignored: requests are batched.
     from regard.serving.settings import Settings
 
     settings = Settings(
@@ -280,6 +298,8 @@ def serve(
         log=not quiet,
         metrics=metrics,
         metrics_token=_token(metrics_token_file),
+        suggestions=suggestions,
+        web_page=not disable_web_ui,
         telemetry=_traces(telemetry),
         char_limit=_limit("--char-limit", char_limit),
         document_limit=document_limit,

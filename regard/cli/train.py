@@ -64,6 +64,14 @@ def train(
     start: Annotated[
         str | None, typer.Option(metavar="MODEL", help="Fine-tune this model.", autocompletion=model_names)
     ] = None,
+    memory: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --start: learn these corrections, a file of regard serve --suggestions or a .tsv of pairs. "
+            "--valid-source names text of which the rest is checked.",
+        ),
+    ] = None,
     tiny: Annotated[bool, typer.Option("--tiny", help="The recipe's tiny form: seconds, on synthetic data.")] = False,
     folds: Annotated[
         int | None,
@@ -78,6 +86,13 @@ def train(
     Each line of the target file is the translation of that line of the source file.
     Ctrl-C saves and exits; --resume continues from there.
     """
+    if memory:
+        from regard.cli.train_memory import train_memory
+
+        if not start or source or target or resume or tiny or folds or task or data:
+            raise UserError("--memory teaches a model corrections; give it with --start MODEL, and without other data")
+        settings = [*(arguments or []), *([f"training.steps={steps}"] if steps else [])]
+        return train_memory(start, memory, settings, from_, to, valid_source, valid_target, output, device, quiet)
     from regard.config import Recipe, apply_overrides, read_recipe, tiny_form
 
     recipe, overrides = recipe_and_overrides(arguments or [])

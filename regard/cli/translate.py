@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import errno
 import hashlib
 import os
@@ -13,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -32,6 +33,8 @@ from regard.cli.choosing import (
     match_trees,
 )
 from regard.cli.document import is_document, translate_file
+from regard.cli.doubt import Doubt, DoubtForm, say_if_generic
+from regard.cli.doubt import tree as doubt_tree
 from regard.cli.line_workers import LineWorkers, worker_count
 from regard.cli.models import model_names
 from regard.cli.options import (
@@ -41,7 +44,6 @@ from regard.cli.options import (
     Device,
     EngineName,
     GlossaryFile,
-    JsonLines,
     LengthPenalty,
     MaxLength,
     NBest,
@@ -66,7 +68,7 @@ from regard.cli.search_options import (
     stated,
 )
 from regard.cli.stdin_lines import answer_lines, decode_line
-from regard.cli.terminal import Engine, Format, Precision, as_json, escape_control_characters, one_line, say
+from regard.cli.terminal import Engine, Precision, as_json, escape_control_characters, one_line, say
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -80,6 +82,14 @@ BROKEN_PIPE = 141
 """The exit code after a broken pipe: 128 + SIGPIPE."""
 AHEAD = 2
 """Batches of a file's lines in work at a time: one is tokenised or written while the other is translated."""
+
+
+class LineFormat(enum.StrEnum):
+    """How a translation is written as a line."""
+
+    text = "text"
+    json = "json"
+    html = "html"
 
 
 def translate(
@@ -116,7 +126,10 @@ def translate(
     alignment: Annotated[
         bool, typer.Option("--alignment", help="Add a column with the word alignment (0-0 1-2: source-target).")
     ] = False,
-    format: JsonLines = Format.text,
+    doubt: Doubt = None,
+    format: Annotated[
+        LineFormat, typer.Option(help="Plain text, one JSON object per line, or a line of HTML (with --doubt).")
+    ] = LineFormat.text,
     input: Input = None,
     output: Annotated[
         Path | None,
@@ -190,8 +203,12 @@ def translate(
         bulk = bulk_file(texts, input, _folder(output), shards, on, column, key)
     if columns and not document:
         raise UserError("--columns is for a document: regard translate table.csv --columns NAME -o OUTPUT.csv")
-    if document and (server or n_best > 1 or scores or alignment or format is Format.json):
-        raise UserError("a document has no lines; leave out --server, --n-best, --scores, --alignment and --format")
+    if document and (server or n_best > 1 or scores or alignment or format != "text" or doubt is not None):
+        raise UserError(
+            "a document has no lines; leave out --server, --n-best, --scores, --alignment, --doubt and --format"
+        )
+    if format == "html" and doubt is None:
+        raise UserError("--format html marks doubtful words; add --doubt")
     if not bulk and not texts and sys.stdin is None:
         raise UserError("no text was given and standard input is closed; write: regard translate 'Je suis étudiant.'")
     own = device != "auto" or precision is not Precision.auto or engine is not Engine.auto or batch_tokens is not None
@@ -222,6 +239,8 @@ def translate(
     source = None if from_ == "auto" else from_
     warn = warn_nothing if quiet else say
     waiting = lines_waiting(sys.stdin.fileno()) if not texts and not input else None
+    if server and doubt is not None:
+        raise UserError("--doubt needs the model here; leave out --server, or ask it with doubt in /api/translate")
     search: dict[str, Any] = {
         "beam": beam,
         "n_best": n_best,
@@ -236,7 +255,9 @@ def translate(
     if choosing and not bulk:
         search |= choosing.options(quiet, partial(load_further, device=own_device(device), precision=precision.value))
     matches = memory is not None and not quiet and not bulk
-    form = LineForm(search, alignment, scores, format, batch_tokens, not bulk and sys.stdout.isatty(), matches)
+    shown_doubt = None if doubt is None else DoubtForm(doubt)
+    on_terminal = not bulk and sys.stdout.isatty()
+    form = LineForm(search, alignment, scores, format, batch_tokens, on_terminal, matches, shown_doubt)
     models = tuple(model_for(on, one) for one in model)
     chosen = ModelChoice(models, source, to, tuple(via or ()), precision.value, engine.value)
     if bulk:
@@ -256,7 +277,7 @@ def translate(
     shared = 1
     if server:
         changed = n_best > 1 or any(value is not None for value in (beam, length_penalty, max_length))
-        details = changed or scores or alignment or format is Format.json
+        details = changed or scores or alignment or format is LineFormat.json
         options = search | {"alignment": alignment}
         languages = languages_of(model[0], from_, to)
         ask = remote_translator(server, languages, details, options, warn, lambda lines: advance(lines))
@@ -276,6 +297,8 @@ def translate(
             if workers:
                 workers.close()
             raise
+        if shown_doubt and not quiet:
+            say_if_generic(translator, say)
         if workers:
             import torch
 
@@ -362,11 +385,12 @@ class LineForm:
     search: dict[str, Any]
     alignment: bool
     scores: bool
-    format: Format
+    format: LineFormat
     batch_tokens: int | None
     on_terminal: bool
     matches: bool = False
     """Whether what a memory had for a line is shown on stderr."""
+    doubt: DoubtForm | None = None
 
     def answer(
         self, translator: LanguageChoice, batch: list[str], numbers: list[int], warn: Warn, progress: Any
@@ -376,27 +400,38 @@ class LineForm:
             **self.search,
             batch_tokens=self.batch_tokens,
             alignment=self.alignment,
+            doubt=self.doubt is not None,
             warn=lambda message: warn(_with_line_number(message, numbers)),
             progress=progress,
         )
-        if self.matches and self.format is not Format.json:
+        if self.matches and self.format is not LineFormat.json:
             for number, one in zip(numbers, found, strict=True):
                 for line in match_lines(one, number):
                     warn(line)
+        if self.doubt:
+            self.doubt.warn(found, numbers, warn)
         return self.lines(found, numbers)
 
     def lines(self, found: Sequence[Translation | ServerTranslation], numbers: list[int]) -> list[str]:
         found = [one if one.text.strip() else replace(one, text=one.source.strip()) for one in found]  # nothing is lost
         several = self.search["n_best"] > 1
-        if self.format is Format.json:
-            return [as_json(_tree(translation, self.alignment, several)) for translation in found]
+        if self.format is LineFormat.json:
+            doubtful = self.doubt is not None
+            return [as_json(_tree(translation, self.alignment, several, doubtful)) for translation in found]
         return [
             "\n".join(
-                _columns(each, number if several else None, self.scores, self.alignment, self.on_terminal)
+                _columns(each, number if several else None, self._text(each), self.scores, self.alignment)
                 for each in ranked
             )
             for number, ranked in zip(numbers, map(_ranked, found), strict=True)
         ]
+
+    def _text(self, translation: Translation | ServerTranslation) -> str:
+        text = one_line(translation.text)
+        if self.doubt:  # never with a server
+            shown = self.doubt.html if self.format is LineFormat.html else self.doubt.text
+            text = shown(cast("Translation", translation))
+        return escape_control_characters(text) if self.on_terminal else text
 
 
 def load_further(model: str, task: str, *, device: str, precision: str) -> Any:
@@ -438,6 +473,7 @@ def load_answers(
         "alignment": form.alignment,
         "format": form.format.value,
     }
+    settings |= {"doubt": form.doubt.threshold} if form.doubt else {}
 
     def answer(texts: list[str], first: int, warn: Warn, progress: Callable[[int], None]) -> list[str]:
         return form.answer(translator, texts, list(range(first, first + len(texts))), warn, progress)
@@ -450,11 +486,10 @@ def _ranked(translation: Translation | ServerTranslation) -> Sequence[Translatio
 
 
 def _columns(
-    translation: Translation | ServerTranslation, number: int | None, scores: bool, alignment: bool, on_terminal: bool
+    translation: Translation | ServerTranslation, number: int | None, text: str, scores: bool, alignment: bool
 ) -> str:
     columns = [] if number is None else [str(number)]
-    text = one_line(translation.text)
-    columns.append(escape_control_characters(text) if on_terminal else text)
+    columns.append(text)
     if scores:
         columns.append(f"{translation.score:.4f}")
     if alignment:
@@ -462,7 +497,9 @@ def _columns(
     return "\t".join(columns)
 
 
-def _tree(translation: Translation | ServerTranslation, alignment: bool, alternatives: bool) -> dict[str, Any]:
+def _tree(
+    translation: Translation | ServerTranslation, alignment: bool, alternatives: bool, doubt: bool
+) -> dict[str, Any]:
     tree = {
         "source": translation.source,
         "text": translation.text,
@@ -475,8 +512,10 @@ def _tree(translation: Translation | ServerTranslation, alignment: bool, alterna
         tree["alignment"] = translation.alignment or []
     if getattr(translation, "matches", None):  # a server has no memory
         tree["matches"] = match_trees(translation)
+    if doubt:
+        tree |= doubt_tree(cast("Translation", translation))
     if alternatives:
-        tree["alternatives"] = [_tree(other, alignment, False) for other in translation.alternatives]
+        tree["alternatives"] = [_tree(other, alignment, False, doubt) for other in translation.alternatives]
     return tree
 
 

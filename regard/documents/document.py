@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from regard.errors import UserError
 
@@ -20,6 +21,23 @@ class Document:
     """The document with these texts instead. What is the same as before stays as it was, to the byte where the format
     is text."""
     html: bool = False
+
+
+class TranslatedPair(NamedTuple):
+    """A text of a document and the translation that stands beside it."""
+
+    source: str
+    target: str
+    where: str
+    """Where it is in the file, such as line 12."""
+
+
+class TranslatedPairs(NamedTuple):
+    """What a bilingual file holds, with the languages that it states."""
+
+    pairs: list[TranslatedPair]
+    source_language: str = ""
+    target_language: str = ""
 
 
 class InvalidDocument(UserError):

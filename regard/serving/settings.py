@@ -52,6 +52,10 @@ class Settings:
     """Whether to log a line per request on stderr."""
     metrics: bool = False
     metrics_token: str = ""
+    suggestions: str = ""
+    """File that keeps the corrections of users (/suggest); empty: they are refused."""
+    web_page: bool = True
+    """Whether there is a page to translate at /; else the documentation is there."""
     telemetry: str = ""
     """URL to which traces are sent (OTLP over HTTP); empty for no traces."""
 

@@ -51,6 +51,8 @@ class Task(ABC):
     recipe: Recipe
     device: torch.device
     model: Any
+    folder: Path | None = None
+    """The model folder that it was loaded from."""
 
     def __dir__(self) -> list[str]:
         """What a user needs, without what training calls."""

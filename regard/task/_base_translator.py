@@ -23,12 +23,16 @@ from regard.task._splitting import split_long
 from regard.task._translation import Translation, TranslationOptions, check_options, joined
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
 
+    from regard.confidence.calibration import Calibrations
     from regard.decoding.constraints import Constraint
     from regard.glossary import Glossary
     from regard.minimum_bayes_risk import MinimumBayesRisk
     from regard.reranking import Reranker
+    from regard.task._continuation import Continuation
     from regard.task._generated import Score
     from regard.task._terms import TermEncoder
     from regard.translation_memory import TranslationMemory
@@ -48,6 +52,9 @@ class BaseTranslator(ABC):
     """What computes the translations: "torch" or "ctranslate2"."""
     _terms: TermEncoder | None = None
     """Made when a glossary is first used."""
+    folder: Path | None = None
+    """The model folder, which may hold a calibration; None if it was not loaded from one."""
+    _calibrations: Calibrations | None = None
 
     @overload
     def translate(self, texts: str, **options: Unpack[TranslationOptions]) -> Translation: ...  # type: ignore[overload-overlap]
@@ -87,6 +94,7 @@ class BaseTranslator(ABC):
         rerank: Reranker | None = None,
         memory: TranslationMemory | None = None,
         prefix: str = "",
+        doubt: bool = False,
         **further: Any,
     ) -> list[Translation]:
         choosing = Choosing(mbr, rerank, memory)
@@ -148,9 +156,17 @@ class BaseTranslator(ABC):
         if progress and (known := sum(map(len, parts)) - len(flat)):
             progress(known)
         aligned = self._align(sources, found, told_parts, budget, cancelled_parts) if alignment else [None] * len(flat)
-        made = (self._translation(*one, len(tags)) for one in zip(flat, found, aligned, strict=True))
+        made = [self._translation(*one, len(tags)) for one in zip(flat, found, aligned, strict=True)]
+        if doubt:
+            from regard.task._doubt import with_confidence, with_warnings
+
+            spoken = self.languages(texts, source, target)
+            unknown = [one for one, row in zip(spoken, exact) for known in row if not known]
+            of_parts = [self.calibrations.for_direction(*one) for one in unknown]
+            made = with_confidence(self, made, sources, found, of_parts, budget, cancelled_parts, len(tags))
         done = map(choosing.with_matches, made)
-        return [joined(text, [known or next(done) for known in row]) for text, row in zip(texts, exact)]
+        whole = [joined(text, [known or next(done) for known in row]) for text, row in zip(texts, exact)]
+        return with_warnings(whole, spoken, glossary) if doubt else whole
 
     @overload
     def score(  # type: ignore[overload-overlap]
@@ -200,6 +216,46 @@ class BaseTranslator(ABC):
         if isinstance(sources, str) or isinstance(targets, str):
             raise UserError("score: one text has one translation; give two texts, or two lists of them")
         return score_translations(self, sources, targets, (source, target), batch_tokens, progress)
+
+    @property
+    def calibrations(self) -> Calibrations:
+        """What makes confidences of log-probabilities, read from the model folder on first use."""
+        if self._calibrations is None:
+            from regard.confidence.calibration import Calibrations
+
+            self._calibrations = Calibrations.read(self.folder)
+        return self._calibrations
+
+    def languages(
+        self, texts: Sequence[str], source: str | None = None, target: str | None = None
+    ) -> list[tuple[str, str]]:
+        """The direction of each text; empty where it is not known. Of several source languages one is detected."""
+        start, to = direction(self.recipe, source, target)
+        candidates = sources_for(self.recipe, to) if not start else ()
+        if len(candidates) < 2:
+            return [(start, to)] * len(texts)
+        from regard.language_identification import likeliest
+
+        return [(likeliest(text, candidates), to) for text in texts]
+
+    def continuations(
+        self, text: str, prefix: str = "", *, n_best: int = 5, source: str | None = None, target: str | None = None
+    ) -> list[Continuation]:
+        """Translations of one sentence that begin with given words and differ in the word after these.
+
+        Args:
+            text: The sentence.
+            prefix: How the translation begins, in whole words; "" for nothing.
+            n_best: Most translations, 1 to 32.
+            source: The language of the text, as in `translate`.
+            target: The language to translate to.
+
+        Returns:
+            The translations, best first; each has its `next_word`, which is "" where it ends after the prefix.
+        """
+        from regard.task._continuation import continuations
+
+        return continuations(self, PlainText().accept(text), prefix, n_best, source, target)
 
     def marks(self, texts: Sequence[str], source: str | None = None, target: str | None = None) -> list[Marks]:
         """How the model is told the direction of each text.
@@ -298,6 +354,15 @@ class BaseTranslator(ABC):
         prefix of the options."""
 
     @abstractmethod
+    def next_tokens(self, source: list[int], written: list[int], count: int) -> list[int]:
+        """The tokens that most likely follow those of a translation (with what says its language), best first,
+        END and the other special tokens excepted."""
+
+    @abstractmethod
+    def scored_whole(self, source: list[int], written: list[int], first: int, length_penalty: float) -> Hypothesis:
+        """These tokens and END as a finished hypothesis; the first ones, which say the language, do not count."""
+
+    @abstractmethod
     def search_with_terms(
         self, sources: Sequence[list[int]], constraints: Sequence[list[Constraint]], terms: TermEncoder, **options: Any
     ) -> list[list[Hypothesis]]:
@@ -320,6 +385,21 @@ class BaseTranslator(ABC):
         progress: Progress | None = None,
     ) -> list[list[float]]:
         """The log-probability of each token of each target, which ends with END if its end counts, after `prefix`."""
+
+    @abstractmethod
+    def token_log_probabilities(
+        self,
+        sources: Sequence[list[int]],
+        found: Sequence[list[Hypothesis]],
+        batch_tokens: int,
+        cancelled: Cancelled | None,
+        first: int = 0,
+    ) -> Iterator[list[float]]:
+        """The log-probability of each token of every hypothesis of every source, one after the other, with teacher
+        forcing: the model's own, of all tokens, whatever the search did. END is the last one if it was reached.
+
+        The `first` tokens are left out: they say the target language. Empty for what was cancelled.
+        """
 
     @abstractmethod
     def token_attention(

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypedDict
 
+from regard.confidence.words import Word, joined_words, lowest
 from regard.decoding.cancellation import Cancelled
 from regard.errors import UserError
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from regard.checks import Finding
     from regard.glossary import Glossary
     from regard.minimum_bayes_risk import MinimumBayesRisk
     from regard.reranking import Reranker
@@ -37,6 +39,12 @@ class Translation:
     alternatives: list[Translation] = field(default_factory=list)
     matches: list[Match] = field(default_factory=list)
     """What a translation memory has for the text or its sentences: (source, target, similarity)."""
+    confidence: float | None = None
+    """The probability that it is right, 0 to 1 (docs/doubt.md); None if not requested."""
+    words: list[Word] = field(default_factory=list)
+    """The words of the text with their confidences, if requested."""
+    warnings: list[Finding] = field(default_factory=list)
+    """What speaks against the translation, if `doubt` was requested."""
 
     def __str__(self) -> str:
         return self.text
@@ -100,6 +108,8 @@ class TranslationOptions(TypedDict, total=False):
     """Rank the hypotheses by further models, too."""
     memory: TranslationMemory | None
     """Translations that are used where the text is the same, and leant on where it is similar."""
+    doubt: bool
+    """Whether to say how likely the translation and each of its words is right, and what speaks against it."""
     cancelled: Cancelled | None
     """Called between steps; returns the indices of cancelled texts."""
 
@@ -122,6 +132,8 @@ def joined(source: str, parts: list[Translation]) -> Translation:
         all(part.finished for part in parts),
         [joined(source, list(row)) for row in zip(*(part.alternatives for part in parts))],
         [match for part in parts for match in part.matches],
+        lowest(part.confidence for part in parts),
+        joined_words([(part.text, part.words) for part in parts]),
     )
 
 

@@ -44,6 +44,7 @@ from regard.decoding.nearest_neighbours import NearestNeighbourDecoder, with_dat
 from regard.decoding.rules import loops_allowed
 from regard.errors import UserError
 from regard.evaluation.translation import corpus_scores
+from regard.hypothesis import penalty
 from regard.layers.capture import capture
 from regard.layers.cross_entropy import token_loss
 from regard.layers.observable import Observable
@@ -69,6 +70,8 @@ __all__ = ["Translator", "Translation"]
 
 ON_CPU = 1024
 """Tokens per batch on a CPU, limited by its cache."""
+MOST_LOGITS = 1 << 25
+"""Numbers of all positions and tokens together that a batch is scored with: 128 MB."""
 LANES = 16
 """Numbers that a CPU adds at once. Sums over a multiple of this length stay the same to the last bit when zeros of
 padding are appended, so that a translation does not depend on the other sentences of its batch."""
@@ -260,6 +263,23 @@ class Translator(BaseTranslator, Task):
         self, sources: Sequence[list[int]], prefixes: Sequence[list[int]], **options: Any
     ) -> list[list[Hypothesis]]:
         return self.search(sources, begin_with=prefixes, **options)
+
+    def next_tokens(self, source: list[int], written: list[int], count: int) -> list[int]:
+        log_probs = self._log_probs(source, written)[-1].clone()
+        log_probs[: END + 1] = -torch.inf
+        return cast(list[int], log_probs.topk(min(count, len(log_probs))).indices.tolist())
+
+    def scored_whole(self, source: list[int], written: list[int], first: int, length_penalty: float) -> Hypothesis:
+        each = self._log_probs(source, written)[torch.arange(len(written) + 1), [*written, END]]
+        total = float(each[first:].sum())
+        return Hypothesis(list(written), total, total / penalty(len(each) - first, length_penalty), True)
+
+    @torch.inference_mode()
+    def _log_probs(self, source: list[int], written: list[int]) -> Tensor:
+        """Of every token after BEGIN and after each of these, (T + 1, V)."""
+        ids, mask = (tensor.to(self.device) for tensor in pad([self.source_row(source)]))
+        given = torch.tensor([[BEGIN, *written]], device=self.device)
+        return self.model(ids, mask, given)[0].log_softmax(-1, dtype=torch.float32).cpu()
 
     def search_with_terms(
         self, sources: Sequence[list[int]], constraints: Sequence[list[Constraint]], terms: TermEncoder, **options: Any
@@ -466,6 +486,33 @@ class Translator(BaseTranslator, Task):
             prefix,
             told,
         )
+
+    @torch.inference_mode()
+    def token_log_probabilities(
+        self,
+        sources: Sequence[list[int]],
+        found: Sequence[list[Hypothesis]],
+        batch_tokens: int,
+        cancelled: Cancelled | None,
+        first: int = 0,
+    ) -> Iterator[list[float]]:
+        pairs = [(source, one) for source, hypotheses in zip(sources, found, strict=True) for one in hypotheses]
+        owners = [number for number, hypotheses in enumerate(found) for _ in hypotheses]
+        cancelled_pairs = cancelled and (lambda: owned_by(cancelled(), owners))
+        closed = [self.source_row(source) for source, _ in pairs]
+        written = [[*one.ids, END] if one.finished else one.ids for _, one in pairs]
+        told: list[list[float]] = [[] for _ in pairs]
+        rows = [max(source, target, key=len) for source, target in zip(closed, written)]
+        lanes = 1 if longest_text(self.model) else LANES
+        tokens = min(batch_tokens, max(256, MOST_LOGITS // len(self.tokenizer.target)))
+        for indexes in without_cancelled(sorted_batches(rows, tokens), cancelled_pairs):
+            source, mask = (tensor.to(self.device) for tensor in pad([closed[i] for i in indexes], lanes))
+            target = pad([[BEGIN, *written[i]] for i in indexes])[0].to(self.device)
+            logits = self.model(source, mask, target[:, :-1]).float()
+            losses = nn.functional.cross_entropy(logits.transpose(1, 2), target[:, 1:], reduction="none").tolist()
+            for row, index in enumerate(indexes):
+                told[index] = [-loss for loss in losses[row][first : len(written[index])]]
+        return iter(told)
 
     def token_attention(
         self,

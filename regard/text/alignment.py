@@ -7,15 +7,18 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from regard.text.word_confidences import Confidences
+
 Links = list[tuple[int, int]]
 """Pairs (source word, target word), counted from 0."""
 
 
 class AlignedText(NamedTuple):
-    """A translation and, if known, its word alignment with the source."""
+    """A translation and, if known, its word alignment with the source and the confidences of its words."""
 
     text: str
     alignment: Links | None = None
+    confidences: Confidences | None = None
 
 
 Slices = Sequence[tuple[str, str]]

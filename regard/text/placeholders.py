@@ -27,6 +27,7 @@ from regard.text.untranslatable import (
     numbers_in,
     protected_spans,
 )
+from regard.text.word_confidences import concatenated, edited
 
 CHOICES = 4
 """Translations to search for one that lost nothing."""
@@ -60,15 +61,18 @@ class Attempt:
         return [result for result in joined if result is not None]
 
     def _join(self, found: Iterator[AlignedText]) -> AlignedText | None:
-        parts: list[tuple[str, str, Links | None]] = []
+        parts: list[tuple[str, AlignedText]] = []
         for part in self._parts:
             if isinstance(part, str):
-                parts.append((part, part, [(word, word) for word in range(len(part.split()))]))
+                parts.append((part, AlignedText(part, [(word, word) for word in range(len(part.split()))])))
             elif restored := part.restored(next(found)):
-                parts.append((part.sentence, *restored))
+                parts.append((part.sentence, restored))
             else:
                 return None
-        return AlignedText(*(concatenate(parts) if len(parts) > 1 else parts[0][1:]))
+        if len(parts) == 1:
+            return parts[0][1]
+        confidences = concatenated((one.text, one.confidences) for _, one in parts)
+        return AlignedText(*concatenate([(source, one.text, one.alignment) for source, one in parts]), confidences)
 
 
 def attempts(sentence: str) -> Iterator[Attempt]:
@@ -180,7 +184,7 @@ class MaskedSentence:
         if self.checked and not keeps_numbers(self.input, text):
             return None
         if not names and not self._suffix:
-            return AlignedText(text, translation.alignment)
+            return AlignedText(text, translation.alignment, translation.confidences)
         slices: list[tuple[str, str]] = []
         start = 0
         for name in names:
@@ -194,10 +198,12 @@ class MaskedSentence:
             start = end
         slices += [(text[start:], text[start:]), ("", self._suffix)]
         restored = "".join(after for _, after in slices)
+        confidences = translation.confidences and edited(translation.confidences, slices)
         if translation.alignment is None:
-            return AlignedText(restored)
+            return AlignedText(restored, None, confidences)
         links = self._link_placeholders(translation.alignment, text, names)
-        return AlignedText(restored, map_links(links, [(after, before) for before, after in self._slices], slices))
+        mapped = map_links(links, [(after, before) for before, after in self._slices], slices)
+        return AlignedText(restored, mapped, confidences)
 
     def _link_placeholders(self, links: Links, text: str, names: list[re.Match[str]]) -> Links:
         """The alignment with each placeholder linked to itself, whatever the model attended to."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from regard.text.alignment import AlignedText
 from regard.text.markup import extract_sentences, reassemble
 from regard.text.sentences import split_text
+from regard.text.word_confidences import Confidences, concatenated
 
 
 class PlainText:
@@ -18,6 +19,12 @@ class PlainText:
         translations = iter(found)
         return "".join(next(translations).text if piece.translatable else piece.text for piece in self._pieces)
 
+    def confidences(self, found: list[AlignedText]) -> Confidences | None:
+        """Of the reassembled text."""
+        translations = iter(found)
+        pieces = (next(translations) if piece.translatable else AlignedText(piece.text) for piece in self._pieces)
+        return concatenated((one.text, one.confidences) for one in pieces)
+
 
 class HtmlDocument:
     """An HTML document; only its text is translated."""
@@ -28,3 +35,8 @@ class HtmlDocument:
 
     def reassemble(self, found: list[AlignedText]) -> str:
         return reassemble(self._html, self._found, found)
+
+    def confidences(self, found: list[AlignedText]) -> Confidences | None:
+        """Of the document as a whole: its words are marked in the HTML (doubtful_spans.py)."""
+        known = concatenated((one.text, one.confidences) for one in found)
+        return known and known._replace(words=())

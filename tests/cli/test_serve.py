@@ -63,6 +63,8 @@ EVERY = {
     "allow_hosts": ("--allow-host", "example.org"),
     "trusted_proxies": ("--trusted-proxy", "10.0.0.1"),
     "log": ("--quiet", "true"),
+    "suggestions": ("--suggestions", "suggestions.db"),
+    "web_page": ("--disable-web-ui", "true"),
     "telemetry": ("--telemetry", "https://example.org/v1/traces"),
     "metrics": ("--metrics", "true"),
     "char_limit": ("--char-limit", "-1"),
@@ -82,11 +84,17 @@ EVERY = {
     "translation_cache": ("--translation-cache", "all"),
 }
 STUDIO = {"warm", "threads"}  # only the studio changes these
-LIBRE = ["HOST", "PORT", "CHAR_LIMIT", "REQ_LIMIT", "BATCH_LIMIT", "ALTERNATIVES_LIMIT", "URL_PREFIX", "METRICS", "TRANSLATION_CACHE"]  # fmt: skip
+LIBRE = ["HOST", "PORT", "CHAR_LIMIT", "REQ_LIMIT", "BATCH_LIMIT", "ALTERNATIVES_LIMIT", "URL_PREFIX", "METRICS", "TRANSLATION_CACHE", "DISABLE_WEB_UI"]  # fmt: skip
 
 
 def expected(name: str, said: str) -> object:
-    special: dict[str, object] = {"url_prefix": "/lt", "translation_cache": 10_000, "metrics": True, "log": False}
+    special: dict[str, object] = {
+        "url_prefix": "/lt",
+        "translation_cache": 10_000,
+        "metrics": True,
+        "log": False,
+        "web_page": False,
+    }
     special["load_only"] = ("fr", "en")
     usual = getattr(Settings(), name)
     if name in special:
@@ -125,7 +133,7 @@ def test_libretranslates_other_settings_are_taken(started, monkeypatch):
     monkeypatch.setenv("LT_THREADS", "9")
     monkeypatch.setenv("LT_DISABLE_WEB_UI", "true")
     run(monkeypatch, "--threads", "9", "--disable-web-ui")
-    assert started == [Settings()]
+    assert started == [Settings(web_page=False)]
 
 
 def test_lists_are_separated_by_spaces_in_the_environment(started, monkeypatch):

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from regard.confidence.words import Word, word_spans
 from regard.serving.catalogue import Catalogue, ServedModel
 from regard.serving.http.app import make_app
 from regard.serving.settings import Settings
@@ -64,7 +65,7 @@ class FakePool(WorkerPool):
     def refuse_if_busy(self, jobs: int = 1) -> None:
         pass
 
-    async def run_task(self, model: str, task: str, request: dict[str, Any]) -> dict[str, Any]:
+    async def run_task(self, model: str, task: str, request: dict[str, Any], family: str = "tasks") -> dict[str, Any]:
         self.calls.append((model, task, request))
         await self._work()
         return {"model": model, "task": task, "request": request}
@@ -99,6 +100,8 @@ def _translated(sentence: str, search: SearchOptions) -> TranslationResult:
         alignment=[(n, n) for n in range(len(words))] if search.alignment else None,
         attention=[[float(n == m) for m in range(len(words))] for n in range(len(words))] if search.attention else None,
         alternatives=[TranslationResult(f"{text} ({n})", score=-0.5 - n) for n in range(1, search.n_best)],
+        confidence=1 / len(text) if search.doubt else None,
+        words=[Word(*span, 1 / len(text)) for span in word_spans(text)] if search.doubt else None,
     )
 
 

@@ -51,7 +51,7 @@ def test_the_page_has_no_serious_finding_of_axe_and_fits(browser, server, width,
     from axe_playwright_python.sync_playwright import Axe
 
     with watched(browser, server, viewport={"width": width, "height": 900}, color_scheme=colours) as page:
-        page.goto(f"{server}/")
+        page.goto(f"{server}/docs")
         until(page, "!document.querySelector('#try-send').disabled")
         serious = ("serious", "critical")
         found = [one for one in Axe().run(page).response["violations"] if one["impact"] in serious]

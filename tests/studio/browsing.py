@@ -209,7 +209,7 @@ def _keep_inside(context: BrowserContext, studio: str, wrong: list[str]) -> None
 
 def _is_wrong(message: Any) -> bool:
     """A question that was refused, or that nobody answered, is told on the page; browsers log it all the same."""
-    asked = re.search(r"/studio/(ask/|models|runs)", message.location.get("url", ""))
+    asked = re.search(r"/studio/(ask/|models|runs)|/(translate|frontend/settings)$", message.location.get("url", ""))
     return message.type == "error" and not (message.text.startswith("Failed to load resource") and asked)
 
 

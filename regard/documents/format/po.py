@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from regard.documents.document import Document, InvalidDocument
+from regard.documents.document import Document, InvalidDocument, TranslatedPair, TranslatedPairs
 from regard.documents.text_file import Slice, decode, sliced_document
 
 _STRING = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*"[ \t]*+'
@@ -15,6 +15,7 @@ _FIELD = re.compile(
     rf"(?P<value>{_STRING}(?:\r?\n[ \t]*+{_STRING})*)",
     re.MULTILINE,
 )
+_LANGUAGE = re.compile(r"^Language: *([A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*)", re.MULTILINE)
 _QUOTED = re.compile(r'"([^"\\\n]*+(?:\\.[^"\\\n]*+)*)"')
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _PLAIN = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
@@ -31,7 +32,31 @@ class _Field(NamedTuple):
 
 def read(content: bytes, columns: Sequence[str] = ()) -> Document:
     source, encoding = decode(content)
-    slices: list[Slice] = []
+    slices = [
+        Slice(field.start, field.end, text, _written, always=True)
+        for text, field in _messages(source)
+        if text and not field.text
+    ]
+    return sliced_document(source, encoding, slices)
+
+
+def pairs(content: bytes) -> TranslatedPairs:
+    """The messages that have a translation, each with its line."""
+    source, _ = decode(content)
+    found: list[TranslatedPair] = []
+    language = ""
+    line = done = 0
+    for text, field in _messages(source):
+        if not text and not found and (stated := _LANGUAGE.search(field.text)):
+            language = stated[1]
+        elif text and field.text:
+            line, done = line + source.count("\n", done, field.start), field.start
+            found.append(TranslatedPair(text, field.text, f"line {line + 1}"))
+    return TranslatedPairs(found, "", language)
+
+
+def _messages(source: str) -> Iterator[tuple[str, _Field]]:
+    """Each translation with what it translates; that of the header is empty."""
     singular = plural = ""
     known = 0
     for field in _fields(source):
@@ -40,12 +65,10 @@ def read(content: bytes, columns: Sequence[str] = ()) -> Document:
             singular, plural = field.text if field.name == "msgid" else "", ""
         elif field.name == "msgid_plural":
             plural = field.text
-        elif singular and not field.text:
-            text = plural if field.number and plural else singular
-            slices.append(Slice(field.start, field.end, text, _written, always=True))
+        else:
+            yield plural if field.number and plural else singular, field
     if source.strip() and not known:
         raise InvalidDocument("the file is no message catalogue: it has no msgid")
-    return sliced_document(source, encoding, slices)
 
 
 def _fields(source: str) -> Iterator[_Field]:

@@ -58,7 +58,9 @@ def load_translator(
             files = in_memory(convert)
         return _opened(str(folder.path), files=files, **options)
 
-    return CTranslate2Translator(recipe, tokenizer, open_model, parallel, with_torch, by_tag)
+    translator = CTranslate2Translator(recipe, tokenizer, open_model, parallel, with_torch, by_tag)
+    translator.folder = folder.path
+    return translator
 
 
 def _tags_of_shortlists(folder: Folder, recipe: Recipe, tokenizer: tokenizers.Tokenizer) -> frozenset[int] | None:

@@ -29,7 +29,7 @@ from regard.engines.ctranslate2.limits import longest_output
 from regard.engines.ctranslate2.repetition import first_forbidden
 from regard.hypothesis import Hypothesis, penalty
 from regard.special_tokens import END
-from regard.task._base_translator import NOTHING, BaseTranslator, Progress, without_cancelled
+from regard.task._base_translator import NOTHING, BaseTranslator, Progress, owned_by, without_cancelled
 
 if TYPE_CHECKING:
     import ctranslate2
@@ -208,6 +208,32 @@ class CTranslate2Translator(BaseTranslator):
             collect()
         return made
 
+    def next_tokens(self, source: list[int], written: list[int], count: int) -> list[int]:
+        if self.engine == "torch":
+            tokens: list[int] = self.with_torch().next_tokens(source, written, count)
+            return tokens
+        result = self._translator.translate_batch(
+            [[self._source_pieces[i] for i in source]],
+            [[self._pieces[i] for i in written]],
+            beam_size=1,
+            num_hypotheses=min(count, len(self._pieces)),
+            return_alternatives=True,  # at the first position that is not given
+            max_decoding_length=len(written) + 1,
+            max_input_length=0,
+            use_vmap=self._shortlisted is not None,
+        )[0]
+        found = [self._ids[pieces[len(written)]] for pieces in result.hypotheses if len(pieces) > len(written)]
+        return [token for token in found if token > END]
+
+    def scored_whole(self, source: list[int], written: list[int], first: int, length_penalty: float) -> Hypothesis:
+        if self.engine == "torch":
+            whole: Hypothesis = self.with_torch().scored_whole(source, written, first, length_penalty)
+            return whole
+        one = Hypothesis(list(written), 0.0, 0.0, True)
+        query = _Query(2, 1, length_penalty, [self._pieces[i] for i in written[:first]])
+        self._score_again([(source, one)], query)
+        return one
+
     def search_with_terms(
         self, sources: Sequence[list[int]], constraints: Sequence[list[Constraint]], terms: TermEncoder, **options: Any
     ) -> list[list[Hypothesis]]:
@@ -304,6 +330,40 @@ class CTranslate2Translator(BaseTranslator):
             found.append(one)
         possible = [one for one in found if one.finished] or found
         return sorted(possible, key=lambda one: one.score, reverse=True) or [NOTHING]
+
+    def token_log_probabilities(
+        self,
+        sources: Sequence[list[int]],
+        found: Sequence[list[Hypothesis]],
+        batch_tokens: int,
+        cancelled: Cancelled | None,
+        first: int = 0,
+    ) -> Iterator[list[float]]:
+        if self.engine == "torch":
+            told: Iterator[list[float]] = self.with_torch().token_log_probabilities(
+                sources, found, batch_tokens, cancelled, first
+            )
+            return told
+        pairs = [(source, one) for source, row in zip(sources, found, strict=True) for one in row]
+        owners = [number for number, row in enumerate(found) for _ in row]
+        cancelled_pairs = cancelled and (lambda: owned_by(cancelled(), owners))
+        scored: list[list[float]] = [[] for _ in pairs]
+        lengths = [max(len(source), len(one.ids)) + 1 for source, one in pairs]
+        batches = list(without_cancelled(batches_of_similar_length(lengths, batch_tokens, 1), cancelled_pairs))
+        results = [
+            self._translator.score_batch(
+                [[self._source_pieces[i] for i in pairs[index][0]] for index in indexes],
+                [[self._pieces[i] for i in pairs[index][1].ids] for index in indexes],
+                max_input_length=0,
+                asynchronous=True,
+            )
+            for indexes in batches
+        ]
+        for indexes, futures in zip(batches, results, strict=True):
+            for index, future in zip(indexes, futures, strict=True):
+                one = pairs[index][1]
+                scored[index] = list(future.result().log_probs[first : len(one.ids) + one.finished])
+        return iter(scored)
 
     def token_attention(
         self,

@@ -14,7 +14,7 @@ from regard.serving.http.cors import PREFLIGHT, CorsPolicy, is_preflight
 from regard.serving.http.disconnect import run_until_disconnect
 from regard.serving.http.health import HEALTH_PATHS
 from regard.serving.http.http_error import HttpError
-from regard.serving.http.rate_limit import UNLIMITED_PATHS, RateLimiter
+from regard.serving.http.rate_limit import RateLimiter, is_limited
 from regard.serving.http.request_body import BodyLimits, BodyUsage, has_body, is_text
 from regard.serving.http.request_fields import fields_of, query_fields
 from regard.serving.http.routing import is_below, path_of
@@ -91,7 +91,7 @@ class AccessMiddleware:
         except HttpError as caught:
             error = error or caught
         state["owner"] = digest_of(key) if key and status.known else ""
-        if path not in UNLIMITED_PATHS:
+        if is_limited(path):
             client = state["owner"] or self.addresses.of(scope.get("client"), headers)
             await self.rate_limiter.count_shared(client, self.shared)
         if error:

@@ -34,6 +34,8 @@ PUBLIC_PATHS = frozenset(
 """Paths that compute nothing; /metrics has its own token."""
 DOWNLOADS = "/download_file"
 """Below it are links that only those know who were given them, and they follow them without a key."""
+PAGE = "/page"
+"""Below it are the files of the page to translate, which are the same on every server."""
 _AUTHORIZATION = re.compile(r"(?:bearer|deepl-auth-key) +(\S+)", re.IGNORECASE)
 
 
@@ -49,7 +51,7 @@ class ApiKeys:
         """Whether the key is known, and whether the path requires one. Raises 503 if only a state store that does not
         answer could tell."""
         own = self._is_own(given)
-        required, public = bool(self.digests), path in PUBLIC_PATHS or is_below(path, DOWNLOADS)
+        required, public = bool(self.digests), is_public(path)
         if self.shared is None or own or (public and not given):
             return KeyStatus(own, required and not public)
         try:
@@ -79,6 +81,10 @@ class ApiKeys:
         if is_below(path, "/api"):
             raise HttpError(401, missing, {"WWW-Authenticate": "Bearer"})
         raise HttpError(400, missing)
+
+
+def is_public(path: str) -> bool:
+    return path in PUBLIC_PATHS or is_below(path, DOWNLOADS) or is_below(path, PAGE)
 
 
 def key_in_header(headers: Headers) -> str | None:

@@ -23,7 +23,7 @@ from regard.serving.http.metrics import router as metrics_router
 from regard.serving.http.request_body import BodyLimits
 from regard.serving.http.request_log import RequestLogMiddleware, log_request
 from regard.serving.http.response_headers import ResponseHeadersMiddleware
-from regard.serving.http.routes import deepl, docs, glossaries, libretranslate, tasks
+from regard.serving.http.routes import continuations, deepl, docs, glossaries, libretranslate, page, suggestions, tasks
 from regard.serving.http.routes.openapi import sample
 from regard.serving.http.shared_state import SharedState
 from regard.serving.http.telemetry import Telemetry, TraceMiddleware
@@ -45,13 +45,18 @@ def make_app(settings: Settings, catalogue: Catalogue, pool: WorkerPool, log_req
 def _routers(settings: Settings, catalogue: Catalogue, pool: WorkerPool) -> list[APIRouter]:
     translator = TextTranslator(settings, catalogue, pool)
     documents = Documents(settings, translator)
+    example = sample(catalogue) if catalogue.of_task("translate") else None
+    shows_page = settings.web_page and example is not None
     return [
+        *([page.router()] if shows_page else []),
         libretranslate.router(settings, catalogue, translator, documents),
+        suggestions.router(settings, catalogue),
         deepl.router(settings, catalogue, translator, documents),
         glossaries.router(catalogue),
         tasks.router(settings, catalogue, pool),
+        continuations.router(settings, catalogue, pool),
         health_router(pool),
-        docs.router(sample(catalogue) if catalogue.of_task("translate") else None, answering=not settings.api_keys),
+        docs.router(example, answering=not settings.api_keys, at_root=not shows_page),
     ]
 
 

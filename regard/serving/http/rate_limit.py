@@ -7,13 +7,19 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
+from regard.serving.http.api_keys import PAGE
 from regard.serving.http.health import HEALTH_PATHS
 from regard.serving.http.http_error import HttpError
+from regard.serving.http.routing import is_below
 from regard.serving.http.shared_state import SharedState
 from regard.serving.state import MINUTE, StateUnavailable
 
-UNLIMITED_PATHS = HEALTH_PATHS | {"/languages"}
-"""Paths that do not count."""
+UNLIMITED_PATHS = HEALTH_PATHS | {"/", "/languages"}
+"""Paths that do not count, besides the files of the page."""
+
+
+def is_limited(path: str) -> bool:
+    return path not in UNLIMITED_PATHS and not is_below(path, PAGE)
 
 
 class RateLimiter:

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from regard.confidence.words import both
 from regard.data.normalise import normalise
 from regard.serving.catalogue import Route, Step
 from regard.serving.workers.translation_result import SearchOptions, TranslationResult, check_attention_size
 from regard.serving.workers.worker_pool import WorkerPool
 from regard.text.alignment import AlignedText, Links
+from regard.text.word_confidences import Confidences
 
 
 async def translate_along(
@@ -47,12 +49,18 @@ def _composed(text: str, first: TranslationResult, second: TranslationResult) ->
         alignment=compose_links(first.alignment, second.alignment),
         attention=_product(first.text, first.attention, second.attention),
         alternatives=[_composed(text, first, other) for other in second.alternatives],
+        confidence=both(first.confidence, second.confidence),
+        warnings=[*first.warnings, *second.warnings],
     )
 
 
 def compose(first: AlignedText, second: AlignedText) -> AlignedText:
     """The second translation, aligned with the text that the first one translates."""
-    return AlignedText(second.text, compose_links(first.alignment, second.alignment))
+    known = second.confidences and Confidences(
+        both(first.confidences.whole if first.confidences else None, second.confidences.whole),
+        second.confidences.words,
+    )
+    return AlignedText(second.text, compose_links(first.alignment, second.alignment), known)
 
 
 def compose_links(first: Links | None, second: Links | None) -> Links | None:

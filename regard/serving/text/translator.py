@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+from regard.checks import Finding, findings
+from regard.confidence.marks import USUAL_THRESHOLD
 from regard.documents.document import Document
 from regard.glossary import Glossary
 from regard.languages import name, public
@@ -21,9 +24,11 @@ from regard.serving.workers.errors import ServerBusy
 from regard.serving.workers.translation_result import SearchOptions, TranslationResult
 from regard.serving.workers.worker_pool import WorkerPool
 from regard.text.alignment import AlignedText
+from regard.text.doubtful_spans import as_spans, can_mark, doubtful, with_marks
 from regard.text.language_runs import sentence_languages
 from regard.text.placeholders import PendingSentences
 from regard.text.segments import HtmlDocument, PlainText
+from regard.text.word_confidences import Confidences
 
 DOCUMENT_BATCH = 64
 """Sentences of a document in work at a time."""
@@ -53,6 +58,10 @@ class TranslationRequest:
     glossary: Glossary | None = None
     hints: tuple[str, ...] = ()
     """Languages of the user, which are likelier than others if the source is `auto`."""
+    sentences: bool = False
+    """Whether the sentences of each text are wanted, too."""
+    doubt: bool = False
+    """Whether confidences of the words and warnings are wanted."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +71,12 @@ class TranslatedTexts:
     """Alternative translations of each text, non-empty and distinct."""
     detected: tuple[str, float] | None = None
     """Detected language of all texts together, and its confidence from 0 to 100; None if the source was given."""
+    sentences: list[list[tuple[str, str]]] = field(default_factory=list)
+    """Of each text, with their translations, if they were wanted."""
+    confidences: list[Confidences | None] = field(default_factory=list)
+    """Of each text, if requested; None where nothing was translated."""
+    warnings: list[list[Finding]] = field(default_factory=list)
+    """Of each text, if requested."""
 
 
 class TextTranslator:
@@ -99,7 +114,15 @@ class TextTranslator:
             translated = await self._translate_along(way, own, request, size, rows) if way else map(_unchanged, own)
             found |= zip(own, translated)
         ranked = await self.text_thread.run(size, lambda: _reassemble(documents, found, request))
-        return TranslatedTexts([texts[0] for texts in ranked], [texts[1:] for texts in ranked], detected)
+        best = [texts[0] for texts in ranked]
+        more: dict[str, Any] = {}
+        if request.sentences:
+            more["sentences"] = [[(s, found[s][0].text) for s in one.sentences] for one in documents]
+        if request.doubt:
+            if request.html:
+                best = await self.text_thread.run(size, lambda: _with_spans(documents, found, request.texts))
+            more |= await self.text_thread.run(size, lambda: _doubts(documents, found, request, source))
+        return TranslatedTexts(best, [texts[1:] for texts in ranked], detected, **more)
 
     def check_languages(self, source: str, target: str) -> None:
         """Raises `UnsupportedLanguage` if no text could be translated so."""
@@ -189,7 +212,7 @@ class TextTranslator:
         """Translations of each sentence, best first. Through a third language, each step preserves protected spans by
         itself, and the second continues with the best translation of the first."""
         *before, last = route
-        best = SearchOptions(alignment=request.html and aligns(route), glossary=rows)
+        best = SearchOptions(alignment=request.html and aligns(route), doubt=request.doubt, glossary=rows)
         ranked = request.alternatives + 1
         if not before:
             return await self._translate(last, sentences, replace(best, n_best=ranked), request, size)
@@ -271,8 +294,46 @@ def _unchanged(sentence: str) -> list[AlignedText]:
     return [AlignedText(sentence)]
 
 
+def _doubts(
+    documents: Sequence[PlainText | HtmlDocument],
+    found: dict[str, list[AlignedText]],
+    request: TranslationRequest,
+    source: str,
+) -> dict[str, Any]:
+    """The confidences and the warnings of each text."""
+    best = [[found[one][0] for one in document.sentences] for document in documents]
+    return {
+        "confidences": [one.confidences(texts) for one, texts in zip(documents, best)],
+        "warnings": [
+            findings(text, one.reassemble(texts), request.target, source)
+            for text, one, texts in zip(request.texts, documents, best)
+        ],
+    }
+
+
+def _with_spans(
+    documents: Sequence[PlainText | HtmlDocument], found: dict[str, list[AlignedText]], originals: Sequence[str]
+) -> list[str]:
+    """The translated HTML documents, with doubtful words in spans."""
+    texts = []
+    for document, original in zip(documents, originals, strict=True):
+        best = [found[one][0] for one in document.sentences]
+        if not can_mark(original):
+            texts.append(document.reassemble(best))
+            continue
+        marked = [with_marks(one, USUAL_THRESHOLD) for one in best]
+        confidences = [one for sentence in best for one in doubtful(sentence, USUAL_THRESHOLD)]
+        texts.append(as_spans(document.reassemble(marked), confidences))
+    return texts
+
+
 def _ranked(best: TranslationResult) -> list[AlignedText]:
-    return [AlignedText(one.text, one.alignment) for one in (best, *best.alternatives)]
+    return [
+        AlignedText(
+            one.text, one.alignment, None if one.words is None else Confidences(one.confidence, tuple(one.words))
+        )
+        for one in (best, *best.alternatives)
+    ]
 
 
 def _nth(found: list[AlignedText], rank: int) -> AlignedText:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from regard.confidence.words import Word, joined_words, lowest
 from regard.errors import UserError
 
 MAX_ATTENTION_WEIGHTS = 100_000
@@ -22,6 +23,7 @@ class SearchOptions:
     max_length: int | None = None
     alignment: bool = False
     attention: bool = False
+    doubt: bool = False
     source: str | None = None
     target: str | None = None
     """The direction, for a model with several (catalogue.Step.options)."""
@@ -45,6 +47,11 @@ class TranslationResult:
     alignment: list[tuple[int, int]] | None = None
     attention: list[list[float]] | None = None
     alternatives: list[TranslationResult] = field(default_factory=list)
+    confidence: float | None = None
+    words: list[Word] | None = None
+    """With confidences; None if not requested."""
+    warnings: list[tuple[str, str]] = field(default_factory=list)
+    """Pairs of a check and what it found."""
 
     @classmethod
     def from_tree(cls, tree: dict[str, Any]) -> TranslationResult:
@@ -54,6 +61,8 @@ class TranslationResult:
                 **tree,
                 "alignment": None if links is None else [(a, b) for a, b in links],
                 "alternatives": [cls.from_tree(other) for other in tree["alternatives"]],
+                "words": [Word(*one) for one in words] if (words := tree.get("words")) is not None else None,
+                "warnings": [(check, message) for check, message in tree.get("warnings", ())],
             }
         )
 
@@ -80,7 +89,10 @@ def join(sources: Sequence[str], parts: Sequence[TranslationResult], search: Sea
         return parts[0]
     if not parts:
         return TranslationResult(
-            "", alignment=[] if search.alignment else None, attention=[] if search.attention else None
+            "",
+            alignment=[] if search.alignment else None,
+            attention=[] if search.attention else None,
+            words=[] if search.doubt else None,
         )
     return TranslationResult(
         " ".join(part.text for part in parts),
@@ -91,6 +103,9 @@ def join(sources: Sequence[str], parts: Sequence[TranslationResult], search: Sea
         _joined_alignment(sources, parts) if search.alignment else None,
         _block_diagonal([part.attention for part in parts if part.attention]) if search.attention else None,
         [join(sources, row, search) for row in zip(*(part.alternatives for part in parts))],
+        lowest(part.confidence for part in parts),
+        joined_words([(part.text, part.words or ()) for part in parts]) if search.doubt else None,
+        [warning for part in parts for warning in part.warnings],
     )
 
 

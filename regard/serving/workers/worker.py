@@ -28,7 +28,11 @@ from regard.errors import UserError
 from regard.serving.settings import MAX_MESSAGE_BYTES, MEBIBYTE
 from regard.serving.workers.translation_result import check_attention_size
 
-FAMILIES = {"tasks": "serving/workers/tasks", "questions": "studio/questions"}
+FAMILIES = {
+    "tasks": "serving/workers/tasks",
+    "interactive": "serving/workers/interactive",
+    "questions": "studio/questions",
+}
 """Folders with a module per task. Paths, not imports: the studio depends on the server, not the other way round."""
 OUT_OF_MEMORY = "The server has not enough memory for this request; ask for less at once"
 
@@ -160,6 +164,7 @@ class Worker:
         search = {name: value for name, value in job["search"].items() if value is not None} | {"n_best": n_best}
         attention = search.pop("attention")
         alignment = search.pop("alignment")
+        doubt = search["doubt"]
         if rows := search.pop("glossary", ()):
             from regard.glossary import Glossary
 
@@ -186,7 +191,7 @@ class Worker:
             wanted = [job["search"]["n_best"][item] for item in items]
             for one, count in zip(found, wanted, strict=True):
                 del one.alternatives[count - 1 :]
-            return [_answer(one, alignment, attention) for one in found]
+            return [_answer(one, alignment, attention, doubt) for one in found]
         half = len(items) // 2
         return self._translate_items(job, items[:half], n_best) + self._translate_items(job, items[half:], n_best)
 
@@ -216,17 +221,17 @@ def _shortened(answer: dict[str, Any], error: MessageTooLong) -> dict[str, Any]:
     return {"answer": [_refused(error) if len(json.dumps(one)) > share else one for one in answers]}
 
 
-def _answer(found: Any, alignment: bool, attention: bool) -> dict[str, Any]:
+def _answer(found: Any, alignment: bool, attention: bool, doubt: bool = False) -> dict[str, Any]:
     """A translation as JSON. Attention weights are counted before they become lists."""
     matrices = [one.attention for one in (found, *found.alternatives) if attention and one.attention is not None]
     try:
         check_attention_size(sum(matrix.size for matrix in matrices))
     except UserError as error:
         return _refused(error)
-    return _as_tree(found, alignment, attention)
+    return _as_tree(found, alignment, attention, doubt)
 
 
-def _as_tree(found: Any, alignment: bool, attention: bool) -> dict[str, Any]:
+def _as_tree(found: Any, alignment: bool, attention: bool, doubt: bool = False) -> dict[str, Any]:
     return {
         "text": found.text,
         "score": found.score,
@@ -235,7 +240,10 @@ def _as_tree(found: Any, alignment: bool, attention: bool) -> dict[str, Any]:
         "finished": found.finished,
         "alignment": found.alignment or [] if alignment else None,
         "attention": [] if attention and found.attention is None else found.attention.tolist() if attention else None,
-        "alternatives": [_as_tree(other, alignment, attention) for other in found.alternatives],
+        "alternatives": [_as_tree(other, alignment, attention, doubt) for other in found.alternatives],
+        "confidence": found.confidence,
+        "words": found.words if doubt else None,
+        "warnings": found.warnings,
     }
 
 

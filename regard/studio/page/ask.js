@@ -8,26 +8,24 @@ export class Trouble extends Error {
   }
 }
 
-const SILENT = "The studio does not answer. Is it still running?";
+const SILENT = "The server does not answer. Is it still running?";
 
-async function answered(path, options) {
-  let response;
+/** The JSON of a response. `refused(response, found)` makes the error of one that is not ok. */
+export async function answered(path, options, refused = refusal) {
+  let response, found;
   try {
     response = await fetch(path, options);
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Trouble(SILENT, true);
-  }
-  let found;
-  try {
     found = await response.json();
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Trouble(SILENT, true);
   }
-  if (!response.ok) throw new Trouble(found.error ?? found.message ?? response.statusText, response.status >= 500);
+  if (!response.ok) throw refused(response, found);
   return found;
 }
+
+const refusal = (response, found) =>
+  new Trouble(found.error ?? found.message ?? response.statusText, response.status >= 500);
 
 /** The answer to a question (a file of regard/studio/questions): `ask("draw_view", {model, text, view}, signal)`. */
 export function ask(question, request, signal) {

@@ -9,6 +9,7 @@ import { change, link, listen, read } from "./state.js";
 import { handOver, modelOf, ofModel, prefer, remember } from "./tab_memory.js";
 import { terms } from "./terms.js";
 import { explained } from "./tooltip.js";
+import { themeButton } from "./theme.js";
 import { tour } from "./tour.js";
 import { groups } from "./views/index.js";
 
@@ -283,30 +284,7 @@ async function begin() {
 
 const guide = tour(studio);
 
-// Light, dark, or the system's setting.
-const THEMES = ["auto", "light", "dark"];
-function theme(chosen) {
-  if (chosen === "auto") delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = chosen;
-  place("theme").textContent = { auto: "◐ Auto", light: "○ Light", dark: "● Dark" }[chosen];
-  place("theme").title = "Colours: light, dark, or the system setting";
-  place("theme").onclick = () => {
-    const next = THEMES[(THEMES.indexOf(chosen) + 1) % THEMES.length];
-    try {
-      localStorage.setItem("theme", next);
-    } catch {
-      // storage is not available
-    }
-    theme(next);
-  };
-}
-let stored = null;
-try {
-  stored = localStorage.getItem("theme");
-} catch {
-  // storage is not available
-}
-theme(THEMES.includes(stored) ? stored : "auto");
+themeButton(place("theme"));
 
 place("skip").addEventListener("click", (event) => {
   event.preventDefault(); // the address after # is the state

@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from serving.calling import call, form, guarded
 from serving.fakes import FakePool, catalogue
 
-from regard.serving.http.api_keys import DOWNLOADS, PUBLIC_PATHS, ApiKeys
+from regard.serving.http.api_keys import PUBLIC_PATHS, ApiKeys, is_public
 from regard.serving.http.app import make_app
 from regard.serving.settings import Settings
 
@@ -81,7 +81,7 @@ def whole_app() -> FastAPI:
 def closed_routes() -> list[tuple[str, str]]:
     found = whole_app().routes
     assert all(isinstance(route, APIRoute) for route in found), "a route that this test does not understand"
-    closed = [route for route in found if route.path not in PUBLIC_PATHS and not route.path.startswith(f"{DOWNLOADS}/")]  # type: ignore[attr-defined]
+    closed = [route for route in found if not is_public(route.path)]  # type: ignore[attr-defined]
     return [(method, route.path) for route in closed for method in route.methods]  # type: ignore[attr-defined]
 
 

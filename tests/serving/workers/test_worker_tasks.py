@@ -287,6 +287,24 @@ def test_a_long_text_translated_part_by_part_is_what_the_task_makes_of_it(models
     )
 
 
+def test_doubt_is_described_and_joined(models):
+    task, parts = models("translate"), ["4 9 4.", "1 8 2019."]
+    found = task.translate(parts, n_best=2, doubt=True)
+    trees = [json.loads(json.dumps(_answer(one, False, False, True))) for one in found]
+    results = [TranslationResult.from_tree(tree) for tree in trees]
+    for text, one, result in zip(parts, found, results):
+        told = translate.answered(text, result)
+        fits(translate, {"answers": [told]})
+        assert [(w["start"], w["end"]) for w in told["words"]] == [(w.start, w.end) for w in one.words]
+        assert told["confidence"] == round(one.confidence, 4) and "words" in told["alternatives"][0]
+        assert [(w["check"], w["message"]) for w in told["warnings"]] == [tuple(w) for w in one.warnings]
+    whole = join(parts, results, SearchOptions(doubt=True))
+    shown = [whole.text[word.start : word.end] for word in whole.words]
+    assert shown == [r.text[w.start : w.end] for r in results for w in r.words]
+    assert whole.confidence == min(one.confidence for one in found)
+    assert "words" not in translate.answered("4", TranslationResult.from_tree(_as_tree(found[0], False, False)))
+
+
 def test_attention_that_is_too_much_is_refused_by_the_worker_before_it_is_made_into_numbers(models, monkeypatch):
     found = models("translate").translate("4 9 4", n_best=3, alignment=True)
     weights = sum(one.attention.size for one in (found, *found.alternatives))

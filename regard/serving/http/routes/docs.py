@@ -34,19 +34,21 @@ EXAMPLE_FILES = {"image/": "picture.png", "audio/": "sound.wav"}
 Tree = dict[str, Any]
 
 
-def router(translation: Sample | None = None, answering: bool = True) -> APIRouter:
+def router(translation: Sample | None = None, answering: bool = True, at_root: bool = True) -> APIRouter:
     """`translation` is the sentence that the "Try it" box begins with; None: this server does not translate. Unless
-    `answering`, the page computes nothing, as anybody may open it: where a server asks for keys."""
+    `answering`, the page computes nothing, as anybody may open it: where a server asks for keys.
+    `at_root`: it is at / as well."""
     routes = APIRouter(tags=["About the server"])
     style, script = STYLE.read_bytes(), SCRIPT.read_bytes()
     answers = ExampleAnswers()
 
-    @routes.get("/", include_in_schema=False)
-    @routes.get("/docs", include_in_schema=False)
     async def docs(request: Request) -> HTMLResponse:
         server = str(request.base_url).rstrip("/")
         found = page(request.app.openapi(), server, await answers.of(request.app) if answering else {}, translation)
         return HTMLResponse(found, headers={"Content-Security-Policy": POLICY})
+
+    for path in ("/", "/docs") if at_root else ("/docs",):
+        routes.add_api_route(path, docs, include_in_schema=False)
 
     @routes.get("/docs.css", include_in_schema=False)
     async def stylesheet() -> Response:

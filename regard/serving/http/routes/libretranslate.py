@@ -10,6 +10,9 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
+from regard.confidence.words import rounded, words_tree
+from regard.errors import UserError
+from regard.glossary import Glossary
 from regard.languages import internal, name, public
 from regard.serving.catalogue import Catalogue
 from regard.serving.http.api_keys import DOWNLOADS
@@ -38,6 +41,8 @@ FRONTEND_TIMEOUT = 500
 """Milliseconds that LibreTranslate's page waits after the last keystroke."""
 EXAMPLES = 20
 """Languages in the example of the OpenAPI description."""
+MAX_TERMS = 1000
+"""Of the glossary of a request."""
 MAX_ALTERNATIVES = 100
 """If no limit is set: they are hypotheses of one beam search, so there must be one."""
 
@@ -93,11 +98,6 @@ def router(settings: Settings, catalogue: Catalogue, translator: TextTranslator,
         keys = bool(settings.api_keys or (shared and shared.keys_required))
         return JSONResponse(frontend(settings, catalogue, keys))
 
-    @routes.post("/suggest", summary="Suggest a translation (disabled)", responses=docs.no_suggestions)
-    async def suggest() -> None:
-        """Always 403: this server does not learn from its users."""
-        raise HttpError(403, NO_SUGGESTIONS)
-
     @routes.post(
         "/translate_file",
         summary="Translate a document",
@@ -133,7 +133,6 @@ def router(settings: Settings, catalogue: Catalogue, translator: TextTranslator,
     return routes
 
 
-NO_SUGGESTIONS = "Suggestions are disabled on this server."
 NO_FILES = "Files translation are disabled on this server."
 
 
@@ -153,10 +152,38 @@ def read(given: dict[str, Any], settings: Settings, owner: str) -> tuple[Transla
     if format not in (None, "", "text", "html"):
         raise HttpError(400, f"{format} format is not supported")
     alternatives = _alternatives(given.get("alternatives", 0), settings)
+    doubt = given.get("doubt") in (True, "true", "1")
     if texts is q:
         _check_count(len(texts), settings.batch_limit)
     _check_size(texts, settings.char_limit)
-    return TranslationRequest(texts, source, target, format == "html", alternatives, owner), texts is q
+    html, sentences = format == "html", _flag(given, "sentences")
+    if html and sentences:
+        raise HttpError(400, "Invalid request: sentences are returned for text, not for html")
+    glossary = _glossary(given.get("glossary"))
+    return TranslationRequest(texts, source, target, html, alternatives, owner, glossary, sentences, doubt), texts is q
+
+
+def _flag(given: dict[str, Any], field: str) -> bool:
+    value = given.get(field, False)
+    if value not in (True, False, "true", "false"):
+        raise HttpError(400, f"Invalid request: {field} parameter is neither true nor false")
+    return value in (True, "true")
+
+
+def _glossary(rows: Any) -> Glossary | None:
+    """Our addition to the API: the terms of a request, as in /api/translate. Forms cannot send lists."""
+    if rows in (None, "", []):
+        return None
+    fits = isinstance(rows, list) and len(rows) <= MAX_TERMS
+    if not fits or not all(
+        isinstance(row, list) and 2 <= len(row) <= 3 and all(isinstance(one, str) and len(one) <= 2000 for one in row)
+        for row in rows
+    ):
+        raise HttpError(400, f"Invalid request: glossary parameter is not a list of at most {MAX_TERMS} pairs of terms")
+    try:
+        return Glossary.of(rows, "glossary")
+    except UserError as error:
+        raise HttpError(400, str(error)) from None
 
 
 def _language(given: dict[str, Any], field: str) -> str:
@@ -208,7 +235,27 @@ def shaped(request: TranslationRequest, found: TranslatedTexts, batch: bool) -> 
         tree["detectedLanguage"] = [language] * len(found.texts) if batch else language
     if request.alternatives:
         tree["alternatives"] = found.alternatives if batch else found.alternatives[0]
+    if request.sentences:
+        pairs = [[{"source": one, "translation": other} for one, other in each] for each in found.sentences]
+        tree["sentences"] = pairs if batch else (pairs or [[]])[0]
+    if request.doubt:
+        doubts = doubts_of(found)
+        tree["doubt"] = doubts if batch else doubts[0]
     return tree
+
+
+def doubts_of(found: TranslatedTexts) -> list[dict[str, Any]]:
+    """Of each text, what /api/translate has beside its translation. One that was not translated has no confidence."""
+    confidences = found.confidences or [None] * len(found.texts)
+    warnings = found.warnings or [[] for _ in found.texts]
+    return [
+        {
+            "confidence": rounded(one.whole) if one else None,
+            "words": words_tree(one.words) if one else [],
+            "warnings": [warning._asdict() for warning in some],
+        }
+        for one, some in zip(confidences, warnings, strict=True)
+    ]
 
 
 def _detected(language: str, confidence: float) -> dict[str, Any]:
@@ -235,7 +282,7 @@ def frontend(settings: Settings, catalogue: Catalogue, keys: bool = False) -> di
         "frontendTimeout": FRONTEND_TIMEOUT,
         "apiKeys": keys,
         "keyRequired": keys,
-        "suggestions": False,
+        "suggestions": bool(settings.suggestions),
         "filesTranslation": settings.document_limit != 0,
         "supportedFilesFormat": FILE_FORMATS if settings.document_limit else [],
         "language": {
@@ -271,17 +318,36 @@ class _OpenApi:
                     "default": 0,
                     "maximum": _max_alternatives(settings),
                 },
+                "glossary": array(
+                    array(text("A term, its translation and, optionally, `must` or `prefer`."), minItems=2, maxItems=3),
+                    description="Terms of this request (our addition, for JSON). It needs a model that translates "
+                    "directly between the languages.",
+                    maxItems=MAX_TERMS,
+                ),
+                "sentences": {
+                    "type": "boolean",
+                    "description": "Also return the sentences (our addition).",
+                    "default": False,
+                },
+                "doubt": {
+                    "type": "boolean",
+                    "description": "Also return how likely the text and each of its words is right, and warnings.",
+                    "default": False,
+                },
                 "api_key": key,
             },
             ("q", "source", "target"),
             {"q": example.text, "source": source, "target": target},
             form={"q": text("The text.", minLength=1)},
         )
+        pair = obj({"source": string, "translation": string})
         translated = obj(
             {
                 "translatedText": {"anyOf": [string, array(string)]},
                 "detectedLanguage": {"anyOf": [_DETECTED, array(_DETECTED)]},
                 "alternatives": {"anyOf": [array(string), array(array(string))]},
+                "sentences": {"anyOf": [array(pair), array(array(pair))]},
+                "doubt": {"anyOf": [_DOUBT, array(_DOUBT)]},
             },
             ("translatedText",),
         )
@@ -305,7 +371,6 @@ class _OpenApi:
             200: response("For a front end.", obj({}, additionalProperties=True), frontend(settings, catalogue)),
             **errors(429),
         }
-        self.no_suggestions = _disabled(NO_SUGGESTIONS)
         self.file_body = upload_body(
             {
                 "source": choice("The source language, or `auto` to detect it.", ["auto", *codes]),
@@ -327,7 +392,14 @@ _DETECTED: Schema = obj(
     {"confidence": {"type": "number", "minimum": 0, "maximum": 100}, "language": {"type": "string"}},
     ("confidence", "language"),
 )
-
-
-def _disabled(why: str) -> dict[int | str, Any]:
-    return errors(403, 413, 429, examples={403: why})
+_NUMBER: Schema = {"type": "number", "minimum": 0, "maximum": 1}
+_DOUBT: Schema = obj(
+    {
+        "confidence": {"anyOf": [_NUMBER, {"type": "null"}]},
+        "words": array(
+            obj({"start": {"type": "integer"}, "end": {"type": "integer"}, "confidence": _NUMBER}, ("start", "end"))
+        ),
+        "warnings": array(obj({"check": {"type": "string"}, "message": {"type": "string"}}, ("check", "message"))),
+    },
+    ("confidence", "words", "warnings"),
+)

@@ -24,6 +24,7 @@ from regard.serving.http.routes.openapi import Schema, array, errors, obj, respo
 from regard.serving.settings import Settings
 from regard.serving.text.chain import translate_along
 from regard.serving.workers.errors import JobFailed, JobRefused, ServerBusy
+from regard.serving.workers.interactive import continuations
 from regard.serving.workers.tasks import module_of, task_names, translate
 from regard.serving.workers.tasks._request import FileTaskRequest, TaskRequest, example_of
 from regard.serving.workers.translation_result import SearchOptions
@@ -62,8 +63,8 @@ def router(settings: Settings, catalogue: Catalogue, pool: WorkerPool) -> APIRou
             name=task,
             summary=(module.__doc__ or task).partition("\n")[0],
             description=" ".join((vars(module.Request).get("__doc__") or "").split()),
-            responses=_responses(module),
-            openapi_extra=_request_body(module),
+            responses=described_responses(module),
+            openapi_extra=described_body(module),
         )
     return routes
 
@@ -158,7 +159,7 @@ def find(catalogue: Catalogue, task: str, name: str) -> ServedModel:
         raise HttpError(404 if name or not catalogue.of_task(task) else 400, str(error)) from None
 
 
-def find_route(catalogue: Catalogue, request: translate.Request) -> Route:
+def find_route(catalogue: Catalogue, request: translate.Request | continuations.Request) -> Route:
     """The requested model and its direction, or how to translate between the requested languages."""
     pair, name = (request, request.model) if isinstance(request.model, str) else (request.model, "")
     source, target = internal(pair.source or ""), internal(pair.target or "")
@@ -239,7 +240,7 @@ def _schema(model: type[BaseModel]) -> Schema:
     return inlined(schema)
 
 
-def _request_body(module: ModuleType) -> dict[str, Any]:
+def described_body(module: ModuleType) -> dict[str, Any]:
     content: dict[str, Any] = {}
     parameters: list[dict[str, Any]] = []
     for request in _request_types(module):
@@ -253,7 +254,7 @@ def _request_body(module: ModuleType) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}, "parameters": parameters}
 
 
-def _responses(module: ModuleType) -> dict[int | str, Any]:
+def described_responses(module: ModuleType) -> dict[int | str, Any]:
     schema = _schema(module.Answer)
     described = response(schema.pop("description", "The answer."), schema, example_of(module.Answer))
     if "parts" in module.__all__:

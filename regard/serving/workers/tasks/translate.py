@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from regard.confidence.words import rounded, words_tree
 from regard.data.normalise import normalise
 from regard.errors import UserError
 from regard.serving.workers.tasks._request import Beam, Name, TextTaskRequest, example
@@ -54,6 +55,9 @@ class Request(TextTaskRequest):
     )
     alignment: bool = Field(False, description="Also return the word alignment.")
     attention: bool = Field(False, description="Also return the attention weights.")
+    doubt: bool = Field(
+        False, description="Also return how likely the translation and each of its words is right, and warnings."
+    )
 
 
 class Attention(BaseModel):
@@ -62,6 +66,21 @@ class Attention(BaseModel):
     source: list[str] = Field(description="Words of the text; empty if the tokenizer does not preserve them.")
     target: list[str] = Field(description="Words of the translation.")
     weights: list[list[float]] = Field(description="A row per word of the translation, a column per word of the text.")
+
+
+class Word(BaseModel):
+    """A word of the translation: its characters from `start` to before `end`, without the punctuation around it."""
+
+    start: int
+    end: int
+    confidence: float = Field(description="The probability that it is right, 0 to 1.")
+
+
+class Warning(BaseModel):
+    """What speaks against a translation."""
+
+    check: str = Field(description="What was checked, such as numbers.")
+    message: str
 
 
 class Hypothesis(BaseModel):
@@ -74,6 +93,9 @@ class Hypothesis(BaseModel):
         None, description="Pairs (source word, target word), counted from 0; words are separated by spaces."
     )
     attention: Attention | None = None
+    confidence: float | None = Field(None, description="The probability that the translation is right, 0 to 1.")
+    words: list[Word] | None = Field(None, description="The words with their confidences, in order.")
+    warnings: list[Warning] | None = Field(None, description="Signs that the translation is wrong.")
 
 
 class Translation(Hypothesis):
@@ -133,4 +155,8 @@ def _hypothesis(text: str, found: TranslationResult) -> dict[str, Any]:
         source, target = normalise(text).split(), found.text.split()
         fits = all(len(row) == len(source) for row in found.attention)
         tree["attention"] = {"source": source if fits else [], "target": target, "weights": found.attention}
+    if found.words is not None:
+        tree["confidence"] = rounded(found.confidence)
+        tree["words"] = words_tree(found.words)
+        tree["warnings"] = [{"check": check, "message": message} for check, message in found.warnings]
     return tree

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,49 @@ def translate(app: Any, **fields: Any) -> Reply:
 def refused(reply: Reply, message: str, status: int = 400) -> None:
     assert (reply.status, reply.json()) == (status, {"error": message})
     assert reply.headers["content-type"] == "application/json"
+
+
+def test_doubt_says_it_of_each_word_in_the_whole_text(app: Any) -> None:
+    text = "Oui.\n\nEn 2019 👍 !"
+    found = translate(app, q=text, doubt=True).json()
+    shown = found["translatedText"]
+    assert set(found) == {"translatedText", "doubt"} and found["doubt"]["warnings"] == []
+    words = [(shown[one["start"] : one["end"]], one["confidence"]) for one in found["doubt"]["words"]]
+    assert [word for word, _ in words] == ["OUI", "EN", "2019"] and words[0][1] == 0.25
+    assert found["doubt"]["confidence"] == min(confidence for _, confidence in words)
+
+
+def test_doubt_of_several_texts_and_of_what_is_not_translated(app: Any) -> None:
+    found = translate(app, q=["Oui.", "42"], doubt="true").json()
+    assert [one["confidence"] for one in found["doubt"]] == [0.25, None]
+    nothing = {"confidence": None, "words": [], "warnings": []}
+    assert translate(app, source="en", doubt=True).json() == {"translatedText": "Bonjour.", "doubt": nothing}
+    assert "doubt" not in translate(app, doubt=False).json()
+
+
+def test_doubt_warns(app: Any) -> None:
+    found = translate(app, q="Il est parti de la maison sans rien dire hier.", doubt=True).json()
+    assert "copied" in [one["check"] for one in found["doubt"]["warnings"]]
+
+
+def test_doubt_in_html_is_spans(app: Any) -> None:
+    found = translate(app, q='<p id="un">Un <b>chat &amp; un</b> chien.</p>Oui', doubt=True, format="html").json()
+    shown = found["translatedText"]
+    one, two = ('<span class="doubtful" title="confidence ' + value + '">' for value in ("0.05", "0.33"))
+    assert re.sub(r"</?span[^>]*>", "", shown) == '<p id="un">UN <b>CHAT &amp; UN</b> CHIEN.</p>OUI'
+    assert (
+        f'<p id="un">{one}UN</span> <b>{one}CHAT</span> &amp; {one}UN</span></b>' in shown
+        and f"{two}OUI</span>" in shown
+    )
+    assert found["doubt"] == {
+        "confidence": pytest.approx(1 / 19, abs=1e-4),
+        "words": [],
+        "warnings": found["doubt"]["warnings"],
+    }
+    private = "<p>Un \U00100000 chat</p>"
+    assert translate(app, q=private, doubt=True, format="html").json()["translatedText"] == private.upper().replace(
+        "P>", "p>"
+    )
 
 
 # One text or several, in every encoding.
