@@ -28,18 +28,20 @@ Doubt = Annotated[
 ]
 
 
+Html = Annotated[bool, typer.Option("--html", help="With --doubt: lines of HTML, doubtful words in spans.")]
+
+
 @dataclass(frozen=True)
 class DoubtForm:
     """How doubt is shown."""
 
     threshold: float
+    html: bool = False
 
-    def text(self, translation: Translation) -> str:
-        """The translation in one line, with marks around doubtful words."""
-        return one_line(marked_text(translation.text, translation.words, self.threshold))
-
-    def html(self, translation: Translation) -> str:
-        return one_line(marked_html(translation.text, translation.words, self.threshold))
+    def shown(self, translation: Translation) -> str:
+        """The translation in one line, with its doubtful words marked."""
+        mark = marked_html if self.html else marked_text
+        return one_line(mark(translation.text, translation.words, self.threshold))
 
     def warn(self, found: Sequence[Translation], numbers: Sequence[int], warn: Callable[[str], None]) -> None:
         for translation, number in zip(found, numbers, strict=True):

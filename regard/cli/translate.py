@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import errno
 import hashlib
 import os
@@ -33,7 +32,7 @@ from regard.cli.choosing import (
     match_trees,
 )
 from regard.cli.document import is_document, translate_file
-from regard.cli.doubt import Doubt, DoubtForm, say_if_generic
+from regard.cli.doubt import Doubt, DoubtForm, Html, say_if_generic
 from regard.cli.doubt import tree as doubt_tree
 from regard.cli.line_workers import LineWorkers, worker_count
 from regard.cli.models import model_names
@@ -44,6 +43,7 @@ from regard.cli.options import (
     Device,
     EngineName,
     GlossaryFile,
+    JsonLines,
     LengthPenalty,
     MaxLength,
     NBest,
@@ -68,7 +68,7 @@ from regard.cli.search_options import (
     stated,
 )
 from regard.cli.stdin_lines import answer_lines, decode_line
-from regard.cli.terminal import Engine, Precision, as_json, escape_control_characters, one_line, say
+from regard.cli.terminal import Engine, Format, Precision, as_json, escape_control_characters, one_line, say
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -82,14 +82,6 @@ BROKEN_PIPE = 141
 """The exit code after a broken pipe: 128 + SIGPIPE."""
 AHEAD = 2
 """Batches of a file's lines in work at a time: one is tokenised or written while the other is translated."""
-
-
-class LineFormat(enum.StrEnum):
-    """How a translation is written as a line."""
-
-    text = "text"
-    json = "json"
-    html = "html"
 
 
 def translate(
@@ -127,9 +119,8 @@ def translate(
         bool, typer.Option("--alignment", help="Add a column with the word alignment (0-0 1-2: source-target).")
     ] = False,
     doubt: Doubt = None,
-    format: Annotated[
-        LineFormat, typer.Option(help="Plain text, one JSON object per line, or a line of HTML (with --doubt).")
-    ] = LineFormat.text,
+    html: Html = False,
+    format: JsonLines = Format.text,
     input: Input = None,
     output: Annotated[
         Path | None,
@@ -203,12 +194,12 @@ def translate(
         bulk = bulk_file(texts, input, _folder(output), shards, on, column, key)
     if columns and not document:
         raise UserError("--columns is for a document: regard translate table.csv --columns NAME -o OUTPUT.csv")
-    if document and (server or n_best > 1 or scores or alignment or format != "text" or doubt is not None):
+    if document and (server or n_best > 1 or scores or alignment or format is Format.json or doubt is not None):
         raise UserError(
             "a document has no lines; leave out --server, --n-best, --scores, --alignment, --doubt and --format"
         )
-    if format == "html" and doubt is None:
-        raise UserError("--format html marks doubtful words; add --doubt")
+    if html and (doubt is None or format is Format.json):
+        raise UserError("--html marks doubtful words in a line of HTML; add --doubt, and leave out --json")
     if not bulk and not texts and sys.stdin is None:
         raise UserError("no text was given and standard input is closed; write: regard translate 'Je suis étudiant.'")
     own = device != "auto" or precision is not Precision.auto or engine is not Engine.auto or batch_tokens is not None
@@ -255,7 +246,7 @@ def translate(
     if choosing and not bulk:
         search |= choosing.options(quiet, partial(load_further, device=own_device(device), precision=precision.value))
     matches = memory is not None and not quiet and not bulk
-    shown_doubt = None if doubt is None else DoubtForm(doubt)
+    shown_doubt = None if doubt is None else DoubtForm(doubt, html)
     on_terminal = not bulk and sys.stdout.isatty()
     form = LineForm(search, alignment, scores, format, batch_tokens, on_terminal, matches, shown_doubt)
     models = tuple(model_for(on, one) for one in model)
@@ -277,7 +268,7 @@ def translate(
     shared = 1
     if server:
         changed = n_best > 1 or any(value is not None for value in (beam, length_penalty, max_length))
-        details = changed or scores or alignment or format is LineFormat.json
+        details = changed or scores or alignment or format is Format.json
         options = search | {"alignment": alignment}
         languages = languages_of(model[0], from_, to)
         ask = remote_translator(server, languages, details, options, warn, lambda lines: advance(lines))
@@ -385,7 +376,7 @@ class LineForm:
     search: dict[str, Any]
     alignment: bool
     scores: bool
-    format: LineFormat
+    format: Format
     batch_tokens: int | None
     on_terminal: bool
     matches: bool = False
@@ -404,7 +395,7 @@ class LineForm:
             warn=lambda message: warn(_with_line_number(message, numbers)),
             progress=progress,
         )
-        if self.matches and self.format is not LineFormat.json:
+        if self.matches and self.format is not Format.json:
             for number, one in zip(numbers, found, strict=True):
                 for line in match_lines(one, number):
                     warn(line)
@@ -415,7 +406,7 @@ class LineForm:
     def lines(self, found: Sequence[Translation | ServerTranslation], numbers: list[int]) -> list[str]:
         found = [one if one.text.strip() else replace(one, text=one.source.strip()) for one in found]  # nothing is lost
         several = self.search["n_best"] > 1
-        if self.format is LineFormat.json:
+        if self.format is Format.json:
             doubtful = self.doubt is not None
             return [as_json(_tree(translation, self.alignment, several, doubtful)) for translation in found]
         return [
@@ -429,8 +420,7 @@ class LineForm:
     def _text(self, translation: Translation | ServerTranslation) -> str:
         text = one_line(translation.text)
         if self.doubt:  # never with a server
-            shown = self.doubt.html if self.format is LineFormat.html else self.doubt.text
-            text = shown(cast("Translation", translation))
+            text = self.doubt.shown(cast("Translation", translation))
         return escape_control_characters(text) if self.on_terminal else text
 
 
@@ -473,7 +463,7 @@ def load_answers(
         "alignment": form.alignment,
         "format": form.format.value,
     }
-    settings |= {"doubt": form.doubt.threshold} if form.doubt else {}
+    settings |= {"doubt": form.doubt.threshold, "html": form.doubt.html} if form.doubt else {}
 
     def answer(texts: list[str], first: int, warn: Warn, progress: Callable[[int], None]) -> list[str]:
         return form.answer(translator, texts, list(range(first, first + len(texts))), warn, progress)

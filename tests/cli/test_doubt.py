@@ -32,9 +32,9 @@ def texts(tmp_path: Path) -> tuple[str, str]:
 
 def test_doubtful_words_are_marked(run_regard: Any) -> None:
     assert run_regard("translate", "--doubt", WRONG, "Oui.") == (MARKED + "Yes.\n", "")
-    out, _ = run_regard("translate", WRONG, "--doubt", "0", "--format", "html")
+    out, _ = run_regard("translate", WRONG, "--doubt", "0", "--html")
     assert out == MARKED.replace("[", "").replace("?]", "")
-    assert 'class="doubtful"' in run_regard("translate", WRONG, "--doubt=.5", "--format=html")[0]
+    assert 'class="doubtful"' in run_regard("translate", WRONG, "--doubt=.5", "--html")[0]
 
 
 def test_json_has_confidences_and_stdin_warnings(run_regard: Any) -> None:
@@ -49,7 +49,7 @@ def test_json_has_confidences_and_stdin_warnings(run_regard: Any) -> None:
     ("options", "message"),
     [
         (("--doubt=2", "a"), "--doubt: wants a number from 0 to 1, given 2"),
-        (("--format", "html", "a"), "--format html marks doubtful words; add --doubt"),
+        (("--html", "a"), "--html marks doubtful words in a line of HTML; add --doubt"),
         (("--doubt", "--server", "http://localhost:1", "a"), "--doubt needs the model here"),
     ],
 )
