@@ -67,7 +67,7 @@ def examples_of(
         progress=progress,
         prefix=prefix,
     )
-    scores = translator.token_log_probabilities(ids, found, batch, None, len(prefix))
+    scores = translator.hypothesis_log_probs(ids, found, batch, None, len(prefix))
     folds = [Examples() for _ in range(FOLDS)]
     for place, (number, (hypothesis, *_), told_scores) in enumerate(zip(whole, found, scores, strict=True)):
         written = hypothesis.ids[len(prefix) :]

@@ -16,14 +16,13 @@ from torch.overrides import TorchFunctionMode
 
 from regard import registry
 from regard.assemble import build_model
-from regard.confidence.calibration import FILE as CALIBRATION
 from regard.config import Recipe, to_toml
 from regard.data.codec import Codec
 from regard.device import pick_device
 from regard.errors import UserError
 from regard.find_model import find_model, read_recipe_of
 from regard.layers.fast_linear import ready_for_use
-from regard.storage import Folder, read_folder, read_small, write_folder
+from regard.storage import CALIBRATION, Folder, read_folder, read_small, write_folder
 from regard.task._base import Task
 from regard.weights import save_weights
 

@@ -29,6 +29,8 @@ FORMAT = 1
 """Incremented when older code could not read new folders."""
 MANIFEST = "manifest.json"
 WEIGHTS = "weights.safetensors"
+CALIBRATION = "calibration.json"
+"""What makes confidences of log-probabilities; the manifest does not list it, for it may be made later."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _TENSORS = (".safetensors", "model.bin")

@@ -48,7 +48,6 @@ def calibrate(
     if output is not None and output.suffix != ".svg":
         raise UserError(f"{output}: the diagram is an SVG; name it with .svg")
 
-    from regard.confidence.calibration import FILE
     from regard.data.corpus.reading import read_pairs
     from regard.directions import direction, is_multilingual
     from regard.find_model import find_model, recipe_of_translator
@@ -61,7 +60,7 @@ def calibrate(
 
     from regard.calibrating import cross_validated, examples_of, fit, measured
     from regard.engines import load_with
-    from regard.storage import write_file
+    from regard.storage import CALIBRATION, write_file
 
     translator = load_with(model, device, "translate", engine=engine)
     with progress_bar(len(pairs), enabled=not quiet) as advance:
@@ -75,7 +74,7 @@ def calibrate(
         found = measured(folds, known)
     else:
         found = cross_validated(folds)
-        place = find_model(model) / FILE
+        place = find_model(model) / CALIBRATION
         write_file(place, translator.calibrations.with_one(start, end, fit(folds)).to_json())
         if not quiet:
             say(f"written to {place}")

@@ -15,8 +15,8 @@ from typing import Any
 from regard.confidence.features import SENTENCE_FEATURES, WORD_FEATURES
 from regard.errors import UserError
 from regard.regular_files import read_regular
+from regard.storage import CALIBRATION
 
-FILE = "calibration.json"
 FORMAT = 1
 MOST_BYTES = 1 << 20
 MOST_DIRECTIONS = 2000
@@ -80,9 +80,9 @@ class Calibrations:
     @classmethod
     def read(cls, folder: Path | None) -> Calibrations:
         """Those in a model folder; none if it has no such file."""
-        if folder is None or not (folder / FILE).exists():
+        if folder is None or not (folder / CALIBRATION).exists():
             return cls()
-        where = folder / FILE
+        where = folder / CALIBRATION
         try:
             return cls._parsed(read_regular(where, MOST_BYTES))
         except OSError as error:

@@ -15,6 +15,7 @@ from regard.decoding.cancellation import Cancelled
 from regard.directions import NO_MARKS, Marks, direction, marks, sources_for, with_end
 from regard.errors import UserError
 from regard.hypothesis import Hypothesis
+from regard.special_tokens import END
 from regard.task._choosing import Choosing
 from regard.task._one_or_many import one_or_many
 from regard.task._search_variant import search_as, search_beginning, search_variant
@@ -386,8 +387,7 @@ class BaseTranslator(ABC):
     ) -> list[list[float]]:
         """The log-probability of each token of each target, which ends with END if its end counts, after `prefix`."""
 
-    @abstractmethod
-    def token_log_probabilities(
+    def hypothesis_log_probs(
         self,
         sources: Sequence[list[int]],
         found: Sequence[list[Hypothesis]],
@@ -395,11 +395,21 @@ class BaseTranslator(ABC):
         cancelled: Cancelled | None,
         first: int = 0,
     ) -> Iterator[list[float]]:
-        """The log-probability of each token of every hypothesis of every source, one after the other, with teacher
-        forcing: the model's own, of all tokens, whatever the search did. END is the last one if it was reached.
+        """`token_log_probs` of every hypothesis of every source, one after the other; END counts if it was reached.
 
         The `first` tokens are left out: they say the target language. Empty for what was cancelled.
         """
+        lost = cancelled() if cancelled else ()
+        owners = [number for number, row in enumerate(found) for _ in row]
+        written = [[*one.ids, END][: len(one.ids) + one.finished] for row in found for one in row]
+        kept = [at for at, ids in enumerate(written) if len(ids) > first and owners[at] not in lost]
+        scores: list[list[float]] = [[] for _ in written]
+        if kept:
+            given = [sources[owners[at]] for at in kept], [written[at][first:] for at in kept]
+            prefix = written[kept[0]][:first]
+            for at, told in zip(kept, self.token_log_probs(*given, prefix=prefix, batch_tokens=batch_tokens)):
+                scores[at] = told
+        return iter(scores)
 
     @abstractmethod
     def token_attention(

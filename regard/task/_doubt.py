@@ -37,7 +37,7 @@ def with_confidence(
 
     `first` is the number of tokens that say the target language.
     """
-    scores = translator.token_log_probabilities(sources, found, batch_tokens, cancelled, first)
+    scores = translator.hypothesis_log_probs(sources, found, batch_tokens, cancelled, first)
     target = translator.tokenizer.target
     return [
         _scored(one, hypotheses, scores, target, calibration, first)

@@ -487,33 +487,6 @@ class Translator(BaseTranslator, Task):
             told,
         )
 
-    @torch.inference_mode()
-    def token_log_probabilities(
-        self,
-        sources: Sequence[list[int]],
-        found: Sequence[list[Hypothesis]],
-        batch_tokens: int,
-        cancelled: Cancelled | None,
-        first: int = 0,
-    ) -> Iterator[list[float]]:
-        pairs = [(source, one) for source, hypotheses in zip(sources, found, strict=True) for one in hypotheses]
-        owners = [number for number, hypotheses in enumerate(found) for _ in hypotheses]
-        cancelled_pairs = cancelled and (lambda: owned_by(cancelled(), owners))
-        closed = [self.source_row(source) for source, _ in pairs]
-        written = [[*one.ids, END] if one.finished else one.ids for _, one in pairs]
-        told: list[list[float]] = [[] for _ in pairs]
-        rows = [max(source, target, key=len) for source, target in zip(closed, written)]
-        lanes = 1 if longest_text(self.model) else LANES
-        tokens = min(batch_tokens, max(256, MOST_LOGITS // len(self.tokenizer.target)))
-        for indexes in without_cancelled(sorted_batches(rows, tokens), cancelled_pairs):
-            source, mask = (tensor.to(self.device) for tensor in pad([closed[i] for i in indexes], lanes))
-            target = pad([[BEGIN, *written[i]] for i in indexes])[0].to(self.device)
-            logits = self.model(source, mask, target[:, :-1]).float()
-            losses = nn.functional.cross_entropy(logits.transpose(1, 2), target[:, 1:], reduction="none").tolist()
-            for row, index in enumerate(indexes):
-                told[index] = [-loss for loss in losses[row][first : len(written[index])]]
-        return iter(told)
-
     def token_attention(
         self,
         sources: Sequence[list[int]],

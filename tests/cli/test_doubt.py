@@ -13,9 +13,10 @@ from regard.checks import CHECKS
 from regard.cli.check import Check
 from regard.cli.command import USUAL_VALUES, _with_values
 from regard.cli.doubt import Doubt
-from regard.confidence.calibration import FILE, Calibrations
+from regard.confidence.calibration import Calibrations
 from regard.confidence.marks import USUAL_THRESHOLD
 from regard.find_model import find_model
+from regard.storage import CALIBRATION
 
 from .conftest import imported
 
@@ -99,7 +100,7 @@ def test_the_checks_of_the_option_are_all_of_them() -> None:
 def model(tmp_path: Path) -> Path:
     """A shipped model without its calibration."""
     place = tmp_path / "model"
-    shutil.copytree(find_model("fr-en"), place, ignore=shutil.ignore_patterns(FILE))
+    shutil.copytree(find_model("fr-en"), place, ignore=shutil.ignore_patterns(CALIBRATION))
     return place
 
 
@@ -113,10 +114,10 @@ def test_calibrate_writes_and_measures(model: Path, tmp_path: Path, run_regard: 
     assert kept.of["fr-en"].sentences == 64 and "written to" in err
     assert out.startswith("words: ") and "sentences: 64, " in out
     assert "<svg" in (tmp_path / "a.svg").read_text()
-    before = (model / FILE).read_bytes()
+    before = (model / CALIBRATION).read_bytes()
     found = json.loads(run_regard(*options, "--measure", "--json", "-q")[0])
     assert found["sentences"]["count"] == 64 and found["words"]["calibration_error"] < 0.2
-    assert (model / FILE).read_bytes() == before
+    assert (model / CALIBRATION).read_bytes() == before
     run_regard("translate", "-m", str(model), "--doubt", "oui")  # the folder is still whole
 
 
@@ -124,4 +125,4 @@ def test_calibrate_refuses_too_little_text(model: Path, tmp_path: Path, run_rega
     (tmp_path / "a.tsv").write_text("oui\tyes\n")
     for options in ([], ["--source", str(tmp_path / "a.tsv")], ["--source", str(tmp_path / "a.tsv"), "-o", "a.png"]):
         out, err = run_regard("calibrate", str(model), *options, "-q", code=2)
-        assert out == "" and err.count("\n") == 1 and not (model / FILE).exists()
+        assert out == "" and err.count("\n") == 1 and not (model / CALIBRATION).exists()

@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.confidence.calibration import FILE, GENERIC, Calibration, Calibrations, Logistic
+from regard.confidence.calibration import GENERIC, Calibration, Calibrations, Logistic
 from regard.confidence.features import SENTENCE_FEATURES, WORD_FEATURES, logit, sentence_features, word_features
 from regard.confidence.fitting import PENALTY, Examples, fitted, is_right
 from regard.confidence.reliability import reliability
 from regard.confidence.words import scored_words
 from regard.errors import UserError
+from regard.storage import CALIBRATION
 
 
 def test_the_fit_is_where_the_penalised_likelihood_is_highest() -> None:
@@ -95,7 +96,7 @@ def made(sentences: int = 7) -> Calibration:
 
 def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     kept = Calibrations().with_one("fr", "en", made())
-    (tmp_path / FILE).write_bytes(kept.to_json())
+    (tmp_path / CALIBRATION).write_bytes(kept.to_json())
     found = Calibrations.read(tmp_path)
     assert found == kept and found.for_direction("fr", "en") == made()
     assert found.for_direction("de", "en") is GENERIC and GENERIC.generic and not made().generic
@@ -128,7 +129,7 @@ def hostile() -> list[bytes]:
 
 @pytest.mark.parametrize("number", range(13))
 def test_a_file_from_anyone_is_refused_in_one_line(number: int, tmp_path: Path) -> None:
-    (tmp_path / FILE).write_bytes(hostile()[number])
+    (tmp_path / CALIBRATION).write_bytes(hostile()[number])
     with pytest.raises(UserError) as refused:
         Calibrations.read(tmp_path)
-    assert str(refused.value).startswith(str(tmp_path / FILE)) and "\n" not in str(refused.value)
+    assert str(refused.value).startswith(str(tmp_path / CALIBRATION)) and "\n" not in str(refused.value)

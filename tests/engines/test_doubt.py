@@ -11,10 +11,11 @@ from engines.conftest import LINES, make_folder, sentences
 
 import regard
 from regard.checks import Finding
-from regard.confidence.calibration import FILE, GENERIC, Calibration, Calibrations, Logistic
+from regard.confidence.calibration import GENERIC, Calibration, Calibrations, Logistic
 from regard.confidence.features import SENTENCE_FEATURES, WORD_FEATURES
 from regard.engines.ctranslate2.translator import CTranslate2Translator
 from regard.loading import export, load
+from regard.storage import CALIBRATION
 from regard.types import BEGIN, END
 
 
@@ -38,19 +39,19 @@ def forced(slow, source: list[int], target: list[int], finished: bool) -> list[f
 
 
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
-def test_token_log_probabilities_are_the_models_own(engine: str, slow, folder) -> None:
+def test_hypothesis_log_probs_are_the_models_own(engine: str, slow, folder) -> None:
     translator = regard.load(folder, device="cpu", engine=engine)
     sources = [translator.encode(text) for text in sentences(8)]
     found = translator.search(sources, beam=2, n_best=2)
     found[0][1] = replace(found[0][1], finished=False)  # cut off by a limit: END does not count
-    told = list(translator.token_log_probabilities(sources, found, 40, None))
+    told = list(translator.hypothesis_log_probs(sources, found, 40, None))
     pairs = [(source, one) for source, row in zip(sources, found) for one in row]
     assert len(told) == len(pairs) == 16
     for (source, one), scores in zip(pairs, told):
         assert scores == pytest.approx(forced(slow, source, one.ids, one.finished), abs=2e-4)
         if one.finished:
             assert sum(scores) == pytest.approx(one.log_probability, abs=2e-3)
-    later = list(translator.token_log_probabilities(sources, found, 40, None, first=1))
+    later = list(translator.hypothesis_log_probs(sources, found, 40, None, first=1))
     assert [len(one) for one in later] == [len(one) - 1 for one in told]
 
 
@@ -96,7 +97,7 @@ def test_a_models_own_calibration_is_used_and_exported(tmp_path) -> None:
     sure = Calibration(Logistic((0.0,) * len(WORD_FEATURES), 9.0), Logistic((0.0,) * len(SENTENCE_FEATURES), 9.0), 5)
     text = LINES[2]
     assert Calibrations.read(place).for_direction("fr", "en") is GENERIC
-    (place / FILE).write_bytes(Calibrations().with_one("fr", "en", sure).to_json())
+    (place / CALIBRATION).write_bytes(Calibrations().with_one("fr", "en", sure).to_json())
     copy = export(place, tmp_path / "copy", "float32")
     for folder, engine in ((place, "ctranslate2"), (copy, "torch")):
         found = regard.load(folder, "cpu", engine=engine).translate(text, doubt=True)

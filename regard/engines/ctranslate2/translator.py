@@ -331,7 +331,7 @@ class CTranslate2Translator(BaseTranslator):
         possible = [one for one in found if one.finished] or found
         return sorted(possible, key=lambda one: one.score, reverse=True) or [NOTHING]
 
-    def token_log_probabilities(
+    def hypothesis_log_probs(
         self,
         sources: Sequence[list[int]],
         found: Sequence[list[Hypothesis]],
@@ -340,10 +340,7 @@ class CTranslate2Translator(BaseTranslator):
         first: int = 0,
     ) -> Iterator[list[float]]:
         if self.engine == "torch":
-            told: Iterator[list[float]] = self.with_torch().token_log_probabilities(
-                sources, found, batch_tokens, cancelled, first
-            )
-            return told
+            return super().hypothesis_log_probs(sources, found, batch_tokens, cancelled, first)
         pairs = [(source, one) for source, row in zip(sources, found, strict=True) for one in row]
         owners = [number for number, row in enumerate(found) for _ in row]
         cancelled_pairs = cancelled and (lambda: owned_by(cancelled(), owners))

@@ -160,7 +160,10 @@ def read(given: dict[str, Any], settings: Settings, owner: str) -> tuple[Transla
     if html and sentences:
         raise HttpError(400, "Invalid request: sentences are returned for text, not for html")
     glossary = _glossary(given.get("glossary"))
-    return TranslationRequest(texts, source, target, html, alternatives, owner, glossary, sentences, doubt), texts is q
+    request = TranslationRequest(
+        texts, source, target, html, alternatives, owner, glossary, sentences=sentences, doubt=doubt
+    )
+    return request, texts is q
 
 
 def _flag(given: dict[str, Any], field: str) -> bool:
