@@ -6,7 +6,7 @@ import json
 import logging
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import astuple
 
 from regard.child_process import child_environment, python_command
 from regard.documents.document import InvalidDocument
@@ -14,9 +14,9 @@ from regard.documents.pdf.lines import lines_of
 from regard.documents.pdf.paragraphs import Block, blocks_of
 from regard.documents.pdf.runs import TooLarge, pages_of
 
-SECONDS = 120
-"""Of processor time; about ten times as much as the largest documents that are allowed take."""
-MEMORY = 2 << 30
+SECONDS = 60
+"""Of processor time: about two thousand dense pages."""
+MEMORY = 1 << 30
 """Bytes of address space."""
 READABLE = 0.5
 """The share of letters that must be known: fonts may not say which characters their shapes are."""
@@ -35,7 +35,10 @@ def extract(content: bytes) -> list[Block]:
         raise InvalidDocument(child.stderr.decode(errors="replace").strip().splitlines()[-1][:200])
     if child.returncode:  # the kernel ended it
         raise InvalidDocument("the PDF takes too much memory or time to read")
-    return [Block(**tree) for tree in json.loads(child.stdout)]
+    return [
+        Block(kind, level, label, [[(style, text) for style, text in cell] for cell in cells])
+        for kind, level, label, cells in json.loads(child.stdout)
+    ]
 
 
 def _limit() -> None:
@@ -89,7 +92,7 @@ def main() -> int:
     _limit()
     try:
         found = _read(sys.stdin.buffer.read())
-        json.dump([asdict(block) for block in found], sys.stdout)
+        json.dump([astuple(block) for block in found], sys.stdout)
     except (InvalidDocument, TooLarge) as error:
         print(error, file=sys.stderr)
         return 2

@@ -20,7 +20,9 @@ def markdown_of(blocks: Sequence[Block]) -> bytes:
         if kind == "row":
             parts.append(_table(alike, count))
         elif kind == "code":
-            parts.append("```\n" + "".join(f"{_plain(block.cells[0])}\n" for block in alike).replace("```", "'''") + "```\n")
+            parts.append(
+                "```\n" + "".join(f"{_plain(block.cells[0])}\n" for block in alike).replace("```", "'''") + "```\n"
+            )
         elif kind == "item":
             parts.append("".join(f"{_label(block)} {_written(block.cells[0])}\n" for block in alike))
         elif kind == "heading":
@@ -40,7 +42,9 @@ def _table(rows: Sequence[Block], count: int) -> str:
 
 
 def _label(block: Block) -> str:
-    return block.label if re.fullmatch(r"\d{1,9}[.)]", block.label) else "-" if block.label == "•" else f"- {block.label}"
+    return (
+        block.label if re.fullmatch(r"\d{1,9}[.)]", block.label) else "-" if block.label == "•" else f"- {block.label}"
+    )
 
 
 def _paragraph(text: Sequence[Styled]) -> str:
@@ -54,7 +58,9 @@ def _paragraph(text: Sequence[Styled]) -> str:
 
 def _written(text: Sequence[Styled]) -> str:
     return "".join(
-        f"`{part.replace('`', chr(39))}`" if style == "m" else _MARKS.get(style, "") + _escaped(part) + _MARKS.get(style, "")
+        f"`{part.replace('`', chr(39))}`"
+        if style == "m"
+        else _MARKS.get(style, "") + _escaped(part) + _MARKS.get(style, "")
         for style, part in text
     )
 

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-MAX_PAGES = 5000
+MAX_PAGES = 2000
 MAX_RUNS = 1_000_000
 MAX_CHARACTERS = 10_000_000
 
