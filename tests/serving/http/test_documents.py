@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
 from documents.samples import pdf
+from fastapi import FastAPI
 from serving.calling import Reply, call, calling
 from serving.fakes import FakePool, fake_app
 
