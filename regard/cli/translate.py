@@ -159,10 +159,6 @@ def translate(
         raise UserError(
             "--server uses its own settings; leave out --input, --device, --precision, --engine, --batch-tokens"
         )
-    if glossary and (server or via or len(model) > 1):
-        raise UserError(
-            "--glossary needs one model that translates directly; leave out --server, --via, further models"
-        )
     if server and (via or len(model) > 1):
         raise UserError("--server chooses its models and the languages between; leave out --via and further models")
     source = None if from_ == "auto" else from_
@@ -196,10 +192,10 @@ def translate(
     shared = 1
     if server:
         changed = n_best > 1 or any(value is not None for value in (beam, length_penalty, max_length))
-        details = changed or scores or alignment or format is Format.json
+        details = changed or scores or alignment or glossary or format is Format.json
         options = search | {"alignment": alignment}
         languages = languages_of(model[0], from_, to)
-        ask = remote_translator(server, languages, details, options, warn, lambda lines: advance(lines))
+        ask = remote_translator(server, languages, bool(details), options, warn, lambda lines: advance(lines))
     else:
         from regard.cli.translation_models import check_languages
         from regard.engines import engine_for

@@ -74,7 +74,7 @@ class BaseTranslator(ABC):
         cancelled: Cancelled | None = None,
         source: str | None = None,
         target: str | None = None,
-        glossary: Glossary | None = None,
+        glossary: Glossary | Sequence[Glossary] | None = None,
     ) -> list[Translation]:
         settings = self.recipe.decoding
         width = settings.beam if beam is None else beam
@@ -99,12 +99,15 @@ class BaseTranslator(ABC):
         }
         found = self.search(sources, progress=progress, **options)
         if glossary is not None:
+            from regard.glossary import Glossary
             from regard.task._term_placement import TermPlacement
             from regard.task._terms import TermEncoder
 
             if self._terms is None:
                 self._terms = TermEncoder(self.tokenizer.target)
-            TermPlacement(self, self._terms, sources, flat, told_parts, options, warn).improve(glossary, found)
+            of_texts = [glossary] * len(texts) if isinstance(glossary, Glossary) else glossary
+            of_parts = [of_texts[number] for number in owners]
+            TermPlacement(self, self._terms, sources, flat, told_parts, options, warn).improve(of_parts, found)
         aligned = self._align(sources, found, told_parts, budget, cancelled_parts) if alignment else [None] * len(flat)
         done = iter(zip(flat, found, aligned, [len(prefix)] * len(flat), strict=True))
         return [joined(text, [self._translation(*next(done)) for _ in row]) for text, row in zip(texts, parts)]

@@ -54,10 +54,11 @@ class TermPlacement:
         self.tokenizer = translator.tokenizer.target
         self.first = len(options["prefix"])
 
-    def improve(self, glossary: Glossary, found: list[list[Hypothesis]]) -> None:
-        """Replaces the hypotheses of sentences that lack a term. One that has all is the best of those that do."""
+    def improve(self, glossaries: Sequence[Glossary], found: list[list[Hypothesis]]) -> None:
+        """Replaces the hypotheses of sentences that lack a term of their glossary. One that has all is the best of
+        those that do."""
         lacking = []
-        for number, part in enumerate(self.parts):
+        for number, (part, glossary) in enumerate(zip(self.parts, glossaries, strict=True)):
             wanted = glossary.wanted(part)
             if wanted and found[number][0] is not NOTHING and self._missing(wanted, found[number][0]):
                 lacking.append(Sentence(number, wanted, found[number], self.first))

@@ -1,4 +1,4 @@
-"""PDF: its text as a new Word document or Markdown. The layout stays behind: headings, paragraphs, lists, tables remain."""
+"""PDF: its text as a new Word document or Markdown. Headings, paragraphs, lists and tables remain, the layout does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads a PDF in a process of its own, with limits on memory, time and what it may write: the file may come from anyone."""
+"""Reads a PDF in a process of its own, with limits on memory and time: the file may come from anyone."""
 
 from __future__ import annotations
 

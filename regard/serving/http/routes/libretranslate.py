@@ -101,8 +101,8 @@ def router(settings: Settings, catalogue: Catalogue, translator: TextTranslator,
     )
     async def translate_file(request: Request) -> JSONResponse:
         """Office documents, pages, books, subtitles and more: `/frontend/settings` lists the formats. Layout and
-        formatting are preserved; the text of a PDF is returned as a Word document. A table (.csv, .tsv) needs `columns`.
-        The link in the response works for half an hour."""
+        formatting are preserved; the text of a PDF is returned as a Word document. A table (.csv, .tsv) needs
+        `columns`. The link in the response works for half an hour."""
         if not documents.enabled:
             raise HttpError(403, NO_FILES)
         given, upload = await fields_of(request), await upload_of(request)
