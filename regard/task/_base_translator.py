@@ -97,8 +97,9 @@ class BaseTranslator(ABC):
             "cancelled": cancelled_parts,
             "prefix": prefix,
         }
-        found = self.search(sources, progress=progress, **options)
-        if glossary is not None:
+        if glossary is None:
+            found = self.search(sources, progress=progress, **options)
+        else:
             from regard.glossary import Glossary
             from regard.task._term_placement import TermPlacement
             from regard.task._terms import TermEncoder
@@ -107,7 +108,9 @@ class BaseTranslator(ABC):
                 self._terms = TermEncoder(self.tokenizer.target)
             of_texts = [glossary] * len(texts) if isinstance(glossary, Glossary) else glossary
             of_parts = [of_texts[number] for number in owners]
-            TermPlacement(self, self._terms, sources, flat, told_parts, options, warn).improve(of_parts, found)
+            placement = TermPlacement(self, self._terms, sources, flat, of_parts, told_parts, options, warn)
+            found = self.search(sources, progress=progress, attention_of=placement.with_terms(), **options)
+            placement.improve(found)
         aligned = self._align(sources, found, told_parts, budget, cancelled_parts) if alignment else [None] * len(flat)
         done = iter(zip(flat, found, aligned, [len(prefix)] * len(flat), strict=True))
         return [joined(text, [self._translation(*next(done)) for _ in row]) for text, row in zip(texts, parts)]
@@ -194,11 +197,13 @@ class BaseTranslator(ABC):
         progress: Progress | None = None,
         cancelled: Cancelled | None = None,
         prefix: Sequence[int] = (),
+        attention_of: Collection[int] = (),
     ) -> list[list[Hypothesis]]:
         """The `n_best` hypotheses for each source, best first, in the order of the sources; batched by length.
 
         END is added to sources that do not contain it (`source_row`). All hypotheses begin with `prefix`,
-        whose probability does not count.
+        whose probability does not count. Those of the sources in `attention_of` may have their attention, where it
+        costs less than to compute it afterwards.
         """
 
     @abstractmethod
@@ -206,7 +211,10 @@ class BaseTranslator(ABC):
         self, sources: Sequence[list[int]], prefixes: Sequence[list[int]], **options: Any
     ) -> list[list[Hypothesis]]:
         """As `search`, for hypotheses that begin with these tokens, whose probability counts except that of the common
-        prefix of the options."""
+        prefix of the options. A score that takes time of its own is left out (NaN): `score` computes it."""
+
+    def score(self, pairs: Sequence[tuple[list[int], Hypothesis]], **options: Any) -> None:
+        """Computes the scores that `search_from` left out, of pairs of source and hypothesis."""
 
     @abstractmethod
     def search_with_terms(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -224,6 +224,7 @@ class Translator(BaseTranslator, Task):
         progress: Progress | None = None,
         cancelled: Cancelled | None = None,
         prefix: Sequence[int] = (),
+        attention_of: Collection[int] = (),
         constraints: tuple[Sequence[list[Constraint]], TermEncoder] | None = None,
         begin_with: Sequence[list[int]] | None = None,
     ) -> list[list[Hypothesis]]:
