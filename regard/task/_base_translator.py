@@ -213,6 +213,7 @@ class BaseTranslator(ABC):
         """As `search`, for hypotheses that begin with these tokens, whose probability counts except that of the common
         prefix of the options. A score that takes time of its own is left out (NaN): `score` computes it."""
 
+    @abstractmethod
     def score(self, pairs: Sequence[tuple[list[int], Hypothesis]], **options: Any) -> None:
         """Computes the scores that `search_from` left out, of pairs of source and hypothesis."""
 

@@ -45,9 +45,16 @@ class TermPlacement:
     """Works on the sentences of one call of `translate`; `options` are those of its search."""
 
     def __init__(
-        self, translator: BaseTranslator, encoder: TermEncoder, sources: Sequence[list[int]], parts: Sequence[str],
-        glossaries: Sequence[Glossary], told: Sequence[Marks], options: dict[str, Any], warn: Callable[[str], None] | None,
-    ) -> None:  # fmt: skip
+        self,
+        translator: BaseTranslator,
+        encoder: TermEncoder,
+        sources: Sequence[list[int]],
+        parts: Sequence[str],
+        glossaries: Sequence[Glossary],
+        told: Sequence[Marks],
+        options: dict[str, Any],
+        warn: Callable[[str], None] | None,
+    ) -> None:
         self.translator, self.encoder, self.options, self.warn = translator, encoder, options, warn
         self.sources, self.told = sources, told
         self.parts = [plain(normalise(part)) for part in parts]

@@ -247,6 +247,9 @@ class Translator(BaseTranslator, Task):
     ) -> list[list[Hypothesis]]:
         return self.search(sources, begin_with=prefixes, **options)
 
+    def score(self, pairs: Sequence[tuple[list[int], Hypothesis]], **options: Any) -> None:
+        """Nothing to do: a search with a prefix knows its probability."""
+
     def search_with_terms(
         self, sources: Sequence[list[int]], constraints: Sequence[list[Constraint]], terms: TermEncoder, **options: Any
     ) -> list[list[Hypothesis]]:

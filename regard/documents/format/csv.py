@@ -53,7 +53,8 @@ def chosen_columns(header: Sequence[str], wanted: Sequence[str]) -> set[int]:
     listed = ", ".join(name[:40] for name in header[:20])
     if not wanted:
         raise UserError(
-            f"name the columns to translate with --columns, separated by commas (over HTTP in the field columns); there are: {listed}"
+            "name the columns to translate with --columns, separated by commas (over HTTP in the field columns); "
+            f"there are: {listed}"
         )
     found: set[int] = set()
     for name in wanted:

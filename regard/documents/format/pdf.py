@@ -1,4 +1,4 @@
-"""PDF: its text as a new Word document or Markdown. Headings, paragraphs, lists and tables remain, the layout does not."""
+"""PDF: its text as a new Word document or Markdown. Headings, paragraphs, lists and tables remain, layout does not."""
 
 from __future__ import annotations
 
