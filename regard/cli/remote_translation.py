@@ -30,8 +30,8 @@ def remote_translator(
     glossary: Glossary | None = given.pop("glossary", None)
 
     def in_detail(texts: list[str]) -> list[ServerTranslation]:
-        terms: dict[str, Any] = {"glossary": glossary.occurring(texts).rows()} if glossary else {}  # no others matter
-        return client.translate_in_detail(texts, *languages, progress, **given, **terms)
+        terms = {"glossary": glossary.occurring(texts).rows()} if glossary else {}  # no others matter
+        return client.translate_in_detail(texts, *languages, progress, **(given | terms))
 
     if details:
         return in_detail
