@@ -15,6 +15,8 @@ from regard.directions import direction, directions
 from regard.engines.loading import load
 from regard.errors import UserError, suggestion
 from regard.find_model import recipe_of_translator
+from regard.glossary import Glossary
+from regard.glossary_chain import calls_for_terms, follow
 from regard.languages import internal, name
 from regard.task._base_translator import BaseTranslator
 from regard.task._one_or_many import one_or_many
@@ -65,7 +67,8 @@ class Chain:
 
         Each translator but the last hands on its best translation. Scores, tokens and alternatives are those of the
         last, given that text. An alignment is the product of those of all steps: a word is linked to the words that the
-        words in between are linked to.
+        words in between are linked to. The terms of a glossary are followed in the same way, and the last translator
+        puts them into its output; the others do not know them.
 
         Args:
             texts: A text, or an iterable of texts.
@@ -82,8 +85,6 @@ class Chain:
         for side, given, has in asked:
             if given and has and internal(given) != has:
                 raise UserError(f"this chain translates {side} {has} ({name(has)}), not {side} {given}")
-        if options.get("glossary") is not None:
-            raise UserError("a glossary needs one model that translates directly; use it with that model, not a chain")
         for option in ("prefix", "temperature", "top_k", "top_p", "mbr", "rerank", "memory"):
             if options.get(option) not in (None, ""):
                 raise UserError(
@@ -91,12 +92,19 @@ class Chain:
                 )
         steps: list[list[Translation]] = []
         passed = list(texts)
+        glossary = options.get("glossary")
+        terms = [glossary] * len(texts) if isinstance(glossary, Glossary) else list(glossary or ())
         for leg, translator in zip(self.legs, self.translators, strict=True):
             asked_of: TranslationOptions = {**options, "target": leg.target or None}  # type: ignore[typeddict-item]
             asked_of["source"] = leg.source or options.get("source")
             if leg is not last:
-                asked_of |= {"n_best": 1, "progress": None}
+                asked_of |= {"n_best": 1, "progress": None, "glossary": None}
+                asked_of["alignment"] = bool(options.get("alignment") or any(map(calls_for_terms, terms, passed)))
+            elif terms:
+                asked_of["glossary"] = terms
             steps.append(translator.translate(passed, **asked_of))
+            if leg is not last:
+                terms = [follow(one, step) for one, step in zip(terms, steps[-1])]
             passed = [found.text for found in steps[-1]]
         return [reduce(_composed, ways) for ways in zip(*steps, strict=True)]
 

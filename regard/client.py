@@ -104,7 +104,9 @@ class Client:
     ) -> list[ServerTranslation]:
         """Translations with scores, tokens and the options in `search`; needs our own server."""
         if source == "auto":
-            raise UserError("scores, alignments and other details need the language; give --from, such as --from fr")
+            raise UserError(
+                "scores, alignments, glossaries and other details need the language; give --from, such as --from fr"
+            )
         return self._in_parts(texts, lambda part: self._request_api(part, source, target, search), progress)
 
     def _request_api(

@@ -1,6 +1,7 @@
 """Hypotheses, and the score that ranks them: shared by the searches of all engines."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass
@@ -14,6 +15,8 @@ class Hypothesis:
     """What the search ranks by: the log-probability after the length penalty."""
     finished: bool = True
     """False if the length limit cut it off before END."""
+    attention: Any = field(default=None, repr=False, compare=False)
+    """Of its tokens to those of the source, by the decoder's last layer, where the search returned it."""
 
 
 def penalty(length: int, exponent: float) -> float:

@@ -18,6 +18,9 @@ from regard.cli.translate import translate
 from regard.config import Recipe, recipe_from_dict
 from regard.errors import UserError
 from regard.glossary import Glossary
+from regard.glossary_chain import follow
+from regard.task._base_translator import BaseTranslator
+from regard.task.translate import Translation
 from regard.translation_memory import TranslationMemory
 from tests import multilingual
 
@@ -138,12 +141,65 @@ def test_one_model_in_both_steps(folders: dict[str, str]) -> None:
     wanted = [each.text for each in model.translate(between, source="fr", target="fa")]
     assert [each.text for each in found.translate(TEXTS)] == wanted
     assert len(found.translators) == 2 and found.translators[0] is found.translators[1]
-    with pytest.raises(UserError, match="a glossary needs one model"):
-        found.translate(TEXTS, glossary=Glossary.of([("a", "b")]))
     with pytest.raises(UserError, match="memory needs one model"):
         found.translate(TEXTS, memory=TranslationMemory([("a", "b")]))
     with pytest.raises(UserError, match="made to classify, not to translate"):
         regard.chain("fashion", folders["many"], source="de", target="fa")
+
+
+class WordByWord(BaseTranslator):
+    """Translates by a dictionary, and remembers what it was asked."""
+
+    engine = "torch"
+
+    def __init__(self, recipe: Recipe, words: dict[str, str]) -> None:
+        self.recipe, self.words = recipe, words
+        self.asked: list[dict[str, Any]] = []
+
+    def translate(self, texts: list[str], **options: Any) -> list[Translation]:
+        self.asked.append(options)
+        found = [Translation(one, " ".join(self.words.get(word, word) for word in one.split())) for one in texts]
+        for one in found if options.get("alignment") else ():
+            one.attention = np.eye(len(one.source.split()), dtype=np.float32)
+        return found
+
+
+WordByWord.__abstractmethods__ = frozenset()  # a chain needs nothing else of a translator
+
+
+def test_the_terms_of_a_glossary_are_followed_to_the_last_translation() -> None:
+    first = WordByWord(EUROPE[0], {"der": "the", "Hund": "dog", "schläft": "sleeps"})
+    last = WordByWord(EUROPE[1], {"the": "le", "dog": "chien", "sleeps": "dort"})
+    found = Chain([Leg(0, "de", "en"), Leg(1, "en", "fr")], [first, last])
+    terms = Glossary.of([("Hund|Hunde", "clébard|toutou"), ("schläft", "roupille", "prefer"), ("Haus", "maison")])
+    made = found.translate(["der Hund schläft", "der Hund", "oui"], glossary=terms)
+    assert [one.text for one in made] == ["le chien dort", "le chien", "oui"] and made[0].source == "der Hund schläft"
+    assert first.asked[0]["glossary"] is None and first.asked[0]["alignment"]
+    assert [one.rows() for one in last.asked[0]["glossary"]] == [
+        [("dog", "clébard|toutou", "must"), ("sleeps", "roupille", "prefer")],
+        [("dog", "clébard|toutou", "must")],
+        [],
+    ]
+    found.translate("oui", glossary=terms)
+    assert not first.asked[-1]["alignment"], "nothing to follow"
+
+
+@pytest.mark.slow
+def test_a_term_through_a_third_language() -> None:
+    found = regard.chain("five-languages", source="fr", target="de", via="en", device="cpu")
+    texts = ["Le chien dort sous la table.", "Elle lit un livre."]
+    free, made = found.translate(texts), found.translate(texts, glossary=Glossary.of([("chien", "Köter")]))
+    assert [one.text for one in made] == [free[0].text.replace("Hund", "Köter"), free[1].text]
+
+
+def test_a_term_is_what_attends_to_it() -> None:
+    weights = np.array([[0.6, 0.3, 0.1], [0.1, 0.6, 0.3], [0.1, 0.7, 0.2], [0, 0.1, 0.9]], np.float32)
+    step = Translation("Le chien, dort", "The big dog, sleeps", attention=weights)
+    terms = Glossary.of([("chien", "hound|Hund"), ("dort", "schläft", "prefer"), ("chat", "cat")])
+    assert follow(terms, step).rows() == [("dog", "hound|Hund", "must"), ("sleeps", "schläft", "prefer")]
+    two = Translation("Le chien", "the puppy dog", attention=np.array([[0.4, 0.6], [0.2, 0.8], [0, 1]], np.float32))
+    assert follow(terms, two).rows() == [("puppy dog", "hound|Hund", "must")], "without the article"
+    assert follow(terms, Translation("Le chien", "", attention=np.zeros((0, 2), np.float32))).rows() == []
 
 
 def printed(capfd: pytest.CaptureFixture[str], texts: list[str], **options: Any) -> list[str]:

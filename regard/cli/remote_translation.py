@@ -11,6 +11,7 @@ from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard.client import ServerTranslation
+    from regard.glossary import Glossary
 
 
 def remote_translator(
@@ -26,8 +27,14 @@ def remote_translator(
 
     client = Client(server, os.environ.get("REGARD_API_KEY", "").strip(), note=warn)
     given = {name: value for name, value in search.items() if value is not None}
+    glossary: Glossary | None = given.pop("glossary", None)
+
+    def in_detail(texts: list[str]) -> list[ServerTranslation]:
+        terms = {"glossary": glossary.occurring(texts).rows()} if glossary else {}  # no others matter
+        return client.translate_in_detail(texts, *languages, progress, **(given | terms))
+
     if details:
-        return lambda texts: client.translate_in_detail(texts, *languages, progress, **given)
+        return in_detail
     return lambda texts: client.translate(texts, *languages, progress)
 
 

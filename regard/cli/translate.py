@@ -217,10 +217,6 @@ def translate(
     if server and further:
         raise UserError(f"--server searches in its own way; leave out --{next(iter(further)).replace('_', '-')}")
     engine = engine_for_search(engine, further)
-    if glossary and (server or is_chain(model, via or [])):
-        raise UserError(
-            "--glossary needs one model that translates directly, or an ensemble; leave out --server, --via, chains"
-        )
     if server and (via or len(model) > 1):
         raise UserError("--server chooses its models and the languages between; leave out --via and further models")
     choosing = ChoosingOptions(mbr, mbr_metric, mbr_from, rerank or (), rerank_weight or (), memory, memory_threshold)
@@ -268,10 +264,10 @@ def translate(
     shared = 1
     if server:
         changed = n_best > 1 or any(value is not None for value in (beam, length_penalty, max_length))
-        details = changed or scores or alignment or format is Format.json
+        details = changed or scores or alignment or glossary or format is Format.json
         options = search | {"alignment": alignment}
         languages = languages_of(model[0], from_, to)
-        ask = remote_translator(server, languages, details, options, warn, lambda lines: advance(lines))
+        ask = remote_translator(server, languages, bool(details), options, warn, lambda lines: advance(lines))
     else:
         from regard.engines import engine_for
 

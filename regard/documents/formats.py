@@ -23,6 +23,7 @@ FORMATS = {
     ".odp": "opendocument",
     ".ods": "opendocument",
     ".odt": "opendocument",
+    ".pdf": "pdf",
     ".po": "po",
     ".pot": "po",
     ".pptx": "pptx",
@@ -36,6 +37,8 @@ FORMATS = {
     ".xlsx": "xlsx",
 }
 """The file in documents/format/ by the ending of a document's name."""
+WRITTEN_AS = {".pdf": (".docx", ".md")}
+"""Formats that are only read, and the endings of what their translation may be written as, the usual one first."""
 WITH_COLUMNS = frozenset({"csv", "json"})
 """Formats of which some columns or keys may be chosen."""
 
@@ -55,8 +58,16 @@ def check_format(name: str, columns: Sequence[str] = ()) -> str:
     return FORMATS[suffix]
 
 
-def read_document(content: bytes, name: str, columns: Sequence[str] = ()) -> Document:
-    """The document in a file of that name. Raises a UserError for anything that is not what its name says."""
+def written_as(name: str) -> tuple[str, ...]:
+    """The endings that the translation of a document of that name may have, the usual one first."""
+    return WRITTEN_AS.get(suffix_of(name), (suffix_of(name),))
+
+
+def read_document(content: bytes, name: str, columns: Sequence[str] = (), suffix: str = "") -> Document:
+    """The document in a file of that name. Raises a UserError for anything that is not what its name says.
+
+    `suffix` is the ending of the file to write, one of `written_as`.
+    """
     format = check_format(name, columns)
     if len(content) > MAX_BYTES:
         raise InvalidDocument(f"{name} is larger than {MAX_BYTES // MEBIBYTE} MiB")
@@ -66,7 +77,12 @@ def read_document(content: bytes, name: str, columns: Sequence[str] = ()) -> Doc
             return document.write(translations)
 
     with _named(name):
-        document = _reader(format)(content, columns)
+        if format == "pdf":
+            from regard.documents.format.pdf import read
+
+            document = read(content, columns, suffix or written_as(name)[0])
+        else:
+            document = _reader(format)(content, columns)
     return replace(document, write=write)
 
 

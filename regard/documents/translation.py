@@ -11,7 +11,7 @@ from regard.atomic_files import AtomicFile
 from regard.config import Recipe
 from regard.directions import directions, is_multilingual, sources_for
 from regard.documents.document import Document
-from regard.documents.formats import check_format, read_document, suffix_of
+from regard.documents.formats import WRITTEN_AS, check_format, read_document, suffix_of
 from regard.documents.limits import MAX_BYTES, MEBIBYTE
 from regard.errors import UserError
 from regard.languages import internal
@@ -45,7 +45,7 @@ def translate_document(
 
     Args:
         input: A file in one of the formats of docs/documents.md.
-        output: The file to write, of the same format. It appears when it is complete.
+        output: The file to write, of the same format (of a PDF: .docx or .md). It appears when it is complete.
         translator: What `load` or `chain` returns, or anything with their `translate`.
         source: The language of the document. If it is not given, a model for several detects it, and sentences that
             are clearly in another language stay as they are.
@@ -95,7 +95,10 @@ def open_document(input: str | Path, output: str | Path, columns: Sequence[str] 
     """Refuses what cannot be read or written, before a model is loaded."""
     given, made = Path(input), Path(output)
     format = check_format(given.name, columns)
-    if check_format(made.name) != format or suffix_of(made.name) == "":
+    if given_as := WRITTEN_AS.get(suffix_of(given.name)):
+        if suffix_of(made.name) not in given_as:
+            raise UserError(f"{made}: the translation of a {format.upper()} is written as {' or '.join(given_as)}")
+    elif check_format(made.name) != format or suffix_of(made.name) == "":
         raise UserError(f"{made} would have another format than {given}; end its name in {suffix_of(given.name)}")
     if made.is_dir() or not made.absolute().parent.is_dir():
         raise UserError(
@@ -110,7 +113,7 @@ def open_document(input: str | Path, output: str | Path, columns: Sequence[str] 
         raise UserError(f"{given} cannot be read: {error.strerror}") from None
     if len(content) > MAX_BYTES:
         raise UserError(f"{given} is larger than {MAX_BYTES // MEBIBYTE} MiB; split it")
-    return OpenDocument(read_document(content, given.name, columns), made)
+    return OpenDocument(read_document(content, given.name, columns, suffix_of(made.name)), made)
 
 
 def beginning(document: Document) -> str:

@@ -90,7 +90,7 @@ class BaseTranslator(ABC):
         cancelled: Cancelled | None = None,
         source: str | None = None,
         target: str | None = None,
-        glossary: Glossary | None = None,
+        glossary: Glossary | Sequence[Glossary] | None = None,
         mbr: MinimumBayesRisk | None = None,
         rerank: Reranker | None = None,
         memory: TranslationMemory | None = None,
@@ -134,19 +134,29 @@ class BaseTranslator(ABC):
         first = {at for at, owner in enumerate(owners) if not at or owners[at - 1] != owner} if prefix else set[int]()
         begin_with = [*tags, *self.tokenizer.target.encode(prefix)] if prefix else []
         near = choosing.neighbours(self, flat, told_parts)
+        glossaries: list[Glossary] = []
+        if glossary is not None:
+            from regard.glossary import Glossary
+
+            glossaries = [glossary] * len(texts) if isinstance(glossary, Glossary) else list(glossary)
 
         def search(options: dict[str, Any], progress: Progress | None) -> list[list[Hypothesis]]:
-            if near is None:
-                found = search_beginning(self, sources, first, begin_with, progress, options)
-            else:
-                found = self.search_with_memory(sources, near, progress=progress, **options)
-            if glossary is not None:
+            placement = None
+            if glossaries:
                 from regard.task._term_placement import TermPlacement
                 from regard.task._terms import TermEncoder
 
                 if self._terms is None:
                     self._terms = TermEncoder(self.tokenizer.target)
-                TermPlacement(self, self._terms, sources, flat, told_parts, options, warn).improve(glossary, found)
+                of_parts = [glossaries[number] for number in owners]
+                placement = TermPlacement(self, self._terms, sources, flat, of_parts, told_parts, options, warn)
+                options = options | {"attention_of": placement.with_terms()}
+            if near is None:
+                found = search_beginning(self, sources, first, begin_with, progress, options)
+            else:
+                found = self.search_with_memory(sources, near, progress=progress, **options)
+            if placement:
+                placement.improve(found)
             return found
 
         def decode(hypothesis: Hypothesis) -> str:
@@ -167,7 +177,7 @@ class BaseTranslator(ABC):
             made = with_confidence(self, made, sources, found, of_parts, budget, cancelled_parts, len(tags))
         done = map(choosing.with_matches, made)
         whole = [joined(text, [known or next(done) for known in row]) for text, row in zip(texts, exact)]
-        return with_warnings(whole, spoken, glossary) if doubt else whole
+        return with_warnings(whole, spoken, glossaries or [None] * len(whole)) if doubt else whole
 
     @overload
     def score(  # type: ignore[overload-overlap]
@@ -340,11 +350,13 @@ class BaseTranslator(ABC):
         progress: Progress | None = None,
         cancelled: Cancelled | None = None,
         prefix: Sequence[int] = (),
+        attention_of: Collection[int] = (),
     ) -> list[list[Hypothesis]]:
         """The `n_best` hypotheses for each source, best first, in the order of the sources; batched by length.
 
         END is added to sources that do not contain it (`source_row`). All hypotheses begin with `prefix`,
-        whose probability does not count.
+        whose probability does not count. Those of the sources in `attention_of` may have their attention, where it
+        costs less than to compute it afterwards.
         """
 
     @abstractmethod
@@ -352,7 +364,11 @@ class BaseTranslator(ABC):
         self, sources: Sequence[list[int]], prefixes: Sequence[list[int]], **options: Any
     ) -> list[list[Hypothesis]]:
         """As `search`, for hypotheses that begin with these tokens, whose probability counts except that of the common
-        prefix of the options."""
+        prefix of the options. A score that takes time of its own is left out (NaN): `complete_scores` computes it."""
+
+    @abstractmethod
+    def complete_scores(self, pairs: Sequence[tuple[list[int], Hypothesis]], **options: Any) -> None:
+        """Computes the scores that `search_from` left out, of pairs of source and hypothesis."""
 
     @abstractmethod
     def next_tokens(self, source: list[int], written: list[int], count: int) -> list[int]:

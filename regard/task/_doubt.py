@@ -46,12 +46,12 @@ def with_confidence(
 
 
 def with_warnings(
-    whole: Sequence[Translation], languages: Sequence[tuple[str, str]], glossary: Glossary | None
+    whole: Sequence[Translation], languages: Sequence[tuple[str, str]], glossaries: Sequence[Glossary | None]
 ) -> list[Translation]:
-    """The translations of texts, with what speaks against them; `languages` has the direction of each."""
+    """The translations of texts, with what speaks against them; `languages` and `glossaries` have those of each."""
     return [
         replace(one, warnings=findings(one.source, one.text, to, start, glossary))
-        for one, (start, to) in zip(whole, languages, strict=True)
+        for one, (start, to), glossary in zip(whole, languages, glossaries, strict=True)
     ]
 
 

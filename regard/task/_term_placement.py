@@ -45,20 +45,32 @@ class TermPlacement:
     """Works on the sentences of one call of `translate`; `options` are those of its search."""
 
     def __init__(
-        self, translator: BaseTranslator, encoder: TermEncoder, sources: Sequence[list[int]], parts: Sequence[str],
-        told: Sequence[Marks], options: dict[str, Any], warn: Callable[[str], None] | None,
-    ) -> None:  # fmt: skip
+        self,
+        translator: BaseTranslator,
+        encoder: TermEncoder,
+        sources: Sequence[list[int]],
+        parts: Sequence[str],
+        glossaries: Sequence[Glossary],
+        told: Sequence[Marks],
+        options: dict[str, Any],
+        warn: Callable[[str], None] | None,
+    ) -> None:
         self.translator, self.encoder, self.options, self.warn = translator, encoder, options, warn
         self.sources, self.told = sources, told
         self.parts = [plain(normalise(part)) for part in parts]
+        self.wanted = [glossary.wanted(part) for glossary, part in zip(glossaries, self.parts, strict=True)]
         self.tokenizer = translator.tokenizer.target
         self.first = len(options["prefix"])
 
-    def improve(self, glossary: Glossary, found: list[list[Hypothesis]]) -> None:
-        """Replaces the hypotheses of sentences that lack a term. One that has all is the best of those that do."""
+    def with_terms(self) -> set[int]:
+        """The sentences in which terms occur."""
+        return {number for number, wanted in enumerate(self.wanted) if wanted}
+
+    def improve(self, found: list[list[Hypothesis]]) -> None:
+        """Replaces the hypotheses of sentences that lack a term of their glossary. One that has all is the best of
+        those that do."""
         lacking = []
-        for number, part in enumerate(self.parts):
-            wanted = glossary.wanted(part)
+        for number, wanted in enumerate(self.wanted):
             if wanted and found[number][0] is not NOTHING and self._missing(wanted, found[number][0]):
                 lacking.append(Sentence(number, wanted, found[number], self.first))
         open_ = lacking
@@ -68,8 +80,14 @@ class TermPlacement:
             self._round(open_)
             open_ = [one for one in open_ if set(self._missing(one.wanted, one.best[0])) - one.given_up]
         self._search_the_rest([one for one in lacking if self._obligatory(one)])
+        self._score([(one, hypothesis) for one in lacking for hypothesis in one.best])
         for one in lacking:
             found[one.number] = one.best
+
+    def _score(self, hypotheses: Sequence[tuple[Sentence, Hypothesis]]) -> None:
+        self.translator.complete_scores(
+            [(self.sources[one.number], hypothesis) for one, hypothesis in hypotheses], **self.options
+        )
 
     def _cancelled(self) -> bool:
         cancelled = self.options["cancelled"]
@@ -111,15 +129,33 @@ class TermPlacement:
         results = self.translator.search_from(
             [self.sources[one.number] for one, _, _ in tried],
             [prefix for _, _, prefix in tried],
+            attention_of={at for at, (one, _, _) in enumerate(tried) if sum(term.times for term in one.wanted) > 1},
             **{**self.options, "cancelled": None},
         )
-        failed = []
-        for number in dict.fromkeys(one.number for one, _, _ in tried):
-            mine = [(*each, found) for each, found in zip(tried, results, strict=True) if each[0].number == number]
-            one, index, prefix, _ = mine[0]
-            if not self._take(one, index, [(prefix, found) for _, _, prefix, found in mine]):
-                failed.append((one, index, prefix))
-        return failed
+        groups: dict[int, list[tuple[Sentence, int, list[int], list[Hypothesis]]]] = {}
+        for each, found in zip(tried, results, strict=True):
+            groups.setdefault(each[0].number, []).append((*each, self._having(each[0], each[1], found)))
+        having = {number: [each for each in mine if each[3]] for number, mine in groups.items()}
+        # Scores take time, so only those that decide something are computed here.
+        self._score(
+            [
+                (one, hypothesis)
+                for mine in having.values()
+                for one, index, _, found in mine
+                if len(mine) > 1 or one.wanted[index].mode != MUST
+                for hypothesis in (found[0], one.best[0])
+            ]
+        )
+        for mine in having.values():
+            if mine:
+                one, index, prefix, best = max(mine, key=lambda each: each[3][0].score)
+                self._take(one, index, prefix, best)
+        return [mine[0][:3] for number, mine in groups.items() if not having[number]]
+
+    def _having(self, one: Sentence, index: int, found: Sequence[Hypothesis]) -> list[Hypothesis]:
+        """The hypotheses that have the term once more than before."""
+        before = one.wanted[index].count(self.tokenizer.decode(one.best[0].ids[self.first :]))
+        return [each for each in found if self._times(one.wanted[index], each) > before]
 
     def _next_word(self, one: Sentence, prefix: list[int]) -> list[int]:
         """The token that begins the word after the replaced one in the translation so far, or else a full stop."""
@@ -128,22 +164,12 @@ class TermPlacement:
         onwards = (token for token in ids[place + 1 :] if self.encoder.begins[token])
         return [next(onwards, next(iter(self.tokenizer.encode(".")[-1:]), END))]
 
-    def _take(self, one: Sentence, index: int, tried: list[tuple[list[int], list[Hypothesis]]]) -> bool:
-        """Keeps the best of the hypotheses that have the term; False if none has it."""
-        before = one.wanted[index].count(self.tokenizer.decode(one.best[0].ids[self.first :]))
-        having = [
-            ([each for each in found if self._times(one.wanted[index], each) > before], prefix)
-            for prefix, found in tried
-        ]
-        having = [(found, prefix) for found, prefix in having if found]
-        if not having:
-            return False
-        best, prefix = max(having, key=lambda each: each[0][0].score)
+    def _take(self, one: Sentence, index: int, prefix: list[int], best: list[Hypothesis]) -> None:
+        """Keeps hypotheses that have the term, unless it is not obligatory and costs too much."""
         if one.wanted[index].mode != MUST and best[0].log_probability < one.best[0].log_probability - PREFERENCE:
             one.given_up.add(index)
-            return True
-        one.best, one.kept = best, len(prefix)
-        return True
+        else:
+            one.best, one.kept = best, len(prefix)
 
     def _times(self, wanted: Wanted, hypothesis: Hypothesis) -> int:
         return wanted.count(self.tokenizer.decode(hypothesis.ids[self.first :])) if hypothesis.finished else -1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypedDict
 
@@ -100,8 +100,8 @@ class TranslationOptions(TypedDict, total=False):
     """Called with a message for each text that was too long and was split."""
     progress: Callable[[int], None] | None
     """Called with the number of texts (or parts of long ones) finished since the last call."""
-    glossary: Glossary | None
-    """How terms must or should be translated (`Glossary.read`)."""
+    glossary: Glossary | Sequence[Glossary] | None
+    """How terms must or should be translated (`Glossary.read`); one for all texts, or one for each."""
     mbr: MinimumBayesRisk | None
     """Take the candidate that is most like all others."""
     rerank: Reranker | None

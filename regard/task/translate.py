@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -237,6 +237,7 @@ class Translator(BaseTranslator, Task):
         progress: Progress | None = None,
         cancelled: Cancelled | None = None,
         prefix: Sequence[int] = (),
+        attention_of: Collection[int] = (),
         constraints: tuple[Sequence[list[Constraint]], TermEncoder] | None = None,
         begin_with: Sequence[list[int]] | None = None,
         variant: SearchVariant | None = None,
@@ -280,6 +281,9 @@ class Translator(BaseTranslator, Task):
         ids, mask = (tensor.to(self.device) for tensor in pad([self.source_row(source)]))
         given = torch.tensor([[BEGIN, *written]], device=self.device)
         return self.model(ids, mask, given)[0].log_softmax(-1, dtype=torch.float32).cpu()
+
+    def complete_scores(self, pairs: Sequence[tuple[list[int], Hypothesis]], **options: Any) -> None:
+        """Nothing to do: a search with a prefix knows its probability."""
 
     def search_with_terms(
         self, sources: Sequence[list[int]], constraints: Sequence[list[Constraint]], terms: TermEncoder, **options: Any

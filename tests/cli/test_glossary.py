@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from regard.cli.remote_translation import remote_translator
+from regard.client import Client
+from regard.glossary import Glossary
+
 from .conftest import imported
 
 
@@ -35,9 +39,21 @@ def test_translate_with_a_glossary(terms: str, run_regard: Any) -> None:
     assert run_regard("translate", "--glossary", terms, "Je suis étudiant.")[0] == "I'm a scholar.\n"
 
 
-def test_a_glossary_needs_one_model(terms: str, run_regard: Any) -> None:
-    _, err = run_regard("translate", "--glossary", terms, "--via", "de", "Oui.", code=2)
-    assert err.startswith("regard: --glossary needs one model that translates directly")
+def test_a_server_gets_the_terms_that_occur(terms: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def post(self: Client, path: str, tree: dict[str, Any]) -> Any:
+        asked.append(tree)
+        answer = {"text": "x", "score": 0, "log_probability": 0, "tokens": [], "finished": True}
+        return {"answers": [answer] * len(tree["text"])}
+
+    monkeypatch.setattr(Client, "_post", post)
+    ask = remote_translator(
+        "http://127.0.0.1:1", ("fr", "en"), True, {"glossary": Glossary.read(terms)}, print, lambda lines: None
+    )
+    ask(["Je suis étudiant.", "Bonjour."])
+    ask(["Bonjour."])
+    assert [tree["glossary"] for tree in asked] == [[("étudiant", "scholar", "must")], []]
 
 
 def test_checking_needs_no_torch(terms: str, run_regard: Any) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
-from collections.abc import Mapping
+import zlib
+from collections.abc import Mapping, Sequence
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 A = 'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
@@ -195,6 +197,74 @@ CSV = 'id,texte,n\r\n1,"Bonjour, ""toi""",3\r\n2,Au revoir,4\r\n\r\n3,,5'
 TXT = "Bonjour. Ça va ?\r\n  - un point\r\n\r\n\tfin"
 HTML = '<!DOCTYPE html><html lang="fr"><head><title>Titre</title><style>p { color: red }</style></head><body><p class="x">Un <b>gros <i>chat</i></b> dort&nbsp;!</p><!-- gardé --><pre>code</pre></body></html>\n'
 
+
+def pdf(*pages: Sequence[str], extra: Mapping[int, bytes] | None = None, trailer: str = "") -> bytes:
+    """A PDF with these lines on its pages. A line may be (x, y, font, size, text) instead, with the fonts 1 (regular), 2
+    (bold), 3 (italic), 4 (monospaced). `extra` has further objects, or replaces some."""
+    fonts = ("Helvetica", "Helvetica-Bold", "Helvetica-Oblique", "Courier")
+    objects = {
+        1: b"<</Type/Catalog/Pages 2 0 R>>",
+        2: f"<</Type/Pages/Count {len(pages)}/Kids[{' '.join(f'{20 + 2 * n} 0 R' for n in range(len(pages)))}]>>".encode(),
+    }
+    for number, name in enumerate(fonts, 1):
+        objects[2 + number] = f"<</Type/Font/Subtype/Type1/BaseFont/{name}/Encoding/WinAnsiEncoding>>".encode()
+    named = "".join(f"/F{number} {2 + number} 0 R" for number in range(1, len(fonts) + 1))
+    for number, lines in enumerate(pages):
+        drawn = []
+        for row, line in enumerate(lines):
+            x, y, font, size, text = line if isinstance(line, tuple) else (72, 750 - 14 * row, 1, 11, line)
+            escaped = re.sub(rb"([()\\])", rb"\\\1", text.encode("cp1252"))
+            drawn.append(f"BT /F{font} {size} Tf {x} {y} Td (".encode() + escaped + b") Tj ET")
+        content, coded = b"\n".join(drawn), number % 2  # every second page is compressed
+        page = f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Resources<</Font<<{named}>>>>/Contents {21 + 2 * number} 0 R>>"
+        objects[20 + 2 * number] = page.encode()
+        objects[21 + 2 * number] = stream(zlib.compress(content), "/Filter/FlateDecode") if coded else stream(content)
+    objects |= extra or {}
+    made, places = b"%PDF-1.7\n", {}
+    for number, body in objects.items():
+        places[number] = len(made)
+        made += b"%d 0 obj\n%b\nendobj\n" % (number, body)
+    table = b"".join(b"%d 1\n%010d 00000 n \n" % (number, place) for number, place in places.items())
+    root = f"trailer<</Root 1 0 R/Size {max(objects) + 1}{trailer}>>\nstartxref\n{len(made)}\n%%EOF\n"
+    return made + b"xref\n0 1\n0000000000 65535 f \n" + table + root.encode()
+
+
+def stream(content: bytes, more: str = "") -> bytes:
+    return b"<</Length %d%b>>\nstream\n%b\nendstream" % (len(content), more.encode(), content)
+
+
+PDF = pdf(
+    [
+        (72, 800, 1, 9, "Le bulletin de la ville"),
+        (72, 750, 2, 18, "Le grand titre"),
+        "",
+        (72, 720, 1, 11, "La bibliothèque fut fondée par un groupe de commer-"),
+        (72, 706, 1, 11, "çants qui aimaient beaucoup les"),
+        (240, 706, 2, 11, " livres anciens"),
+        (72, 692, 1, 11, "et les cartes du dix-neuvième siècle."),
+        (86, 678, 1, 11, "Un incendie détruisit ensuite la plupart des manuscrits"),
+        (72, 664, 1, 11, "de la ville, dont plusieurs venaient du dix-"),
+        (72, 650, 1, 11, "neuvième siècle."),
+        (80, 620, 1, 11, "•"),
+        (92, 620, 1, 11, "un premier point"),
+        (80, 606, 1, 11, "2."),
+        (92, 606, 1, 11, "un second point"),
+        (72, 580, 1, 11, "Année"),
+        (200, 580, 1, 11, "Livres"),
+        (72, 566, 1, 11, "1900"),
+        (200, 566, 1, 11, "cent"),
+        (72, 540, 4, 11, "print(x)"),
+        (72, 500, 1, 11, "Les habitants reconstruisirent le bâtiment en trois ans"),
+        (290, 40, 1, 9, "Page 1"),
+    ],
+    [
+        (72, 800, 1, 9, "Le bulletin de la ville"),
+        (72, 750, 1, 11, "avec une structure de métal, que l'on voit encore."),
+        (290, 40, 1, 9, "Page 2"),
+    ],
+)
+"""Two pages with header and footer, a word divided at a line's end, and a paragraph that goes on overleaf."""
+
 SAMPLES: dict[str, bytes] = {
     "a.docx": DOCX,
     "a.pptx": PPTX,
@@ -205,6 +275,7 @@ SAMPLES: dict[str, bytes] = {
     "a.epub": EPUB,
     "a.md": MARKDOWN.encode(),
     "a.html": HTML.encode(),
+    "a.pdf": PDF,
     "a.srt": SRT.encode(),
     "a.vtt": VTT.encode(),
     "a.po": PO.encode(),

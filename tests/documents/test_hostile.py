@@ -4,32 +4,37 @@ from __future__ import annotations
 
 import io
 import random
+import resource
 import subprocess
 import tempfile
 import time
 import zipfile
+import zlib
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from documents.samples import COLUMNS, HEAD, SAMPLES, W, archive, members, run
+from documents.samples import COLUMNS, HEAD, SAMPLES, W, archive, members, pdf, run, stream
 from documents.test_formats import same
 
 from regard.child_process import child_environment, python_command
 from regard.documents import archive as archive_module
 from regard.documents.archive import Archive
 from regard.documents.formats import read_document
+from regard.documents.pdf import extraction
 from regard.documents.translation import translate_texts
 from regard.errors import UserError
 
-MUTATIONS = 204
+MUTATIONS = 12
+"""Of every sample; together more than 200."""
 SECONDS = 10.0
 """For any small document on a busy machine."""
 MIB = 1 << 20
 
 
-def tried(name: str, content: bytes) -> str:
+def tried(name: str, content: bytes, seconds: float = SECONDS) -> str:
     """The message that refuses a document; empty if it is translated."""
-    start = time.process_time()
+    start = seconds_of_processor()
     try:
         document = read_document(content, name, COLUMNS.get(name, ()))
         made = document.write(translate_texts(document, same))
@@ -38,8 +43,14 @@ def tried(name: str, content: bytes) -> str:
     except UserError as error:
         message = str(error)
         assert message.startswith(name) and "\n" not in message and len(message) < 600, message
-    assert time.process_time() - start < SECONDS, f"{name}: {message}"
+    assert seconds_of_processor() - start < seconds, f"{name}: {message}"
     return message
+
+
+def seconds_of_processor() -> float:
+    """Of this process and of those that read PDF."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def mutated(content: bytes, chance: random.Random) -> bytes:
@@ -86,7 +97,7 @@ def mutated(content: bytes, chance: random.Random) -> bytes:
 def test_mutations_are_translated_or_refused_in_one_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere")  # a temporary file would be an error
     chance = random.Random(name)
-    seen = {bool(tried(name, mutated(SAMPLES[name], chance))) for _ in range(MUTATIONS // len(SAMPLES))}
+    seen = {bool(tried(name, mutated(SAMPLES[name], chance))) for _ in range(MUTATIONS)}
     assert seen <= {True, False}
 
 
@@ -94,7 +105,7 @@ def test_mutations_are_translated_or_refused_in_one_line(name: str, monkeypatch:
 @pytest.mark.parametrize("name", SAMPLES)
 def test_many_more_mutations(name: str) -> None:
     chance = random.Random(f"{name} at length")
-    for _ in range(500):
+    for _ in range(100 if name == "a.pdf" else 500):
         tried(name, mutated(SAMPLES[name], chance))
 
 
@@ -198,6 +209,68 @@ def test_bombs_take_little_memory() -> None:
     done = subprocess.run(command, env=child_environment(), capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 300, f"{done.stdout} MiB"
+
+
+FLATE = "/Filter/FlateDecode"
+SPACES = zlib.compress(b" " * (100 * MIB))
+CONTENT = b"BT /F1 9 Tf (oui) Tj ET"
+FORM = "/Type/XObject/Subtype/Form/BBox[0 0 9 9]/Resources"
+
+
+def pdf_bomb(name: str) -> bytes:
+    def spread(page: str, more: Mapping[int, bytes]) -> bytes:
+        said = f"<</Type/Page/Parent 2 0 R/Resources<<{page}>>/Contents 21 0 R>>"
+        return pdf(["oui"], extra={20: said.encode(), **more})
+
+    match name:
+        case "stream":
+            return pdf(["oui"], extra={21: stream(SPACES, FLATE)})
+        case "stream in a stream":
+            return pdf(["oui"], extra={21: stream(zlib.compress(SPACES), "/Filter[/FlateDecode/FlateDecode]")})
+        case "pages":
+            return pdf(["oui"], extra={2: b"<</Type/Pages/Count 90000/Kids[" + b"20 0 R " * 90_000 + b"]>>"})
+        case "cycle of pages":
+            return pdf(["oui"], extra={2: b"<</Type/Pages/Count 2/Kids[2 0 R 20 0 R]>>"})
+        case "characters":
+            ranges = b"1 begincodespacerange <00> <FF> endcodespacerange 1 beginbfrange <00000000> <FFFFFFFF> <0041> endbfrange"
+            font = b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica/ToUnicode 50 0 R>>"
+            return pdf(["oui"], extra={3: font, 50: stream(ranges)})
+        case "nested lists":
+            return pdf(["oui"], extra={21: stream(b"[" * 200_000)})
+        case "forms in forms":  # ten in each of ten in each ...
+            forms = {100 + n: stream(b"/X Do " * 10, f"{FORM}<</XObject<</X {101 + n} 0 R>>>>") for n in range(10)}
+            return spread(
+                "/XObject<</X 100 0 R>>", {**forms, 21: stream(b"/X Do"), 110: stream(CONTENT, f"{FORM}<<>>")}
+            )
+        case "operators":
+            return pdf(["oui"], extra={21: stream(zlib.compress(b"q " * (20 * MIB)), FLATE)})
+        case "letters":
+            text = zlib.compress(b"BT /F1 9 Tf (" + b"ab " * (20 * MIB) + b") Tj ET")
+            return pdf(["oui"], extra={21: stream(text, FLATE)})
+        case _:
+            fonts = "".join(f"/F{number} 3 0 R" for number in range(90_000))
+            return spread(f"/Font<<{fonts}>>", {})
+
+
+@pytest.mark.parametrize("name", ["stream", "pages", "cycle of pages", "characters", "nested lists"])
+def test_pdf_bombs_are_refused(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert tried("a.pdf", pdf_bomb(name))
+    assert not list(tmp_path.iterdir()), "nothing is left on the disk"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["stream in a stream", "forms in forms", "operators", "letters", "fonts"])
+def test_slow_pdf_bombs_are_bounded(name: str) -> None:
+    """The limit on processor time is the promise; it is below what is allowed here."""
+    tried("a.pdf", pdf_bomb(name), extraction.SECONDS + 10.0)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    assert used < (extraction.MEMORY >> 10) + 200_000, f"{used} KiB"
+
+
+def test_a_pdf_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extraction, "SECONDS", 0)
+    assert "more than 0 seconds" in tried("a.pdf", SAMPLES["a.pdf"])
 
 
 def test_depth_is_bounded() -> None:

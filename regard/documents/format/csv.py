@@ -52,7 +52,10 @@ def chosen_columns(header: Sequence[str], wanted: Sequence[str]) -> set[int]:
     """By name in the first row, or by number, counted from 1."""
     listed = ", ".join(name[:40] for name in header[:20])
     if not wanted:
-        raise UserError(f"name the columns to translate with --columns, separated by commas; there are: {listed}")
+        raise UserError(
+            "name the columns to translate with --columns, separated by commas (over HTTP in the field columns); "
+            f"there are: {listed}"
+        )
     found: set[int] = set()
     for name in wanted:
         numbers = [number for number, one in enumerate(header) if one == name]

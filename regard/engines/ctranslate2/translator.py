@@ -17,9 +17,10 @@ What CTranslate2 does in its own way is made ours here:
 
 from __future__ import annotations
 
+import math
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from regard.config import Recipe
@@ -131,6 +132,7 @@ class CTranslate2Translator(BaseTranslator):
         cancelled: Cancelled | None = None,
         prefix: Sequence[int] = (),
         variant: SearchVariant | None = None,
+        attention_of: Collection[int] = (),
     ) -> list[list[Hypothesis]]:
         if self.engine == "torch" or variant:
             return self.with_torch().search(
@@ -153,13 +155,15 @@ class CTranslate2Translator(BaseTranslator):
             indexes, results = running.popleft()
             for index, result in zip(indexes, results, strict=True):
                 limit = self._length_limit(len(self.source_row(sources[index])), max_length)
-                found[index] = self._by_our_rules(sources[index], result.result(), query, limit)
+                attends = index in attention_of
+                found[index] = self._by_our_rules(sources[index], result.result(), query, limit, attends)
             if progress:
                 progress(len(indexes))
 
         for indexes in without_cancelled(self._batches(sources, batch_tokens), cancelled):
             limit = self._length_limit(max(len(self.source_row(sources[i])) for i in indexes), max_length)
-            running.append((indexes, self._start([sources[i] for i in indexes], query, limit)))
+            attends = not set(indexes).isdisjoint(attention_of)
+            running.append((indexes, self._start([sources[i] for i in indexes], query, limit, attends=attends)))
             if len(running) > self._parallel:
                 collect()
         while running:
@@ -188,20 +192,25 @@ class CTranslate2Translator(BaseTranslator):
         made: list[list[Hypothesis]] = [[NOTHING] for _ in sources]
         running: deque[tuple[list[int], list[Any]]] = deque()
 
+        attention_of: Collection[int] = options.get("attention_of", ())
+
         def collect() -> None:
             indexes, results = running.popleft()
             for index, result in zip(indexes, results, strict=True):
-                hypotheses = self._hypotheses(result.result(), query)
+                hypotheses = self._hypotheses(result.result(), query, index in attention_of)
                 allowed = [one for one in hypotheses if not first_forbidden(one.ids, sources[index])] or hypotheses[:1]
                 made[index] = allowed[: query.n_best]
-            self._score_again([(sources[index], one) for index in indexes for one in made[index]], query)
+                for one in made[index]:
+                    one.score = one.log_probability = math.nan  # without what the search began with
 
         for indexes in self._batches(sources, options["batch_tokens"]):
             longest = max(len(prefixes[i]) for i in indexes)
             limit = self._length_limit(max(len(self.source_row(sources[i])) for i in indexes), options["max_length"])
             given = [[self._pieces[i] for i in prefixes[index]] for index in indexes]
             limit = max(limit, longest + 8)
-            running.append((indexes, self._start([sources[i] for i in indexes], query, limit, given=given)))
+            attends = not set(indexes).isdisjoint(attention_of)
+            texts = [sources[i] for i in indexes]
+            running.append((indexes, self._start(texts, query, limit, given=given, attends=attends)))
             if len(running) > self._parallel:
                 collect()
         while running:
@@ -233,6 +242,14 @@ class CTranslate2Translator(BaseTranslator):
         query = _Query(2, 1, length_penalty, [self._pieces[i] for i in written[:first]])
         self._score_again([(source, one)], query)
         return one
+
+    def complete_scores(self, pairs: Sequence[tuple[list[int], Hypothesis]], **options: Any) -> None:
+        unknown = [pair for pair in pairs if math.isnan(pair[1].score)]
+        if unknown:
+            first = [self._pieces[i] for i in options["prefix"]]
+            query = _Query(options["beam"], options["n_best"], options["length_penalty"], first)
+            for indexes in batches_of_similar_length([len(source) for source, _ in unknown], BATCH_TOKENS, 1):
+                self._score_again([unknown[index] for index in indexes], query)
 
     def search_with_terms(
         self, sources: Sequence[list[int]], constraints: Sequence[list[Constraint]], terms: TermEncoder, **options: Any
@@ -267,6 +284,7 @@ class CTranslate2Translator(BaseTranslator):
         limit: int,
         forbidden: Sequence[list[str]] = (),
         given: list[list[str]] | None = None,
+        attends: bool = False,
     ) -> Any:
         """Begins a search for one batch and returns its future results. `given` are prefixes of each sentence's own."""
         return self._translator.translate_batch(
@@ -282,15 +300,18 @@ class CTranslate2Translator(BaseTranslator):
             suppress_sequences=list(forbidden) or None,
             return_scores=True,
             return_end_token=True,
+            return_attention=attends,
             use_vmap=self._shortlisted is not None,
             asynchronous=True,
         )
 
-    def _by_our_rules(self, source: list[int], result: Any, query: _Query, limit: int) -> list[Hypothesis]:
+    def _by_our_rules(
+        self, source: list[int], result: Any, query: _Query, limit: int, attends: bool
+    ) -> list[Hypothesis]:
         """The hypotheses of a sentence. It is searched again, alone, if its batch had a higher length limit that it
         made use of, or without the sequences of tokens that our rules forbid."""
         forbidden: list[list[str]] = []
-        hypotheses = self._hypotheses(result, query)
+        hypotheses = self._hypotheses(result, query, attends)
         for _ in range(RETRIES):
             longest = max(len(one.ids) + one.finished for one in hypotheses)
             broken = [sequence for one in hypotheses if (sequence := first_forbidden(one.ids, source))]
@@ -318,15 +339,16 @@ class CTranslate2Translator(BaseTranslator):
             one.log_probability = sum(of_tokens)
             one.score = one.log_probability / query.penalty(len(of_tokens))
 
-    def _hypotheses(self, result: Any, query: _Query) -> list[Hypothesis]:
+    def _hypotheses(self, result: Any, query: _Query, attends: bool = False) -> list[Hypothesis]:
         """Ours, best first. Those that the length limit cut off count only if none is finished."""
         found = []
-        for pieces, score in zip(result.hypotheses, result.scores):
+        attention = result.attention if attends else [None] * query.found
+        for pieces, score, weights in zip(result.hypotheses, result.scores, attention):
             finished = bool(pieces) and pieces[-1] == self._pieces[END]
             ids = [self._ids[piece] for piece in (pieces[:-1] if finished else pieces)]
             log_probability = score * len(pieces)  # its length penalty counts END and the prefix
             length = len(pieces) - len(query.prefix)
-            one = Hypothesis(ids, log_probability, log_probability / query.penalty(length), finished)
+            one = Hypothesis(ids, log_probability, log_probability / query.penalty(length), finished, weights)
             found.append(one)
         possible = [one for one in found if one.finished] or found
         return sorted(possible, key=lambda one: one.score, reverse=True) or [NOTHING]
@@ -379,8 +401,14 @@ class CTranslate2Translator(BaseTranslator):
         kept = [i for i, (_, target) in enumerate(pairs) if target]
         owners = [number for number, row in enumerate(found) for _ in row]
         kept = [i for i in kept if owners[i] not in lost]
-        weights = self._forced_attention([pairs[i] for i in kept], batch_tokens, 1 if quick else ALIGNED_LAYERS)
-        by_pair = dict(zip(kept, weights, strict=True))
+        hypotheses = [one for row in found for one in row]
+        known = {i for i in kept if quick and hypotheses[i].attention is not None}
+        rest = [i for i in kept if i not in known]
+        weights = self._forced_attention([pairs[i] for i in rest], batch_tokens, 1 if quick else ALIGNED_LAYERS)
+        by_pair = dict(zip(rest, weights, strict=True))
+        for i in known:
+            rows, columns = len(pairs[i][1]), len(pairs[i][0])
+            by_pair[i] = np.array(hypotheses[i].attention[:rows], np.float32)[:, :columns]
         empty = np.zeros((0, 0), np.float32)
         return (by_pair.get(i, empty) for i in range(len(pairs)))
 

@@ -11,16 +11,18 @@ import hmac
 import math
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
+from importlib.util import find_spec
 from pathlib import PurePath
 from urllib.parse import quote
 
 from starlette.responses import Response
 
 from regard.documents.document import Document
-from regard.documents.formats import FORMATS, read_document, suffix_of
+from regard.documents.formats import FORMATS, read_document, suffix_of, written_as
 from regard.errors import UserError
 from regard.serving.http.error_responses import log_error
 from regard.serving.http.http_error import HttpError
@@ -29,8 +31,11 @@ from regard.serving.settings import MEBIBYTE, Settings
 from regard.serving.text.translator import TextTranslator, TranslationRequest, UnsupportedLanguage
 from regard.serving.workers.errors import JobFailed, JobRefused
 
-FILE_FORMATS = [suffix for suffix in FORMATS if suffix not in (".csv", ".tsv")]
-"""Endings of names of documents; a table is none, for nothing in a request says which columns."""
+TABLES = (".csv", ".tsv")
+"""Formats that need the names of columns, for which only our own field has a place."""
+READABLE = [suffix for suffix in FORMATS if suffix != ".pdf" or find_spec("pypdf")]
+FILE_FORMATS = [suffix for suffix in READABLE if suffix not in TABLES]
+"""Endings of names of documents that any client of the contracts may send."""
 MAX_DOCUMENTS = 100
 MAX_MEMORY = 256 * MEBIBYTE
 """All documents and translations that are held."""
@@ -46,6 +51,7 @@ class HeldDocument:
     """A document in work, or its translation."""
 
     name: str
+    """Of the translation."""
     owner: str
     """Of the API key that sent it; nobody else may ask for it."""
     size: int
@@ -97,18 +103,23 @@ class Documents:
         target: str,
         owner: str,
         count: Callable[[int], None] = lambda characters: None,
+        columns: Sequence[str] | None = None,
     ) -> HeldDocument:
-        """Begins to translate a document. `count` is told its characters, once it is known to be translated."""
+        """Begins to translate a document. `count` is told its characters, once it is known to be translated. `columns`
+        are those of a table to translate; None where the contract has no place for them."""
         name, content = _plain(upload.name), upload.content
-        if suffix_of(name) not in FILE_FORMATS:
-            raise HttpError(400, f"Documents of this kind cannot be translated, only {' '.join(FILE_FORMATS)}")
+        formats = FILE_FORMATS if columns is None else READABLE
+        if suffix_of(name) not in formats:
+            raise HttpError(400, f"Documents of this kind cannot be translated, only {' '.join(formats)}")
         self.translator.check_languages(source, target)
         self._forget_old()
         if len(self._held) >= MAX_DOCUMENTS or self._memory() + 2 * len(content) > MAX_MEMORY:
             raise HttpError(503, "The server has too many documents at present", {"Retry-After": "30"})
-        held = HeldDocument(name, owner, 2 * len(content))
+        suffix = written_as(name)[0]
+        held = HeldDocument(name.removesuffix(suffix_of(name)) + suffix, owner, 2 * len(content))
         self._held[held.id] = held
-        held.work = asyncio.create_task(self._translate(held, content, source, target, count))
+        read = partial(read_document, content, name, tuple(columns or ()), suffix)
+        held.work = asyncio.create_task(self._translate(held, read, source, target, count))
         return held
 
     def find(self, id: str, owner: str, key: str) -> HeldDocument:
@@ -147,11 +158,11 @@ class Documents:
             self.drop(held)
 
     async def _translate(
-        self, held: HeldDocument, content: bytes, source: str, target: str, count: Callable[[int], None]
+        self, held: HeldDocument, read: Callable[[], Document], source: str, target: str, count: Callable[[int], None]
     ) -> None:
         try:
             async with self._slots:
-                await self._translate_now(held, content, source, target, count)
+                await self._translate_now(held, read, source, target, count)
             held.status, held.since = "done", time.monotonic()
         except (UserError, UnsupportedLanguage, JobRefused) as error:
             held.fail(str(error), 400)
@@ -162,11 +173,11 @@ class Documents:
             held.fail(f"Internal error; see the server's log under {held.id[:8]}", 500)
 
     async def _translate_now(
-        self, held: HeldDocument, content: bytes, source: str, target: str, count: Callable[[int], None]
+        self, held: HeldDocument, read: Callable[[], Document], source: str, target: str, count: Callable[[int], None]
     ) -> None:
         held.status, held.began = "translating", time.monotonic()
         loop = asyncio.get_running_loop()
-        document: Document = await loop.run_in_executor(self._thread, read_document, content, held.name)
+        document = await loop.run_in_executor(self._thread, read)
         held.characters = sum(map(len, document.texts))
         if 0 <= self.settings.document_limit < held.characters:
             limit = self.settings.document_limit
@@ -202,4 +213,4 @@ def _plain(name: str) -> str:
     plain = PurePath(name.replace("\\", "/")).name
     plain = "".join(character for character in plain if character.isprintable() and character not in '"%;/')
     suffix = suffix_of(plain)
-    return (plain[: -len(suffix)] if suffix else plain)[:MAX_NAME] + suffix
+    return (plain[: -len(suffix)] if suffix else plain)[:MAX_NAME] + suffix  # in lower case

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from documents.samples import pdf
 from fastapi import FastAPI
 from serving.calling import Reply, call, calling
 from serving.fakes import FakePool, fake_app
@@ -93,8 +94,10 @@ def test_an_office_document_larger_than_a_text_may_be() -> None:
 
 def test_what_is_no_document_is_refused_in_one_line(app: Any) -> None:
     refused(libre(app, None), "missing file parameter")
-    refused(libre(app, name="page.exe"), "only .docx")
-    refused(libre(app, name="table.csv"), "Documents of this kind")
+    refused(libre(app, name="page.exe"), "only .csv .docx")
+    refused(libre(app, b"id,texte\n1,oui", "table.csv"), "in the field columns); there are: id, texte")
+    refused(libre(app, b"id,texte\n1,oui", "table.csv", columns="nom"), "there is no column 'nom'")
+    refused(libre(app, columns="nom"), "only tables")
     refused(libre(app, b"not a zip", "a.docx"), "a.docx: the file is not a zip archive")
     refused(libre(app, b"\xff\xfe\x00", "a.json"), "a.json")
     refused(libre(app, target="zz"), "zz is not supported")
@@ -107,6 +110,34 @@ def test_what_is_no_document_is_refused_in_one_line(app: Any) -> None:
     refused(libre(fake_app(body_limit=100)), "larger than this server takes", 413)
     settings = call(fake_app(document_limit=0), "GET", "/frontend/settings").json()
     assert (settings["filesTranslation"], settings["supportedFilesFormat"]) == (False, [])
+
+
+def test_the_columns_of_a_table_are_a_field(app: Any) -> None:
+    given = b"id,texte,note\nun,oui,non\n"
+    for columns, made in (("texte", b"un,OUI,non"), ("2, note", b"un,OUI,NON")):
+        link = libre(app, given, "table.CSV", columns=columns).json()["translatedFileUrl"]
+        reply = call(app, "GET", link.removeprefix("http://127.0.0.1:5000"))
+        assert reply.body.splitlines()[1] == made and link.endswith(".table.csv")
+
+
+def test_a_pdf_becomes_a_word_document(app: Any) -> None:
+    given = pdf(["Le chat dort."])
+    link = libre(app, given, "a.pdf").json()["translatedFileUrl"]
+    assert link.endswith(".a.docx")
+    made = call(app, "GET", link.removeprefix("http://127.0.0.1:5000")).body
+    with zipfile.ZipFile(io.BytesIO(made)) as archive:
+        assert "LE CHAT DORT." in archive.read("word/document.xml").decode()
+    refused(libre(app, b"x", "a.pdf"), "a.pdf: the file is no PDF")
+
+    async def run() -> None:
+        handle = await uploaded(app, given, "a.pdf", source_lang="FR", output_format="docx")
+        await waited(app, handle)
+        reply = await asked(app, handle, "/result")
+        assert reply.body == made and reply.headers["content-disposition"].endswith("''a.docx")
+
+    asyncio.run(run())
+    deepl = call(app, "POST", "/v2/document", **form(given, "a.pdf", target_lang="EN"))
+    refused(deepl, "the translation of a pdf is a docx")
 
 
 def test_names_lead_nowhere(app: Any) -> None:
@@ -248,6 +279,7 @@ def test_deepl_refuses_what_it_cannot_translate(app: Any) -> None:
     refuses("zz is not supported", target_lang="ZZ")
     refuses("keeps its format", target_lang="EN", output_format="pdf")
     refuses("only .docx", target_lang="EN", filename="a.exe")
+    refuses("Documents of this kind", target_lang="EN", filename="a.csv")
     refused(call(app, "POST", "/v2/document/abc", document_key=3), "'document_key' not specified")
 
 
@@ -270,7 +302,7 @@ def test_memory_is_bounded_and_old_translations_are_forgotten(monkeypatch: pytes
 
 
 def test_a_bug_is_told_without_its_details(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(content: bytes, name: str) -> None:
+    def fails(*given: object) -> None:
         raise ZeroDivisionError("secret")
 
     monkeypatch.setattr(documents, "read_document", fails)

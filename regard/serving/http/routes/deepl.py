@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
-from regard.documents.formats import suffix_of
+from regard.documents.formats import suffix_of, written_as
 from regard.languages import from_deepl, internal, name, public, to_deepl
 from regard.serving.catalogue import Catalogue
 from regard.serving.http.documents import Documents, file_response
@@ -89,8 +89,14 @@ def router(settings: Settings, catalogue: Catalogue, translator: TextTranslator,
         if not isinstance(named, str):
             raise HttpError(400, "Value for 'filename' not supported.")
         wanted = given.get("output_format") or ""
-        if not isinstance(wanted, str) or wanted and f".{wanted.lower()}" != suffix_of(named):
-            raise HttpError(400, "Value for 'output_format' not supported: a document keeps its format.")
+        suffix, made = suffix_of(named), written_as(named)[0]
+        if not isinstance(wanted, str) or (wanted.lower() or suffix[1:]) != made[1:]:
+            kept = (
+                "a document keeps its format"
+                if made == suffix
+                else f"the translation of a {suffix[1:]} is a {made[1:]}"
+            )
+            raise HttpError(400, f"Value for 'output_format' not supported: {kept}.")
         source, target = _languages(given, catalogue)
 
         def count(characters: int) -> None:
@@ -238,6 +244,7 @@ class _OpenApi:
                 "target_lang": choice("The target language; regions are ignored.", codes("target")),
                 "source_lang": choice("The source language; detected if omitted.", codes("source")),
                 "filename": {"type": "string", "description": "Its name, if not that of the file."},
+                "output_format": {"type": "string", "description": "For a PDF `docx`; others keep their format."},
             },
             ("target_lang",),
             {"target_lang": next(iter(codes("target")), "EN-US")},

@@ -106,13 +106,15 @@ def router(settings: Settings, catalogue: Catalogue, translator: TextTranslator,
     )
     async def translate_file(request: Request) -> JSONResponse:
         """Office documents, pages, books, subtitles and more: `/frontend/settings` lists the formats. Layout and
-        formatting are preserved. The link in the response works for half an hour."""
+        formatting are preserved; the text of a PDF is returned as a Word document. A table (.csv, .tsv) needs
+        `columns`. The link in the response works for half an hour."""
         if not documents.enabled:
             raise HttpError(403, NO_FILES)
         given, upload = await fields_of(request), await upload_of(request)
         if upload is None:
             raise HttpError(400, "Invalid request: missing file parameter")
-        held = documents.start(upload, _language(given, "source"), _language(given, "target"), request.state.owner)
+        source, target = _language(given, "source"), _language(given, "target")
+        held = documents.start(upload, source, target, request.state.owner, columns=_columns(given))
         try:
             await finished(held)
             if held.error:
@@ -187,6 +189,14 @@ def _glossary(rows: Any) -> Glossary | None:
         return Glossary.of(rows, "glossary")
     except UserError as error:
         raise HttpError(400, str(error)) from None
+
+
+def _columns(given: dict[str, Any]) -> list[str]:
+    """Of a table, or keys of JSON: our addition to the contract."""
+    columns = given.get("columns") or ""
+    if not isinstance(columns, str):
+        raise HttpError(400, "Invalid request: columns parameter is not a string")
+    return [name for name in map(str.strip, columns.split(",")) if name]
 
 
 def _language(given: dict[str, Any], field: str) -> str:
@@ -378,6 +388,7 @@ class _OpenApi:
             {
                 "source": choice("The source language, or `auto` to detect it.", ["auto", *codes]),
                 "target": choice("The target language.", codes),
+                "columns": text("Of a table, or keys of JSON: which to translate, by name or number, with commas."),
                 "api_key": key,
             },
             ("source", "target"),
