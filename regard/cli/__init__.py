@@ -22,7 +22,7 @@ UsageError: Any = typer.BadParameter.__base__
 
 COMMANDS = (
     "train", "distill", "evaluate", "chat", "inspect", "ablate", "index", "studio", "import", "export", "average",
-    "lab", "bench", "recipes", "models", "doctor",
+    "lab", "bench", "reproduce", "recipes", "models", "doctor",
 )  # fmt: skip
 """Besides a command per task, `serve` and the groups. Each is a function in the file of its name."""
 GROUPS = ("data", "glossary", "keys", "vectors")

@@ -49,8 +49,8 @@ def test_r21_extreme_scores_sum_to_one_and_are_numbers(scale):
 def test_dropout_of_weights_leaves_each_out_or_scales_it(watched):
     """With one-hot values the output is the weights themselves."""
     torch.manual_seed(0)
-    query, key, values = torch.randn(1, 1, 3, 8), torch.randn(1, 1, 5, 8), torch.eye(5)[None, None]
-    weights = (query @ key.mT / 8**0.5).softmax(-1)
+    query, key, values = torch.randn(1, 1, 3, 5), torch.randn(1, 1, 5, 5), torch.eye(5)[None, None]
+    weights = (query @ key.mT / 5**0.5).softmax(-1)
     observer = (lambda name, weights: None) if watched else None
     drawn = [dot_product_attention(query, key, values, dropout=0.25, observer=observer) for _ in range(2000)]
     for one in drawn[:50]:
