@@ -38,7 +38,7 @@ def measure(
     Raises KeyboardInterrupt when a signal stopped a run; calling it again goes on with that run.
     """
     changes = (f'data.root="{data}"', f'training.device="{device}"')
-    whole = recipe_hash(row.resolved(row.runs[0], changes), *row.before(changes))
+    whole = hash_of(row)
     record = read_record(records, row.name) or Record(row.name, whole)
     if record.recipe != whole:
         raise UserError(
@@ -69,6 +69,11 @@ def measure(
         )
         write_record(records, record)
     return record
+
+
+def hash_of(row: Row) -> str:
+    """The hash of a row's recipes."""
+    return recipe_hash(row.resolved(row.runs[0]), *row.before())
 
 
 def _validated(place: Path) -> dict[str, float]:

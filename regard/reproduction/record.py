@@ -63,10 +63,10 @@ def read_record(folder: Path, row: str) -> Record | None:
         return None
     try:
         tree = json.loads(file.read_text(encoding="utf-8"))
-        runs = [Measured(**one) for one in tree.pop("runs")]
-        record = Record(**tree, runs=runs)
-        if record.row != row or not all(isinstance(v, float) for run in runs for v in run.scores.values()):
+        runs = tree.pop("runs")
+        if tree["row"] != row or not all(type(value) is float for one in runs for value in one["scores"].values()):
             raise ValueError
+        record = Record(**tree, runs=[Measured(**one) for one in runs])
     except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError):
         raise UserError(f"{file}: is no record of {row}; delete it to measure again") from None
     return record
