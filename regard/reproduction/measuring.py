@@ -23,7 +23,8 @@ from regard.loading import load
 from regard.reproduction import moses
 from regard.reproduction.record import Measured, Record, read_record, recipe_hash, record_file, write_record
 from regard.reproduction.rows import Row
-from regard.runs import test, train
+from regard.runs import resolve, test, train
+from regard.runs.training_run import saved_recipe
 from regard.training.state import STATE
 
 Note = Callable[[str], None]
@@ -37,7 +38,7 @@ def measure(
 
     Raises KeyboardInterrupt when a signal stopped a run; calling it again goes on with that run.
     """
-    changes = (f'data.root="{data}"', f'training.device="{device}"')
+    changes: tuple[str, ...] = (f'data.root="{data}"', f'training.device="{device}"')
     whole = hash_of(row)
     record = read_record(records, row.name) or Record(row.name, whole)
     if record.recipe != whole:
@@ -101,11 +102,15 @@ def rehearse(row: Row, folder: Path, quiet: bool = True) -> dict[str, float]:
 
 def finish(recipe: Recipe, place: Path, quiet: bool) -> None:
     """Trains a run, or what is left of it."""
-    if (place / "model").is_dir():
-        return
-    begun = (place / "checkpoints").is_dir() and any((place / "checkpoints").glob("step-*"))
+    if place.exists():
+        # Resolved once more, a run of an earlier version has the keys that are new since, as they are by default.
+        if recipe_hash(resolve(saved_recipe(place))) != recipe_hash(resolve(recipe)):
+            raise UserError(f"{place} was trained by another recipe or on other files; delete it to begin again")
+        if (place / "model").is_dir():
+            return
+    begun = any((place / "checkpoints").glob("step-*"))
     if place.exists() and not begun:
-        raise UserError(f"{place} holds a run without checkpoints; delete it to begin again")
+        raise UserError(f"{place} was stopped before its first checkpoint; delete it to begin again")
     run = train(resume=place, quiet=quiet) if begun else train(recipe, folder=place, quiet=quiet)
     if run.reason == "interrupted":
         raise KeyboardInterrupt

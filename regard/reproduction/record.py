@@ -8,8 +8,9 @@ import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean, pstdev
+from typing import Any
 
-from regard.config import Recipe, to_toml
+from regard.config import Recipe
 from regard.errors import UserError
 from regard.storage import write_file
 
@@ -79,11 +80,26 @@ def write_record(folder: Path, record: Record) -> Path:
 
 
 def recipe_hash(*recipes: Recipe) -> str:
-    """The same for every seed and fold, wherever the data lie and whatever the device."""
+    """The same for every seed and fold, wherever the data lie and whatever the device.
+
+    Only of what differs from the defaults, so that a new key of recipes changes no hash.
+    """
     found = hashlib.sha256()
+    defaults = dataclasses.asdict(Recipe())
     for recipe in recipes:
-        data = replace(recipe.data, root="data", fold=0)
+        data = replace(recipe.data, root=defaults["data"]["root"], fold=0)
         training = replace(recipe.training, device="auto", start_from="")
         plain = replace(recipe, seed=1, name="", data=data, training=training, tiny={})
-        found.update(to_toml(plain).encode())
+        own = _differing(dataclasses.asdict(plain), defaults)
+        found.update(json.dumps(own, sort_keys=True).encode())
     return found.hexdigest()[:16]
+
+
+def _differing(tree: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    found = {}
+    for name, value in tree.items():
+        default = defaults.get(name)
+        if value != default:
+            both = isinstance(value, dict) and isinstance(default, dict)
+            found[name] = _differing(value, default) if both else value
+    return found

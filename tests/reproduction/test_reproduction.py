@@ -16,7 +16,7 @@ from regard.reproduction import measuring
 from regard.reproduction.measuring import measure, rehearse, right, scored
 from regard.reproduction.moses import FOLDER, prepare
 from regard.reproduction.page import BEGIN, END, cells, generated, with_rows
-from regard.reproduction.record import Measured, Record, read_record, write_record
+from regard.reproduction.record import Measured, Record, read_record, recipe_hash, write_record
 from regard.reproduction.rows import Row, rows
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -109,6 +109,25 @@ def test_scores_of_different_recipes_are_not_put_together(measured):
     other = replace(ROW, settings=(*ROW.settings, "model.head_dropout=0.2"))
     with pytest.raises(UserError, match="was measured with another recipe; delete it and .*reviews to measure again"):
         measure(other, **kept, note=lambda line: None)
+
+
+def test_a_hash_is_of_what_differs_from_the_defaults_but_for_seed_fold_place_and_device(monkeypatch):
+    one = ROW.resolved("seed-1")
+    same = ("data.root=elsewhere", "training.device=cuda", "name=other", "data.fold=3", "training.ema=0.0")
+    assert recipe_hash(one) == recipe_hash(ROW.resolved("seed-2", same))
+    monkeypatch.setenv("REGARD_DATA", "another")
+    assert recipe_hash(one) == recipe_hash(ROW.resolved("seed-1"))
+    for other in ("training.ema=0.5", "model.width=9", "data.folds=5"):
+        assert recipe_hash(one) != recipe_hash(ROW.resolved("seed-1", (other,)))
+    assert recipe_hash(one) != recipe_hash(one, one)
+
+
+def test_a_run_of_another_recipe_is_not_taken_for_this_one(measured, tmp_path):
+    _, kept, _ = measured
+    shutil.copytree(kept["folder"] / "reviews/seed-1", tmp_path / "reviews/seed-1")
+    other = replace(ROW, settings=(*ROW.settings, "model.head_dropout=0.2"))
+    with pytest.raises(UserError, match="seed-1 was trained by another recipe or on other files; delete it"):
+        measure(other, **{**kept, "folder": tmp_path, "records": tmp_path / "records"}, note=lambda line: None)
 
 
 def test_a_damaged_record_is_refused_in_one_line(tmp_path):
