@@ -49,7 +49,7 @@ def effort(record: Record) -> str:
 def section(row: Row, record: Record | None) -> str:
     """What a row is of, its command, and what still differs."""
     kind = f"{row.folds} folds" if row.folds else f"{len(row.seeds)} seed{'s' * (len(row.seeds) > 1)}"
-    lines = [f"### {row.name}", "", f"{row.title}. `regard reproduce {row.name}` trains `{row.recipe}`, {kind}.", ""]
+    lines = [f"## {row.name}", "", f"{row.title}. `regard reproduce {row.name}` trains `{row.recipe}`, {kind}.", ""]
     lines += [f"- **Published**: {row.published} ({row.source}).", f"- **Terms**: {row.terms}"]
     lines += [f"- **What still differs**: {row.differs}"]
     if record and record.values(row.score):
