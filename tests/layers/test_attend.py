@@ -52,11 +52,11 @@ def test_dropout_of_weights_leaves_each_out_or_scales_it(watched):
     query, key, values = torch.randn(1, 1, 3, 5), torch.randn(1, 1, 5, 5), torch.eye(5)[None, None]
     weights = (query @ key.mT / 5**0.5).softmax(-1)
     observer = (lambda name, weights: None) if watched else None
-    drawn = [dot_product_attention(query, key, values, dropout=0.25, observer=observer) for _ in range(2000)]
+    drawn = [dot_product_attention(query, key, values, dropout=0.25, observer=observer) for _ in range(600)]
     for one in drawn[:50]:
         torch.testing.assert_close(one, torch.where(one == 0, 0.0, weights / 0.75))
     together = torch.stack(drawn)
-    torch.testing.assert_close(together.mean(0), weights, atol=0.02, rtol=0)
+    torch.testing.assert_close(together.mean(0), weights, atol=0.04, rtol=0)
     assert (together == 0).float().mean().item() == pytest.approx(0.25, abs=0.02)
 
 
