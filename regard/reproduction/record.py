@@ -99,7 +99,8 @@ def _differing(tree: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]
     found = {}
     for name, value in tree.items():
         default = defaults.get(name)
-        if value != default:
-            both = isinstance(value, dict) and isinstance(default, dict)
-            found[name] = _differing(value, default) if both else value
-    return found
+        if isinstance(value, dict) and isinstance(default, dict):
+            found[name] = _differing(value, default)
+        elif value != default:
+            found[name] = value
+    return {name: value for name, value in found.items() if value != {}}
