@@ -125,11 +125,14 @@ class Stem(TypedDict, total=False):
     class_token: Annotated[bool, Setting("Prepend a learned token for classification.")]
     distillation_token: Annotated[bool, Setting("Prepend a second learned token, as DeiT does.")]
     augment: Augment
-    filters: Annotated[int, Setting("Filters of the first convolution over each frame.", ge=1, le=MOST)]
+    filters: Annotated[
+        int, Setting("Filters of the first convolution over each frame, or over a word's characters.", ge=1, le=MOST)
+    ]
     stages: Annotated[
         int, Setting("Stages of the convolutional network; each but the first halves the image.", ge=1, le=16)
     ]
     blocks: Annotated[int, Setting("Residual blocks per stage.", ge=1, le=1000)]
+    character_width: Annotated[int, Setting("Width of the vectors of a word's characters.", ge=1, le=MOST)]
     mels: Annotated[int, Setting("Mel bands of the spectrogram.", ge=1, le=1000)]
     window: Annotated[float, Setting("Seconds of sound per spectrogram frame.", gt=0, le=1)]
     hop: Annotated[float, Setting("Seconds between spectrogram frames.", gt=0, le=1)]
@@ -212,6 +215,12 @@ class Model(Stem, Encoder, Decoder, total=False):  # type: ignore[misc]  # a par
             choices=("none", "tanh", "relu", "gelu"),
         ),
     ]
+    mixup: Annotated[
+        float, Setting("Mix pictures of a batch in training, in shares from Beta(mixup, mixup); 0: off.", ge=0, le=100)
+    ]
+    cutmix: Annotated[
+        float, Setting("Cut rectangles of other pictures into those of a batch, likewise; 0: off.", ge=0, le=100)
+    ]
     head_dropout: Annotated[float, Setting("Dropout before the output layer.", ge=0, lt=1)]
     window: Annotated[int, Setting("Time steps that a forecast is made from.", ge=1, le=MOST)]  # type: ignore[misc]
     horizon: Annotated[int, Setting("Time steps that are forecast.", ge=1, le=MOST)]
@@ -233,6 +242,10 @@ class Tokenizer(TypedDict, total=False):
         Setting("Tokens that are no text, such as >>de<< for the language to translate to; data.pairs adds its own."),
     ]
     lowercase: Annotated[bool, Setting("Lowercase words.")]
+    words_of: Annotated[
+        str,
+        Setting("File of word vectors whose words join the vocabulary, after those of the text and in their order."),
+    ]
     exact: Annotated[bool, Setting("Keep the text as it is, without Unicode normalisation.")]
     alphabet: Annotated[str, Setting("The letters; empty: those of the training text.")]
 

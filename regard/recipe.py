@@ -139,6 +139,13 @@ class Data:
     drop_wrong_script: Annotated[
         bool, Setting("Drop pairs with a side mostly in another script than that side's usual one.")
     ] = True
+    preceded: Annotated[
+        bool,
+        Setting(
+            "Language models: a window within a document begins with the token before it, not with the token that "
+            "begins texts; scores are then of predictions with one more token of context."
+        ),
+    ] = False
     plain_source: Annotated[
         bool, Setting("Typographic apostrophes of the source become ASCII, in training and in use.")
     ] = True

@@ -18,6 +18,9 @@ from regard.decoder._base import Decoder
 from regard.errors import UserError
 from regard.stem._base import Stem
 
+WORDS_OF = "words_of"
+"""A key of the word tokenizer: a file of vectors whose words join its vocabulary."""
+
 
 def vectors_of(model: dict[str, Any]) -> dict[str, str]:
     """The word-vector file of each part of a resolved `model` section that names one."""

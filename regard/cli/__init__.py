@@ -22,7 +22,8 @@ UsageError: Any = typer.BadParameter.__base__
 
 COMMANDS = (
     "train", "distill", "evaluate", "score", "calibrate", "check", "chat", "inspect", "ablate", "index", "studio",
-    "import", "export", "average", "detect", "lab", "bench", "recipes", "models", "suggestions", "doctor",
+    "import", "export", "average", "detect", "lab", "bench", "reproduce", "recipes", "models", "suggestions",
+    "doctor",
 )  # fmt: skip
 """Besides a command per task, `serve` and the groups. Each is a function in the file of its name."""
 GROUPS = ("data", "glossary", "keys", "vectors")

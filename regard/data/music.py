@@ -50,7 +50,7 @@ def tidy(text: str) -> str:
 
 def bar_of(tokenizer: Tokenizer) -> int | None:
     """The id of the bar if the vocabulary is nothing but pitches and the bar, that is, music; else None."""
-    if tokenizer.kind != "word":
+    if tokenizer.kind not in ("word", "pitches"):
         return None
     first = len(SPECIALS)
     words = [piece.removeprefix(SPACE) for piece in tokenizer.pieces(range(first, len(tokenizer)))]

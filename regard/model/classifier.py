@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from regard.encoder._base import Encoder
 from regard.errors import UserError
 from regard.layers.feed_forward import build_activation
+from regard.layers.mixing import Mixing
 from regard.layers.pooling import Pooling
 from regard.model._base import Model
 from regard.stem._base import Stem
@@ -37,6 +38,8 @@ class Classifier(Model):
         head_activation: str = "none",
         head_dropout: float = 0.1,
         label_smoothing: float = 0.0,
+        mixup: float = 0.0,
+        cutmix: float = 0.0,
     ):
         super().__init__()
         self.stem, self.encoder = stem, encoder
@@ -48,6 +51,7 @@ class Classifier(Model):
         self.dropout = nn.Dropout(head_dropout)
         self.head = nn.Linear(self.pooling.vectors * encoder.width, labels)
         self.label_smoothing = label_smoothing
+        self.mixing = Mixing(mixup, cutmix)
 
     def forward(self, source: Shaped[Tensor, "B *input"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B L"]:
         """The logits of the labels."""
@@ -60,9 +64,13 @@ class Classifier(Model):
         return self.head(self.dropout(pooled))
 
     def loss(self, batch: Batch) -> LossSum:
-        memory = self.encoder(*self.stem(batch.source, batch.source_mask))
-        logits = self._logits(memory).float()
         # Validation measures the likelihood alone.
         smoothing = self.label_smoothing if self.training else 0.0
-        total = F.cross_entropy(logits, batch.target[:, 0], label_smoothing=smoothing, reduction="sum")
+        mixed = self.mixing(batch.source) if self.training and self.mixing else None
+        memory = self.encoder(*self.stem(batch.source if mixed is None else mixed.source, batch.source_mask))
+        logits, labels = self._logits(memory).float(), batch.target[:, 0]
+        total = F.cross_entropy(logits, labels, label_smoothing=smoothing, reduction="sum")
+        if mixed is not None:
+            others = F.cross_entropy(logits, labels[mixed.other], label_smoothing=smoothing, reduction="sum")
+            total = mixed.share * total + (1 - mixed.share) * others
         return LossSum(self.with_ponder_cost(total, memory.ponder_cost), batch.units)

@@ -18,7 +18,7 @@ from regard.task._base import Prepared
 from regard.training.listener import Listener, Quiet
 from regard.training.progress import OtherRank
 from regard.training.ranks import Ranks
-from regard.word_vectors import vectors_of
+from regard.word_vectors import WORDS_OF, vectors_of
 
 
 def prepare(recipe: Recipe, place: Path, resume: bool = False, report: Listener | None = None) -> Prepared:
@@ -78,6 +78,6 @@ def data_files(recipe: Recipe) -> list[Any]:
     """The files of a recipe with size and time, to compare whether all ranks see the same ones."""
     named = [path for paths in data_paths(recipe.data).values() for path in paths]
     paths = [Path(path.rpartition("#")[0] or path) for path in named]
-    paths += map(Path, vectors_of(recipe.model).values())
+    paths += map(Path, filter(None, [*vectors_of(recipe.model).values(), recipe.tokenizer.get(WORDS_OF)]))
     status = [(path, path.stat() if path.exists() else None) for path in paths]
     return [[str(path), s.st_size, s.st_mtime_ns] if s else [str(path), -1, -1] for path, s in status]

@@ -18,7 +18,7 @@ from regard.assemble import EXAMPLE_SIZES, VECTORS, build_model, resolve_model
 from regard.config import Data, Recipe, data_root
 from regard.data import tokenizer as tokenizers
 from regard.data.corpus.pair_languages import with_languages
-from regard.data.corpus.reading import split_column
+from regard.data.corpus.reading import check_file, split_column
 from regard.data.corpus.shards import is_url, listed
 from regard.data.datasets import data_sets
 from regard.errors import UserError
@@ -29,7 +29,7 @@ from regard.runs.data_paths import data_paths, with_paths
 from regard.storage import read_folder
 from regard.task._writing import longest_text
 from regard.training.defaults import with_defaults
-from regard.word_vectors import check_vectors, vectors_of
+from regard.word_vectors import WORDS_OF, check_vectors, vectors_of
 
 READING_PARTS = ("stem", "encoder")
 """The parts that a model for another task can start from."""
@@ -92,6 +92,9 @@ def check_positions(model: nn.Module, recipe: Recipe) -> None:
 def _with_vector_paths(recipe: Recipe) -> Recipe:
     """Files of word vectors are found as data files are."""
     found = {part: _absolute(file, recipe.data.root) for part, file in vectors_of(recipe.model).items()}
+    if words := recipe.tokenizer.get(WORDS_OF):
+        recipe = replace(recipe, tokenizer=recipe.tokenizer | {WORDS_OF: _absolute(words, recipe.data.root)})
+        check_file(Path(recipe.tokenizer[WORDS_OF]))
     return replace(recipe, model={**recipe.model, **{p: recipe.model[p] | {VECTORS: f} for p, f in found.items()}})
 
 

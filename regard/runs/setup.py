@@ -30,7 +30,7 @@ from regard.training.listener import Listener, Quiet
 from regard.training.ranks import Ranks
 from regard.training.trainer import Trainer
 from regard.types import Validation
-from regard.word_vectors import begin_with_vectors, vectors_of
+from regard.word_vectors import WORDS_OF, begin_with_vectors, vectors_of
 
 MIN_STEPS_TO_COMPILE = 2000
 """Shorter trainings take less time than compiling does."""
@@ -130,7 +130,7 @@ def without_paths(recipe: Recipe) -> Recipe:
     return replace(
         recipe,
         data=replace(recipe.data, root="data", **empty),
-        tokenizer={name: value for name, value in recipe.tokenizer.items() if name != "path"},
+        tokenizer={name: value for name, value in recipe.tokenizer.items() if name not in ("path", WORDS_OF)},
         model={name: _plain_part(value) for name, value in recipe.model.items()},
         training=replace(recipe.training, start_from=""),
     )

@@ -16,6 +16,8 @@ class Stem(nn.Module, ABC):
 
     reads: ClassVar[str]
     """The kind of input that it takes: a name in data/input."""
+    spells: ClassVar[bool] = False
+    """True if text comes with the spelling of its words, as rows of numbers (spelling.py)."""
     cuda_graphable: ClassVar[bool] = False
     """True if a forward pass does the same work for every batch of one shape and never waits for the GPU."""
     width: int

@@ -80,12 +80,13 @@ class ExampleTask(Task):
             if all(map(pair.target.knows, parts.train)):
                 return pair
         text = resolved_tokenizer(recipe.tokenizer)
+        spells = registry.factory("stem", recipe.model["stem"]["kind"], "model.stem.kind").spells  # type: ignore[attr-defined]
         return Pair.fit(
             parts.train,
             input_class(kind).from_files(known) if known else kind,
             cls.target,
             seed=recipe.seed,
-            input_options=text if kind == "text" else recipe.input,
+            input_options=(text | {"spelled": True} if spells else text) if kind == "text" else recipe.input,
             target_options=text if cls.target == "text" else {},
         )
 

@@ -25,10 +25,14 @@ def spans(length: int, size: int, first: int = 0, overlap: int = 0) -> list[tupl
     return found
 
 
-def coded(ids: np.ndarray) -> Coded:
-    """A window as an example without input, in which all tokens but BEGIN are targets."""
-    target = np.concatenate([[BEGIN], ids])
-    return Coded(np.zeros(0, dtype=np.int64), target, target != BEGIN)
+def coded(document: np.ndarray, start: int = 0, stop: int | None = None, preceded: bool = False) -> Coded:
+    """A window of a document as an example without input: BEGIN, then the tokens to predict.
+
+    With `preceded` a window within the document begins with the token before it instead.
+    """
+    first = document[start - 1] if preceded and start else BEGIN
+    target = np.concatenate([[first], document[start:stop]])
+    return Coded(np.zeros(0, dtype=np.int64), target, np.arange(len(target)) > 0)
 
 
 def as_ids(tokenizer: Tokenizer, texts: Sequence[str]) -> list[np.ndarray]:

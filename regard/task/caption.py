@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Unpack, overload
 from regard.data.format._base import Example
 from regard.data.input._accepted import PictureLike
 from regard.data.target.text import references
+from regard.evaluation.captions import cider, meteor_exact
 from regard.evaluation.writing import bleu4
 from regard.task._writing import Writer, WritingOptions, Written
 from regard.types import Better, Validation
@@ -20,7 +21,12 @@ class Captioner(Writer):
 
     usual: ClassVar[dict[str, Any]] = {**Writer.usual, "stem": "grid"}
     usage: ClassVar[str] = "caption {model} photo.jpg"
-    scores: ClassVar[dict[str, Better]] = {"bleu4": "higher", "loss": "lower"}
+    scores: ClassVar[dict[str, Better]] = {
+        "bleu4": "higher",
+        "cider": "higher",
+        "meteor_exact": "higher",
+        "loss": "lower",
+    }
 
     @overload
     def caption(self, pictures: PictureLike, **options: Unpack[WritingOptions]) -> Written: ...  # type: ignore[overload-overlap]
@@ -39,8 +45,9 @@ class Captioner(Writer):
         return self.written(pictures, **options)
 
     def judge(self, valid: Sequence[Example]) -> Validation:
-        """BLEU-4 against all captions of a picture, and the loss of the first one."""
+        """BLEU-4, CIDEr-D and METEOR's exact module against all captions of a picture, and the loss of the first."""
         outputs = [one.text for one in self.caption(self.inputs(valid))]
         captions = [references(example.target) for example in valid]
-        scores = {"bleu4": bleu4(outputs, captions), "loss": self.loss(valid)}
+        scores = {"bleu4": bleu4(outputs, captions), "cider": cider(outputs, captions)}
+        scores |= {"meteor_exact": meteor_exact(outputs, captions), "loss": self.loss(valid)}
         return Validation(scores, self.samples([("(picture)", o, c[0]) for o, c in zip(outputs, captions)]))

@@ -1,7 +1,7 @@
 """Text generation: a language model continues a text token by token. Music is written as text, too.
 
-Documents are read in windows that each start with BEGIN, so that a model can start anywhere. END is predicted only
-where a document ends.
+Documents are read in windows that each start with BEGIN, so that a model can start anywhere, or with the token before
+(`data.preceded`). END is predicted only where a document ends.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Generator(Task):
             random = np.random.default_rng([recipe.seed, number])
             size = recipe.data.max_length
             return [
-                coded(document[start:stop])
+                coded(document, start, stop, recipe.data.preceded)
                 for document in documents
                 for start, _, stop in spans(len(document), size, int(random.integers(1, size + 1)))
             ]
@@ -180,7 +180,8 @@ class Generator(Task):
             longest = 1 + places[at][3] - places[at][1]
             rows = places[at : at + (settings.batch_examples or max(1, settings.batch_tokens // longest))]
             at += len(rows)
-            arrays = [coded(documents[n][start:stop]).target for n, start, _, stop in rows]
+            preceded = self.recipe.data.preceded
+            arrays = [coded(documents[n], start, stop, preceded).target for n, start, _, stop in rows]
             target = pad_arrays(arrays, varying=True)[0].to(self.device)
             logits = self.model(target[:, :-1]).float()
             costs = F.cross_entropy(logits.transpose(1, 2), target[:, 1:], reduction="none").double().cpu().numpy()

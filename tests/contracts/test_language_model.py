@@ -5,6 +5,7 @@ import torch
 
 from regard import registry
 from regard.assemble import build_model
+from regard.decoder.independent_keys import BAR
 from regard.decoding.greedy import greedy
 from regard.decoding.sampling import sample
 from regard.decoding.stream import stream
@@ -43,6 +44,7 @@ VARIANTS: dict[str, list[dict]] = {
     ],
     "universal": [{"norm": "pre"}, {"norm": "post", "halting": False}],
     "ssru": [{"norm": "pre"}, {"norm": "post", "position": "none"}],
+    "independent_keys": [{"cell": "lstm"}, {"cell": "rnn"}],
     "recurrent": [{"cell": "lstm"}, {"cell": "gru", "tie": False, "embedding": 12}, {"cell": "rnn"}],
 }
 
@@ -85,6 +87,7 @@ def batch() -> Batch:
     torch.manual_seed(3)
     target = torch.randint(4, VOCABULARY, (4, 7))
     target[:, 0] = BEGIN
+    target[0, 2:4] = BAR  # of independent keys the past is the finished steps, and a random text may have none
     target[1, 4], target[1, 5:] = END, PAD
     target[3, 2:] = PAD
     mask = (target != PAD) & (target != BEGIN)

@@ -49,6 +49,8 @@ LLAMA = {
     "activation": "silu",
 }
 BART = {"embedding_norm": True, "output_bias": True, "position": "sinusoidal_halves", "tie": False}
+WITHOUT_SOURCE = ("independent_keys",)
+"""Decoders of language models alone; test_language_model.py has their laws."""
 VARIANTS: dict[tuple[str, str], list[dict]] = {
     ("encoder", "transformer"): [{"norm": "pre"}, {"norm": "post"}, T5, LLAMA],
     ("decoder", "transformer"): [{"norm": "pre", "position": "learned"}, {"norm": "post"}, T5, T5 | BART, LLAMA],
@@ -81,12 +83,13 @@ def specs(part: str, kind: str) -> list[dict]:
 def combinations() -> list[dict]:
     """Every kind of encoder with every kind of decoder, and every variant of each with some other."""
     found = []
-    for encoder, decoder in itertools.product(registry.kinds("encoder"), registry.kinds("decoder")):
-        encoders, decoders = specs("encoder", encoder), specs("decoder", decoder)
+    decoders = [kind for kind in registry.kinds("decoder") if kind not in WITHOUT_SOURCE]
+    for encoder, decoder in itertools.product(registry.kinds("encoder"), decoders):
+        encoders, variants = specs("encoder", encoder), specs("decoder", decoder)
         if encoder != ("transformer" if decoder == "transformer" else "recurrent"):
-            decoders = decoders[:2]  # the rest of the variants are tried with the encoder they were made for
-        for number in range(max(len(encoders), len(decoders))):
-            parts = {"encoder": encoders[number % len(encoders)], "decoder": decoders[number % len(decoders)]}
+            variants = variants[:2]  # the rest of the variants are tried with the encoder they were made for
+        for number in range(max(len(encoders), len(variants))):
+            parts = {"encoder": encoders[number % len(encoders)], "decoder": variants[number % len(variants)]}
             stem = {"width": WIDTH, "dropout": 0.1} | ({"position": "learned"} if number % 2 else {})
             found.append({"stem": stem, "share": "embedding" not in parts["decoder"], **parts})
     for attention in [kind for kind in ATTENTIONS if kind != "multi_head"]:

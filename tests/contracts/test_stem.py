@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from regard import registry
+from regard.spelling import CASINGS, COLUMNS
 
 TOLD = {"vocabulary": 20, "channels": 3, "size": 16, "rate": 8000, "features": 5}
 """What the data would decide, by the name a stem's constructor gives it."""
@@ -36,9 +37,14 @@ def padded(lengths, *shape, integers=False):
     return values * mask.reshape(*mask.shape, *(1 for _ in shape)), mask
 
 
-def source_for(reads):
-    """Three examples of an input, with the mask it comes with, and whether their lengths differ."""
+def source_for(stem):
+    """Three examples of its input, with the mask it comes with, and whether their lengths differ."""
     torch.manual_seed(1)
+    reads = stem.reads
+    if stem.spells:
+        source, mask = padded([7, 3, 5], COLUMNS, integers=True)
+        source[..., 1] %= len(CASINGS)
+        return source, mask, True
     image = (TOLD["channels"], TOLD["size"], TOLD["size"])
     if reads == "image":
         return torch.randn(ROWS, *image), torch.ones(ROWS, 1, dtype=torch.bool), False
@@ -74,7 +80,7 @@ def stem(made):
 
 @pytest.fixture
 def batch(stem):
-    return source_for(stem.reads)
+    return source_for(stem)
 
 
 def real(output):
@@ -133,6 +139,14 @@ def test_the_order_of_rows_and_their_neighbours_do_not_matter(stem, batch):
     all_close(real(stem(other, mask))[1:], together[1:])
 
 
+def other_ids(ids, spells):
+    """Other tokens; where each is a row with its spelling, the casing stays."""
+    other = 4 + (ids - 3) % 16
+    if spells:
+        other[..., 1] = ids[..., 1]
+    return other
+
+
 @torch.no_grad()
 def test_every_part_of_the_input_matters(stem, batch):
     """A tenth of an example is changed, at its beginning, within it and at its end."""
@@ -144,7 +158,7 @@ def test_every_part_of_the_input_matters(stem, batch):
         for start in {0, length // 2, length - some}:
             changed = source.clone()
             part = changed[row, start : start + some]
-            part.copy_(4 + (part - 3) % 16 if stem.reads == "text" else part.flip(-1) + 3)
+            part.copy_(other_ids(part, stem.spells) if stem.reads == "text" else part.flip(-1) + 3)
             found = real(stem(changed, mask))
             assert not torch.allclose(found[row], together[row], atol=1e-3), f"from {start} of row {row}"
             for other in {*range(ROWS)} - {row}:

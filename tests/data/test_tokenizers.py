@@ -27,7 +27,7 @@ KINDS = kinds("data/tokenizer")
 IMPORTED = ["hugging_face", "sentencepiece"]
 """The kinds that come with an imported model: never trained, and their files' own normalisation applies, not ours. What
 else they must do is in test_imported_tokenizers.py."""
-PROSE = [kind for kind in KINDS if kind != "letters"]
+PROSE = [kind for kind in KINDS if kind not in ("letters", "pitches")]
 """The kinds that take any text; the others refuse what they do not know."""
 SIZES = {"subword": 500}
 fixture_is_fine = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -44,11 +44,13 @@ def tokenizer(request: pytest.FixtureRequest, text: list[str]) -> Tokenizer:
 
 def fit(kind: str, text: list[str]) -> list[str]:
     """Lines as a kind can give them back."""
+    if kind == "pitches":
+        return [" ".join([*(str(21 + ord(c) % 88) for c in line), "|"]) for line in text]
     return text if kind in PROSE else ["".join(c for c in line.upper() if c.isalpha()) for line in text]
 
 
 def test_the_family() -> None:
-    assert KINDS == ["character", "hugging_face", "letters", "sentencepiece", "subword", "word"]
+    assert KINDS == ["character", "hugging_face", "letters", "pitches", "sentencepiece", "subword", "word"]
 
 
 def test_known_text_comes_back(tokenizer: Tokenizer, text: list[str]) -> None:

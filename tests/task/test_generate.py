@@ -31,7 +31,7 @@ TEXT = "ROMEO:\nWhat light is this?\n\nJULIET:\n\tNone.\n"
 WINDOW = 16
 
 
-def made(tokenizer, decoder="transformer", **more) -> Generator:
+def made(tokenizer, decoder="transformer", data=None, **more) -> Generator:
     torch.manual_seed(4)
     tree = {"kind": "language_model", "decoder": decoder, "width": 16, "layers": 2, "dropout": 0.0}
     if decoder == "transformer":
@@ -43,7 +43,7 @@ def made(tokenizer, decoder="transformer", **more) -> Generator:
     recipe = Recipe(
         task="generate",
         model=resolve_model(tree),
-        data=Data(max_length=WINDOW),
+        data=Data(max_length=WINDOW, **(data or {})),
         training=Training(batch_tokens=100),
         decoding=Decoding(max_length=30),
         **more,
@@ -95,6 +95,21 @@ def test_a_window_begins_and_only_the_end_ends(characters):
     assert wanted.tolist() == [False] + [True] * 5
     batch = collate([coded(document[:5]), coded(document[5:8])], varying=True)
     assert batch.source.shape == (2, 0) and batch.units == 8 and (batch.target[1, 4:] == PAD).all()
+
+
+def test_a_window_may_begin_with_the_token_before_it(characters):
+    (document,) = as_ids(characters, [TEXT])
+    for preceded, first in ((True, document[4]), (False, BEGIN)):
+        _, target, wanted = coded(document, 5, 9, preceded)
+        assert target.tolist() == [first, *document[5:9]] and wanted.tolist() == [False] + [True] * 4
+    assert coded(document, 0, 4, True).target[0] == BEGIN
+    plain, preceded = made(characters), made(characters, data={"preceded": True})
+    before, after = plain.surprise([document])[0], preceded.surprise([document])[0]
+    assert np.array_equal(before[:WINDOW], after[:WINDOW]) and not np.isclose(before[WINDOW], after[WINDOW])
+    logits = plain.model(torch.tensor([document[WINDOW - 1 : 2 * WINDOW - 1].tolist()])).log_softmax(-1)[0]
+    assert after[WINDOW : 2 * WINDOW] == pytest.approx(
+        [-logits[i, token].item() for i, token in enumerate(document[WINDOW : 2 * WINDOW])], abs=1e-4
+    )
 
 
 def prepared(tmp_path, *overrides, **data):

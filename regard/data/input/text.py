@@ -16,6 +16,7 @@ from regard.data.tokenizer import train as train_tokenizer
 from regard.data.tokenizer._base import Tokenizer
 from regard.errors import UserError
 from regard.special_tokens import BEGIN, END, UNKNOWN
+from regard.spelling import with_spelling
 
 __all__ = ["Text"]
 
@@ -27,15 +28,16 @@ FILE = "input.json"
 class Text(Input):
     """A tokenizer trained on the training texts. Tasks cut the ids at `data.max_length`.
 
-    With `enclosed` every text begins with BEGIN and ends with END, as for BERT; these two are not counted.
+    With `enclosed` every text begins with BEGIN and ends with END, as for BERT; these two are not counted. With
+    `spelled` every token is a row of numbers, its id and the spelling of its word (spelling.py).
     """
 
     kind: ClassVar[str] = "text"
     varying: ClassVar[bool] = True
     takes: ClassVar[str] = "a text (str), or in a list of texts the list of its words"
 
-    def __init__(self, tokenizer: Tokenizer, enclosed: bool = False) -> None:
-        self.tokenizer, self.enclosed = tokenizer, enclosed
+    def __init__(self, tokenizer: Tokenizer, enclosed: bool = False, spelled: bool = False) -> None:
+        self.tokenizer, self.enclosed, self.spelled = tokenizer, enclosed, spelled
 
     @classmethod
     def sample(cls) -> list[str]:
@@ -43,26 +45,31 @@ class Text(Input):
 
     @classmethod
     def fit(cls, raws: Sequence[Any], *, seed: int, **options: Any) -> Text:
-        """`options` are the keys of the recipe's `[tokenizer]`."""
+        """`options` are the keys of the recipe's `[tokenizer]`, and whether the stem reads spellings."""
         lines = (raw if isinstance(raw, str) else " ".join(raw) for raw in raws)
-        return cls(train_tokenizer(options, lines, seed))
+        spelled = bool(options.pop("spelled", False))
+        return cls(train_tokenizer(options, lines, seed), spelled=spelled)
 
     @classmethod
     def from_files(cls, files: Mapping[str, bytes]) -> Text:
         enclosed: Any = False
+        spelled: Any = False
         if FILE in files:
             try:
                 saved = json.loads(files[FILE])
                 enclosed = saved["enclosed"] if saved["kind"] == cls.kind else None
-            except (KeyError, TypeError, ValueError, RecursionError):
+                spelled = saved.get("spelled", False)
+            except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
                 enclosed = None
-            if not isinstance(enclosed, bool):
+            if not isinstance(enclosed, bool) or not isinstance(spelled, bool) or (enclosed and spelled):
                 raise UserError(f"{FILE}: does not describe texts; the model folder is damaged")
-        return cls(tokenizer_from_files(files), enclosed)
+        return cls(tokenizer_from_files(files), enclosed, spelled)
 
     def files(self) -> dict[str, bytes]:
-        own = {FILE: json.dumps({"kind": self.kind, "enclosed": True}).encode()} if self.enclosed else {}
-        return {**self.tokenizer.files(), **own}
+        if not self.enclosed and not self.spelled:
+            return self.tokenizer.files()
+        own = {"kind": self.kind, "enclosed": self.enclosed} | ({"spelled": True} if self.spelled else {})
+        return {**self.tokenizer.files(), FILE: json.dumps(own).encode()}
 
     def sizes(self) -> dict[str, int]:
         return {"vocabulary": len(self.tokenizer)}
@@ -91,6 +98,9 @@ class Text(Input):
         return [ids or [UNKNOWN] for ids in self.tokenizer.encode_words(raw)]
 
     def encode(self, raw: str | Sequence[str]) -> np.ndarray:
+        if self.spelled:
+            words = raw.split() or [raw] if isinstance(raw, str) else list(raw)
+            return with_spelling(words, self.words(words))
         return self.enclose(np.fromiter(chain.from_iterable(self.words(raw)), np.int64))
 
     def enclose(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from regard.data.normalise import normalise
 from regard.data.ragged import Sentences
 from regard.data.tokenizer._base import SPACE, SPECIALS, Tokenizer
+from regard.data.vectors.file import words_in
 from regard.errors import UserError
 from regard.special_tokens import END, UNKNOWN
 
@@ -38,9 +40,19 @@ class Word(Tokenizer):
 
     @classmethod
     def train(
-        cls, lines: Iterable[str], *, seed: int, size: int = 30000, min_count: int = 1, lowercase: bool = False
+        cls,
+        lines: Iterable[str],
+        *,
+        seed: int,
+        size: int = 30000,
+        min_count: int = 1,
+        lowercase: bool = False,
+        words_of: str = "",
     ) -> Word:
-        """The `size` - 4 most frequent tokens that occur at least `min_count` times; `seed` has no effect."""
+        """The `size` - 4 most frequent tokens that occur at least `min_count` times; `seed` has no effect.
+
+        Where there is room, words of the file `words_of` follow: what has a vector need not occur in the text.
+        """
         counts: Counter[str] = Counter()
         for line in lines:
             counts.update(_split(line, lowercase))
@@ -48,7 +60,12 @@ class Word(Tokenizer):
             raise UserError("tokenizer: no text to learn words from; the corpus is empty")
         # Ties are ordered by text, so that the order of the lines does not matter.
         frequent = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: max(size - len(SPECIALS), 0)]
-        return cls([word for word, count in frequent if count >= min_count], lowercase)
+        words = [word for word, count in frequent if count >= min_count]
+        if words_of:
+            more = dict.fromkeys(token for word in words_in(Path(words_of)) for token in _split(word, lowercase)[:1])
+            known = set(words)
+            words += [token for token in more if token not in known][: max(0, size - len(SPECIALS) - len(words))]
+        return cls(words, lowercase)
 
     @classmethod
     def from_files(cls, files: Mapping[str, bytes], **options: Any) -> Word:

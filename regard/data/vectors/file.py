@@ -48,6 +48,11 @@ def read_vectors(path: Path, wanted: Collection[str] | None = None) -> Vectors:
     return Vectors(list(words), np.stack(rows) if rows else np.zeros((0, width), np.float32))
 
 
+def words_in(path: Path) -> Iterator[str]:
+    """The words of a file in its order, without their numbers."""
+    return (word for _, _, word, _ in _entries(path))
+
+
 def width_of(path: Path) -> int:
     """The width of the vectors of a file, from its first line."""
     return next(_entries(path))[0]

@@ -79,6 +79,10 @@ def text_trace(
 
 def token_ids(task: ExampleTask, text: str | list[str]) -> list[int]:
     """The ids of a text, or of its words, that fits into one forward pass."""
+    if text_input(task).spelled:
+        raise UserError(
+            "this model also reads how words are spelled, which no picture shows yet; use it with regard tag"
+        )
     ids = task.pair.input.encode(text)
     count, longest = len(text_input(task).bare(ids)), task.recipe.data.max_length
     if not text or (isinstance(text, str) and not text.strip()):
