@@ -80,6 +80,7 @@ def continuations(
             [ids] * len(chosen), [[*written, token] for token in chosen], **options
         )
     ]
+    translator.complete_scores([(ids, one) for one in found], **options)
     if beginning:  # the translation may also end there
         found.append(translator.scored_whole(ids, written, len(told.prefix), settings.length_penalty))
     best: dict[str, Continuation] = {}

@@ -240,10 +240,10 @@ def test_cancelled_sentences_are_dropped_between_batches(fast, monkeypatch):
     started: list[int] = []
     begin = CTranslate2Translator._start
 
-    def counted(self, sources, query, limit, forbidden=()):
+    def counted(self, sources, query, limit, forbidden=(), **options):
         if not forbidden:
             started.append(len(sources))
-        return begin(self, sources, query, limit, forbidden)
+        return begin(self, sources, query, limit, forbidden, **options)
 
     monkeypatch.setattr(CTranslate2Translator, "_start", counted)
     lines = sentences(30)
