@@ -155,6 +155,15 @@ def test_formatting_follows_its_words_in_other_formats() -> None:
     assert '<g id="1">chat</g>' in xliff.partition("<target>")[2]
 
 
+def test_a_line_break_in_a_cell_ends_a_sentence() -> None:
+    name = next(name for name in SAMPLES if name.endswith(".xlsx"))
+    given = members(SAMPLES[name])
+    strings = given["xl/sharedStrings.xml"].replace(b"le chat", b"une ligne&#10;deux lignes")
+    made = members(translated(name, backwards, archive({**given, "xl/sharedStrings.xml": strings})))
+    text = re.sub(r"<[^>]*>", "", made["xl/sharedStrings.xml"].decode())
+    assert "ligne une\nlignes deux" in text
+
+
 def test_markdown() -> None:
     found = translated("a.md", upper).decode()
     assert found == (MARKDOWN_UPPER), (

@@ -218,7 +218,7 @@ def _pieces(container: Element, dialect: Dialect) -> Iterator[_Piece]:
         if name == "r" and own:
             yield from _pieces_of_run(child, dialect)
         elif name == "t" and own:  # of a sheet: text without formatting
-            yield _Text(child.text or "", b"", None)
+            yield from _lines(child.text or "", b"", None)
         elif name in dialect.groups and own:
             yield Mark("open", _Group(child))
             yield from _pieces(child, dialect)
@@ -235,12 +235,23 @@ def _pieces_of_run(run: Element, dialect: Dialect) -> Iterator[_Piece]:
         name = name_of(child)
         if not name or child is properties or name in dialect.dropped:
             continue
-        if name == "t":
+        if name == "t" and dialect is SHEET:
+            yield from _lines(child.text or "", key, properties)
+        elif name == "t":
             yield _Text(child.text or "", key, properties)
         elif name == "noBreakHyphen":
             yield _Text("\u2011", key, properties)
         else:
             yield Mark(_kind(name, dialect), _InRun(run, properties, child))
+
+
+def _lines(text: str, key: bytes, properties: Element | None) -> Iterator[_Piece]:
+    """A line break in a cell is a character of its text."""
+    for number, line in enumerate(text.split("\n")):
+        if number:
+            yield Mark("break", _Text("\n", key, properties))
+        if line:
+            yield _Text(line, key, properties)
 
 
 def _kind(name: str, dialect: Dialect) -> str:
