@@ -43,6 +43,8 @@ FILES = {
     ("train", "--valid-target"): ["--source", "a.fr", "--target", "a.en", "--valid-source", "a.fr"],
     ("evaluate", "--source"): ["fr-en"],
     ("evaluate", "--target"): ["fr-en", "--source", "a.fr"],
+    ("score", "--source"): ["fr-en", "--target", "a.en"],
+    ("score", "--target"): ["fr-en", "--source", "a.fr"],
     ("translate", "--input"): ["--output", "out"],
     ("translate", "--glossary"): ["x"],
     **{
@@ -240,7 +242,8 @@ TABLE = [
     ("translate --from de x", "does not translate from de (German); it translates from fr (French)"),
     ("translate --to fr x", "does not translate to fr (French); it translates to en (English)"),
     ("translate --from fr --to en --via de x", "none of the models translates to 'de'"),
-    ("translate -m fr-en -m fr-en-luong --from en --to fr x", "none of the models translates from 'en'"),
+    ("translate -m fr-en -m five-languages --from it --to fr x", "none of the models translates from 'it'"),
+    ("translate -m fr-en -m fr-en-luong --from en --to fr x", "this model does not translate from en (English)"),
     ("translate --server http://127.0.0.1:1 --via de --from fr --to en x", "leave out --via and further models"),
     ("evaluate fr-en a.fr a.en --to de", "does not translate to de (German); it translates to en (English)"),
     ("evaluate fashion labels.tsv --to de", "--to is for translators"),
