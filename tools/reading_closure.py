@@ -44,7 +44,7 @@ CLOSURES = {
         TRANSFORMER, 1450, without=("regard.errors", "regard.registry", "regard.layers.cross_entropy")
     ),
     "with beam search": Closure((*TRANSFORMER, "regard.decoding.beam"), 2500),
-    "from regard.load to the model": Closure(("regard", "regard.loading", "regard.stem.tokens", *TRANSFORMER), 5000),
+    "from regard.load to the model": Closure(("regard", "regard.loading", "regard.stem.tokens", *TRANSFORMER), 5050),
     "a training step beyond the model": Closure(
         # The loop holds one of four strategies, which are imported when one is chosen.
         ("regard.training.loop", *(f"regard.training.{strategy}" for strategy in STRATEGIES)),

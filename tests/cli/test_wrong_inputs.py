@@ -51,6 +51,11 @@ FILES = {
         (name, "--input"): ["fr-en", "-o", "out"]
         for name in ("classify", "tag", "fill", "generate", "caption", "transcribe")
     },
+    ("train", "--memory"): ["--start", "fr-en"],
+    ("calibrate", "--source"): ["fr-en", "--target", "a.en"],
+    ("calibrate", "--target"): ["fr-en", "--source", "a.fr"],
+    ("check", "--glossary"): ["a.fr", "a.en"],
+    ("bench", "--target"): ["search", "--source", "a.fr"],
     ("ablate", "--source"): ["fr-en", "--target", "a.en"],
     ("ablate", "--target"): ["fr-en", "--source", "a.fr"],
     ("index", "--source"): ["fr-en", "--target", "a.en"],
@@ -69,7 +74,7 @@ FILES = {
     ("vectors compare", "--vectors"): ["x", "y"],
 }
 """Options that name a file to be read, and what else must be said for it to be read."""
-WRITTEN = {"--output", "--dropped"}
+WRITTEN = {"--output", "--dropped", "--page", "--suggestions"}
 
 
 class Option(NamedTuple):

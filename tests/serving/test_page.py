@@ -202,7 +202,8 @@ def test_S12_a_key_is_asked_for_before_anything_is_shown_and_no_text_is_kept_for
         )
         # The server stops. The page still opens, from its own files; nothing else was kept.
         kept = "caches.open('regard-page').then(one => one.keys()).then(all => all.map(one => one.url))"
-        until(page, f"{kept}.then(all => all.some(url => url.endsWith('/page/main.js')))")
+        loaded = "performance.getEntriesByType('resource').map(one => one.name).filter(url => url.includes('/page/'))"
+        until(page, f"{kept}.then(all => {loaded}.every(url => all.includes(url)) && all.includes('{server}/'))")
         assert all(re.fullmatch(rf"{server}/(page/[\w.]+)?", url) for url in page.evaluate(kept))
         page.route("**/frontend/settings", lambda route: route.abort("connectionrefused"))
         server.process.terminate()

@@ -15,7 +15,7 @@ from regard.types import Validation
 from tests.training.toys import Recorder, maker
 
 TASKS = {kind: registry.factory("task", kind) for kind in registry.kinds("task")}
-HIGHER = {"accuracy", "bleu", "bleu4", "chrf", "coverage", "f1", "precision", "recall"}
+HIGHER = {"accuracy", "bleu", "bleu4", "chrf", "cider", "coverage", "f1", "meteor_exact", "precision", "recall"}
 """Stated again, so that a wrong declaration is noticed; all other scores are errors or losses."""
 SCORES = [(task, score) for task, kind in TASKS.items() for score in kind.scores]
 

@@ -154,7 +154,7 @@ def _positions(home: str, side: str, width: int, position: Any) -> list[Block]:
 
 def _decoder(decoder: dict[str, Any], shapes: Shapes, memory: bool, share: bool) -> list[Block]:
     kind, width = str(decoder["kind"]), int(decoder.get("width", 0))
-    recurrent = kind in ("recurrent", "attentional")
+    recurrent = kind in ("recurrent", "attentional", "independent_keys")
     embedded = int(decoder.get("embedding") or width)
     table = "decoder.embedding.table.weight"
     shared = share and table not in shapes
@@ -172,7 +172,10 @@ def _decoder(decoder: dict[str, Any], shapes: Shapes, memory: bool, share: bool)
         blocks.append(Block("decoder.readout", "readout", "Readout", TARGET, out, detail))
     tied = bool(decoder.get("tie", True))
     detail = "the embedding, transposed" if tied else f"{out} numbers to {words:,} logits"
-    blocks.append(Block("decoder.output", "output", "Output layer", TARGET, words, detail))
+    output = "decoder.output"
+    if kind == "independent_keys":
+        output, detail = "decoder.keys", "the probability of each key, and of the end"
+    blocks.append(Block(output, "output", "Output layer", TARGET, words, detail))
     return [*blocks, Block("softmax", "softmax", "Softmax", TARGET, words, "a probability for each token")]
 
 
@@ -180,7 +183,7 @@ def _stack(part: dict[str, Any], home: str, side: str, memory: bool) -> list[Blo
     """The layers of an encoder or decoder."""
     kind = part["kind"]
     makers = {"transformer": _transformer, "ssru": _transformer, "universal": _universal}
-    makers |= {"recurrent": _recurrent, "attentional": _recurrent}
+    makers |= dict.fromkeys(("recurrent", "attentional", "independent_keys"), _recurrent)
     if kind not in makers:  # another package's
         return [Block(home, "stack", str(kind).replace("_", " ").capitalize(), side, int(part.get("width", 0)))]
     return makers[kind](part, home, side, memory)
