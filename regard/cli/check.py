@@ -66,7 +66,8 @@ def check(
                     print(shown(f"{source}, {pair.where}: {one.check}: {one.message}"))
             advance(1)
     if not quiet:
-        say(f"{len(given.pairs):,} translations, {doubtful:,} with findings")
+        count = len(given.pairs)
+        say(f"{count:,} translation{'s' * (count != 1)}, {doubtful:,} with findings")
         if not end:
             say("the languages are not known, so they are not checked, and lengths roughly; give --from and --to")
     if found:

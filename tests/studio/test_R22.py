@@ -229,7 +229,7 @@ def test_R22_10_everything_can_be_done_with_the_keyboard(page, studio):
     assert page.evaluate("document.activeElement.innerText") == "Beam"
 
 
-@pytest.mark.parametrize("colours", ["light", "dark"])
+@pytest.mark.parametrize("colours", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_R22_11_axe_has_no_serious_finding_in_any_view(browser, studio, colours):
     from axe_playwright_python.sync_playwright import Axe
 

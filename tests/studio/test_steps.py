@@ -253,7 +253,7 @@ def test_query_and_keys_stay_in_sight_and_the_progress_follows_the_scroll(page, 
 
 
 @pytest.mark.parametrize("view", ["steps", "numbers"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_R22_narrow_and_accessible(browser, studio, view, scheme):
     from axe_playwright_python.sync_playwright import Axe
 
